@@ -34,7 +34,7 @@ from shared.accounts.access_key import new_key
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
-from tests.e2e.access.conftest import CLOUD, NOTEBOOK
+from tests.e2e.access.conftest import CLOUD_SETTINGS, NOTEBOOK
 from tests.support.gateway_process import ACCESS_SECRET, run_gateway
 from tests.support.mcp_wire import HEADERS, make_call
 
@@ -102,7 +102,7 @@ def main(rounds: int) -> None:
         project = {"GOOGLE_CLOUD_PROJECT": PROJECT}
         local_gateway = stack.enter_context(run_gateway(NOTEBOOK, project, log))
         cloud_gateway = stack.enter_context(
-            run_gateway(NOTEBOOK, project | CLOUD | _NO_RATE_LIMIT, log)
+            run_gateway(NOTEBOOK, project | CLOUD_SETTINGS | _NO_RATE_LIMIT, log)
         )
         asyncio.run(measure(local_gateway.endpoint, cloud_gateway.endpoint, rounds))
 

@@ -28,7 +28,7 @@ from infra.build.requirements import find_requirements
 from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer
-from tests.e2e.access.conftest import CLOUD, NOTEBOOK
+from tests.e2e.access.conftest import CLOUD_SETTINGS, NOTEBOOK
 from tests.support.gateway_process import ACCESS_SECRET, run_gateway
 from tests.support.mcp_wire import HEADERS, make_call
 
@@ -92,7 +92,7 @@ def measure_gateway_seconds(log: Path, calls: int = 200) -> Figures:
     """Measure the elapsed time and CPU time of a call whose tool does nothing."""
     project = {"GOOGLE_CLOUD_PROJECT": "bench-costs-gateway"}
     no_rate_limit = {"READS_PER_MINUTE": "1000000"}
-    with run_gateway(NOTEBOOK, project | CLOUD | no_rate_limit, log) as running:
+    with run_gateway(NOTEBOOK, project | CLOUD_SETTINGS | no_rate_limit, log) as running:
         access = Access(
             Settings(
                 google_cloud_project="bench-costs-gateway",

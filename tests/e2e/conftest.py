@@ -11,7 +11,7 @@ from mcp import Client
 
 from infra.build.discovery import tools
 from shared.knowledge.source import Section, Source
-from tests.e2e.access.conftest import CLOUD
+from tests.e2e.access.conftest import CLOUD_SETTINGS
 from tests.support.cloud_run.cloud import run_cloud
 from tests.support.gateway_process import (
     INLINE_MAIN,
@@ -77,7 +77,7 @@ def inline(filled_project: FilledProject, log: Path) -> Iterator[RunningGateway]
 @pytest.fixture(scope="session")
 def private_gateway(filled_project: FilledProject, log: Path) -> Iterator[RunningGateway]:
     """A gateway that requires a credential, as in the cloud, with the tools in its own process."""
-    with run_gateway(INLINE_MAIN, {**filled_project.environment, **CLOUD}, log) as gateway:
+    with run_gateway(INLINE_MAIN, {**filled_project.environment, **CLOUD_SETTINGS}, log) as gateway:
         yield gateway
 
 

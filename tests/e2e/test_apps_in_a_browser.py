@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from shared.core.caller import Role
-from tests.e2e.access.conftest import CLOUD, build_key_maker, run_on_access_store
+from tests.e2e.access.conftest import CLOUD_SETTINGS, build_key_maker, run_on_access_store
 from tests.e2e.test_console_in_a_browser import HOSTILE, WIDE
 from tests.support.accessibility import find_violations
 from tests.support.app_host import AppHost, serve_host
@@ -87,7 +87,7 @@ async def chat(local_embedder: LocalEmbedder, log: Path) -> AsyncIterator[Chat]:
     run_on_access_store(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
     async with serve_host() as origin:
         environment = {"GOOGLE_CLOUD_PROJECT": project, "ALLOWED_ORIGINS": json.dumps([origin])}
-        with run_gateway(INLINE_MAIN, {**CLOUD, **environment}, log) as gateway:
+        with run_gateway(INLINE_MAIN, {**CLOUD_SETTINGS, **environment}, log) as gateway:
             yield Chat(origin, gateway.endpoint, owner_key, reader_key)
 
 

@@ -13,7 +13,7 @@ from infra.cli.main import main
 from infra.cli.tools import LOCAL_URL
 from infra.cloud.deployment import Deployment
 from tests.support.knowledge import BAKING, SAILING
-from tests.support.traces import make_sample
+from tests.support.traces import make_sample_trace
 
 if TYPE_CHECKING:
     from click.testing import Result
@@ -56,11 +56,11 @@ def test_a_source_is_shown_with_all_its_passages(
 
 
 def test_a_trace_is_shown(inline: RunningGateway) -> None:
-    result = run_command(inline, "call", "contribute_trace", json.dumps(make_sample(7)))
+    result = run_command(inline, "call", "contribute_trace", json.dumps(make_sample_trace(7)))
     assert result.exit_code == 0, result.stderr
     text = run_and_read_output(inline, "show", json.loads(result.stdout)["trace_id"])
-    assert text.startswith(f"{make_sample(7)['title']} (pending, ")
-    assert f"Solution:\n{make_sample(7)['solution_text']}" in text
+    assert text.startswith(f"{make_sample_trace(7)['title']} (pending, ")
+    assert f"Solution:\n{make_sample_trace(7)['solution_text']}" in text
 
 
 def test_an_unknown_id_is_an_error_that_says_what_to_try(inline: RunningGateway) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from shared.core.caller import Role
 from shared.knowledge.source import Section, Source
-from tests.e2e.access.conftest import CLOUD, build_key_maker, run_on_access_store
+from tests.e2e.access.conftest import CLOUD_SETTINGS, build_key_maker, run_on_access_store
 from tests.support.accessibility import find_violations
 from tests.support.browser import Browser
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
@@ -115,7 +115,9 @@ def console(local_embedder: LocalEmbedder, log: Path) -> Iterator[Console]:
     make_key = build_key_maker(project)
     key, reader_key = make_key("ada"), make_key("rex")
     run_on_access_store(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
-    with run_gateway(INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD}, log) as gateway:
+    with run_gateway(
+        INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD_SETTINGS}, log
+    ) as gateway:
         yield Console(gateway.url, key, reader_key, project)
 
 
@@ -220,7 +222,11 @@ async def test_after_a_conflict_the_message_and_the_form_are_in_view(
 async def test_a_rate_limit_says_when_to_try_again(
     browser: Browser, console: Console, log: Path
 ) -> None:
-    environment = {"GOOGLE_CLOUD_PROJECT": console.project, **CLOUD, "READS_PER_MINUTE": "6"}
+    environment = {
+        "GOOGLE_CLOUD_PROJECT": console.project,
+        **CLOUD_SETTINGS,
+        "READS_PER_MINUTE": "6",
+    }
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
         await replace(console, url=gateway.url).sign_in(browser, "/?q=bread")
         while await browser.open(f"{gateway.url}/?q=bread") == 200:
@@ -237,7 +243,7 @@ async def test_a_page_reports_a_disabled_tool_and_shows_the_rest(
 ) -> None:
     environment = {
         "GOOGLE_CLOUD_PROJECT": console.project,
-        **CLOUD,
+        **CLOUD_SETTINGS,
         "DISABLED_TOOLS": '["get_stats"]',
     }
     with run_gateway(INLINE_MAIN, environment, log) as gateway:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.build.discovery import ROOT
-from tests.e2e.access.conftest import CLOUD
+from tests.e2e.access.conftest import CLOUD_SETTINGS
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.mcp_wire import make_call, post
 from tests.support.ports import find_free_port
@@ -57,7 +57,7 @@ def sample_project() -> str:
 @pytest.fixture(scope="module")
 def call(sample_project: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CallTool]:
     """A function that calls a tool anonymously and returns the result or the error."""
-    environment = {"GOOGLE_CLOUD_PROJECT": sample_project, **CLOUD}
+    environment = {"GOOGLE_CLOUD_PROJECT": sample_project, **CLOUD_SETTINGS}
     environment |= {"PUBLIC_ACCESS": "true", "ANONYMOUS_PER_MINUTE": "100000"}
     with run_gateway(INLINE_MAIN, environment, tmp_path_factory.mktemp("e2e") / "log") as gateway:
         yield lambda tool, **arguments: call_tool(gateway.endpoint, tool, arguments)

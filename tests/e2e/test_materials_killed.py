@@ -22,15 +22,15 @@ from shared.core.dates import utc_now
 from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
 from shared.workspaces.model import DocumentStatus, content_id
-from tests.support.commit_hooks import SOME_OR_ALL
+from tests.support.commit_hooks import KILL_AT_SOME_OR_ALL_COMMITS
 from tests.support.fakes.openai import FakeOpenAI
 from tests.support.killable_children import start_killable_children
 from tests.support.materials import READER, extract_result
 from tests.support.stored_materials import (
     PARAGRAPH_COUNT,
     QUERY,
-    assert_not_found,
-    find_differences,
+    assert_workspace_is_empty,
+    find_differing_documents,
     list_embedded_passages,
     make_openai_fields,
     make_openai_settings,
@@ -117,7 +117,7 @@ async def read_stored_status(app: App) -> DocumentStatus | None:
     return DocumentStatus(record["status"]) if record else None
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_a_killed_call_can_be_repeated(
     killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
@@ -136,20 +136,22 @@ async def test_a_killed_call_can_be_repeated(
         async with open_app(fake, killed_project) as app:
             status = await read_stored_status(app)
             if status is not DocumentStatus.READY:
-                await assert_not_found(app, TEXT)
+                await assert_workspace_is_empty(app, TEXT)
 
             stored_passages = await read_texts_with_vectors(app)
             embedded_count = len(list_embedded_passages(fake))
             repeated = await call_tool(app, FIRST_CALL)
             expected_answer = second_answer if status is DocumentStatus.READY else answer
             assert repeated == expected_answer | {"known": repeated["known"]}
-            assert find_differences(expected_documents, await read_workspaces(app)) == {}, commits
+            assert find_differing_documents(expected_documents, await read_workspaces(app)) == {}, (
+                commits
+            )
             newly_embedded = list_embedded_passages(fake)[embedded_count:]
             assert sorted(newly_embedded) == sorted(set(PASSAGES) - stored_passages), commits
     assert commits > 5  # fewer would mean that the kills missed most of the work
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_a_deferring_call_can_be_killed_after_any_commit(
     killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
@@ -169,7 +171,7 @@ async def test_a_deferring_call_can_be_killed_after_any_commit(
         async with open_app(fake, killed_project, **LOW_LIMIT) as app:
             is_waiting = await read_stored_status(app) is DocumentStatus.WAITING
             if not is_waiting:
-                await assert_not_found(app, TEXT)
+                await assert_workspace_is_empty(app, TEXT)
 
             embedded_count = len(list_embedded_passages(fake))
             repeated = await call_tool(app, FIRST_CALL)
@@ -180,12 +182,14 @@ async def test_a_deferring_call_can_be_killed_after_any_commit(
                 assert await read_workspaces(app) == documents, commits
             await run_ingest(app)
             assert await call_tool(app, CALL_BY_ID) == answer
-            assert find_differences(expected_documents, await read_workspaces(app)) == {}, commits
+            assert find_differing_documents(expected_documents, await read_workspaces(app)) == {}, (
+                commits
+            )
             assert sorted(list_embedded_passages(fake)[embedded_count:]) == sorted(PASSAGES)
     assert commits > 5  # fewer would mean that the kills missed most of the work
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_a_resuming_call_can_be_killed_after_any_commit(
     killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
@@ -206,13 +210,15 @@ async def test_a_resuming_call_can_be_killed_after_any_commit(
             stored_passages = await read_texts_with_vectors(app)
             embedded_count = len(list_embedded_passages(fake))
             assert await call_tool(app, CALL_BY_ID) == answer
-            assert find_differences(expected_documents, await read_workspaces(app)) == {}, commits
+            assert find_differing_documents(expected_documents, await read_workspaces(app)) == {}, (
+                commits
+            )
             newly_embedded = list_embedded_passages(fake)[embedded_count:]
             assert sorted(newly_embedded) == sorted(set(PASSAGES) - stored_passages), commits
     assert commits > 3
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_a_killed_job_is_continued_by_the_next_run(
     killable: KillableChildren, fake: FakeOpenAI, project: str, step: int
 ) -> None:
@@ -232,7 +238,9 @@ async def test_a_killed_job_is_continued_by_the_next_run(
             stored_passages = await read_texts_with_vectors(app)
             embedded_count = len(list_embedded_passages(fake))
             report = await run_ingest(app)
-            assert find_differences(expected_documents, await read_workspaces(app)) == {}, commits
+            assert find_differing_documents(expected_documents, await read_workspaces(app)) == {}, (
+                commits
+            )
             newly_embedded = list_embedded_passages(fake)[embedded_count:]
             assert sorted(newly_embedded) == sorted(set(PASSAGES) - stored_passages), commits
             assert report.counts["embedded"] == len(newly_embedded)
@@ -256,7 +264,7 @@ async def test_a_killed_erasure_is_continued_by_the_next_purge(
                 assert await read_workspaces(app) == {}
                 break
             if commits > ("job" in order):  # the first commit of a job is its lease
-                await assert_not_found(app, TEXT)
+                await assert_workspace_is_empty(app, TEXT)
             assert isinstance(await run_job(PURGE, app), Report)
             assert await read_workspaces(app) == {}, commits
             assert await read_stored_answers(app) == [], commits

@@ -16,7 +16,7 @@ from shared.runtime.context import App
 from tests.support.cloud_run.cloud import run_cloud
 from tests.support.gateway_process import INLINE_MAIN, run_deployed_gateway, run_gateway
 from tests.support.ingest_command import run_ingest_url
-from tests.support.links import SITE, make_link_fetcher, make_text_page, serve_site
+from tests.support.links import SITE_URL, make_link_fetcher, make_text_page, serve_site
 from tests.support.web_pages import make_article_page
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-ARTICLE = f"{SITE}/article"
-MISSING = f"{SITE}/missing"
+ARTICLE = f"{SITE_URL}/article"
+MISSING = f"{SITE_URL}/missing"
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from mcp import Client
 
-from tests.e2e.access.conftest import CLOUD, build_key_maker
+from tests.e2e.access.conftest import CLOUD_SETTINGS, build_key_maker
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.mcp_wire import assert_matches_schema, make_call, make_request, post
 from tests.support.ports import find_free_port
@@ -123,7 +123,7 @@ def make_authorization(project: str, user: str) -> dict[str, str | None]:
 
 
 def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
-    environment = {**CLOUD, "GOOGLE_CLOUD_PROJECT": project, "WRITES_PER_MINUTE": "2"}
+    environment = {**CLOUD_SETTINGS, "GOOGLE_CLOUD_PROJECT": project, "WRITES_PER_MINUTE": "2"}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
         anna = make_authorization(project, "anna@example.com")
         ben = make_authorization(project, "ben")

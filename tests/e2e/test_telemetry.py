@@ -16,7 +16,7 @@ from functions.gateway.calls.call_span import hash_account
 from infra.local.processes import serve
 from infra.local.tool_processes import serve_tools
 from shared.accounts.keyring import Keyring
-from tests.e2e.access.conftest import CLOUD, build_key_maker
+from tests.e2e.access.conftest import CLOUD_SETTINGS, build_key_maker
 from tests.e2e.test_logs import read_lines
 from tests.support.fakes.otlp import FakeCollector
 from tests.support.gateway_process import (
@@ -259,7 +259,7 @@ def test_only_a_hash_of_the_caller_is_exported(
     """Neither the key, nor the user's id, nor their texts are exported."""
     project = f"spans-{uuid.uuid4().hex[:16]}"
     key = build_key_maker(project)("ada-lovelace")
-    environment = {**CLOUD, "GOOGLE_CLOUD_PROJECT": project, "DEFAULT_ROLE": "owner"}
+    environment = {**CLOUD_SETTINGS, "GOOGLE_CLOUD_PROJECT": project, "DEFAULT_ROLE": "owner"}
     note = {
         "text": f"Remember the {PRIVATE_WORD}.",
         "title": PRIVATE_WORD,

@@ -15,12 +15,12 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.e2e.access.conftest import CLOUD, build_key_maker
+from tests.e2e.access.conftest import CLOUD_SETTINGS, build_key_maker
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.mcp_wire import HANDSHAKE, MODERN, assert_matches_schema, make_call, post
 from tests.support.ports import find_free_port
 from tests.support.tool_calls import ANNA
-from tests.support.traces import DOWN, make_sample
+from tests.support.traces import DOWN, make_sample_trace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -46,7 +46,7 @@ def project() -> str:
 @pytest.fixture(scope="module")
 def gateway(project: str, log: Path) -> Iterator[RunningGateway]:
     """A gateway with authentication that allows anonymous reads."""
-    environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD, **PUBLIC_ACCESS}
+    environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD_SETTINGS, **PUBLIC_ACCESS}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
         yield gateway
 
@@ -90,7 +90,7 @@ async def call_tool(client: Client, name: str, **arguments: Any) -> tuple[str, d
 async def test_a_trace_is_contributed_found_voted_on_and_withdrawn(
     gateway: RunningGateway, keys: dict[str, str], mode: str
 ) -> None:
-    sample = make_sample(1 if mode == MODERN else 6)  # no trace is contributed twice
+    sample = make_sample_trace(1 if mode == MODERN else 6)  # no trace is contributed twice
     async with connect(gateway, keys[ANNA], mode) as anna:
         text, data = await call_tool(anna, "contribute_trace", **sample)
         trace_id = data["trace_id"]
@@ -159,7 +159,7 @@ async def test_an_anonymous_caller_sees_only_reading_tools(gateway: RunningGatew
 
 
 @pytest.mark.parametrize("name", WRITE_TOOLS)
-@pytest.mark.parametrize("body", [{}, {"trace_id": "x", "vote_type": "up"}, make_sample(3)])
+@pytest.mark.parametrize("body", [{}, {"trace_id": "x", "vote_type": "up"}, make_sample_trace(3)])
 def test_an_anonymous_write_asks_for_sign_in(
     gateway: RunningGateway, name: str, body: dict[str, Any]
 ) -> None:
@@ -171,12 +171,14 @@ def test_an_anonymous_write_asks_for_sign_in(
 async def test_rejections_say_what_to_do(gateway: RunningGateway, keys: dict[str, str]) -> None:
     token = "ghp_" + "Zk3vQ9xT1mLr7Wc5Yb8Nd2Hf6Js4Pg0AeUiO"  # has the form of GitHub's tokens
     async with connect(gateway, keys["ben"]) as ben:
-        result = await ben.call_tool("contribute_trace", make_sample(4, context_text=f"x\n{token}"))
+        result = await ben.call_tool(
+            "contribute_trace", make_sample_trace(4, context_text=f"x\n{token}")
+        )
         assert result.is_error
         assert "line 2" in join_text(result)
         assert token not in result.model_dump_json()
 
-        _, data = await call_tool(ben, "contribute_trace", **make_sample(4))
+        _, data = await call_tool(ben, "contribute_trace", **make_sample_trace(4))
         result = await ben.call_tool(
             "vote_trace", {"trace_id": data["trace_id"], "vote_type": "up"}
         )
@@ -190,7 +192,7 @@ async def test_invalid_arguments_of_all_five_tools_are_named(
 ) -> None:
     invalid: dict[str, tuple[dict[str, Any], str]] = {
         "search_traces": ({"query": "x", "limit": 0}, "limit"),
-        "contribute_trace": (make_sample(0, title=""), "title"),
+        "contribute_trace": (make_sample_trace(0, title=""), "title"),
         "vote_trace": ({"trace_id": "x", "vote_type": "sideways"}, "vote_type"),
         "get_trace": ({"trace_id": "a/b"}, "trace_id"),
         "list_tags": ({"limit": 0}, "limit"),
@@ -210,7 +212,7 @@ async def test_invalid_arguments_of_all_five_tools_are_named(
 async def test_all_five_tools_report_an_outage(log: Path) -> None:
     calls: dict[str, dict[str, Any]] = {
         "search_traces": {"tags": ["python"]},
-        "contribute_trace": make_sample(0),
+        "contribute_trace": make_sample_trace(0),
         "vote_trace": {"trace_id": "x", "vote_type": "up"},
         "get_trace": {"trace_id": "x"},
         "list_tags": {},
@@ -235,13 +237,13 @@ async def test_contributors_and_voters_are_not_disclosed(
     gateway: RunningGateway, keys: dict[str, str]
 ) -> None:
     async with connect(gateway, keys[ANNA]) as anna:
-        _, data = await call_tool(anna, "contribute_trace", **make_sample(10))
+        _, data = await call_tool(anna, "contribute_trace", **make_sample_trace(10))
         trace_id = data["trace_id"]
     async with connect(gateway, keys["ben"]) as ben:
         await call_tool(ben, "vote_trace", trace_id=trace_id, **DOWN, feedback_text="Not here.")
     async with connect(gateway) as anonymous:
         for name, arguments in (
-            ("search_traces", {"query": make_sample(10)["title"]}),
+            ("search_traces", {"query": make_sample_trace(10)["title"]}),
             ("get_trace", {"trace_id": trace_id}),
             ("list_tags", {}),
         ):
@@ -253,7 +255,7 @@ async def test_contributors_and_voters_are_not_disclosed(
 async def test_a_repeated_idempotency_key_contributes_once(
     gateway: RunningGateway, keys: dict[str, str]
 ) -> None:
-    arguments = make_sample(12, idempotency_key="once")
+    arguments = make_sample_trace(12, idempotency_key="once")
     async with (
         connect(gateway, keys["carl"]) as carl,
         connect(gateway, keys["carl"]) as second_connection,
@@ -264,7 +266,7 @@ async def test_a_repeated_idempotency_key_contributes_once(
         )
         assert repeated_trace == trace
         assert f"{text}\nA call with the same idempotency_key succeeded before" in repeated_text
-        _, search = await call_tool(carl, "search_traces", tags=make_sample(12)["tags"])
+        _, search = await call_tool(carl, "search_traces", tags=make_sample_trace(12)["tags"])
     assert [hit["trace_id"] for hit in search["results"]] == [trace["trace_id"]]
 
 

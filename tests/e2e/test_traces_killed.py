@@ -16,7 +16,11 @@ import pytest
 
 from tests.support.random_kills import call_until_functions_survive, run_killed_function
 from tests.support.stored_documents import read_app_documents
-from tests.support.stored_traces import assert_postings_exact, assert_tallies, read_votes
+from tests.support.stored_traces import (
+    assert_tallies_match_votes,
+    assert_trace_postings_are_exact,
+    read_votes,
+)
 from tests.support.tool_calls import call_result
 from tests.support.traces import make_trace_request
 
@@ -164,8 +168,8 @@ async def test_traces_are_consistent_after_random_kills(
     repeated_attempts = sum(call.attempts - 1 for call in answers)
     assert repeated_attempts >= len(FUNCTIONS)
 
-    await assert_postings_exact(app)
-    await assert_tallies(app)
+    await assert_trace_postings_are_exact(app)
+    await assert_tallies_match_votes(app)
     await assert_contributed_once(app, answers, traces)
     for person, own_traces in enumerate(traces):
         own_calls = [call for call in answers if call.request.caller.user_id == make_user(person)]

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Context
 
-    NewBackend = Callable[[datetime | None], App]
+    MakeEmptyApp = Callable[[datetime | None], App]
     """A function that makes an app whose clock shows a fixed time; None is the current second."""
-    NewBase = Callable[[datetime | None], Context]
+    MakeEmptyContext = Callable[[datetime | None], Context]
     """The same for a context."""
 
 
 @pytest.fixture(scope="module")
-def new_base(new_backend: NewBackend) -> NewBase:
+def make_empty_context(make_empty_app: MakeEmptyApp) -> MakeEmptyContext:
     """Return a function that makes a context with an empty database, whose clock shows a time."""
-    return lambda now: new_backend(now).context(Caller.of("reader"), Meter())
+    return lambda now: make_empty_app(now).context(Caller.of("reader"), Meter())
 
 
 @pytest.fixture(scope="module")
-async def new_backend() -> AsyncIterator[NewBackend]:
+async def make_empty_app() -> AsyncIterator[MakeEmptyApp]:
     """Return a function that makes an app with an empty database, whose clock shows a time.
 
     The apps are closed after the last test of the module. Tests that share one only read from it.

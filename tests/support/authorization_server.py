@@ -38,13 +38,13 @@ ISSUER: Final = "https://carrel.example"
 """The URL of the server, and so the issuer of its tokens."""
 RESOURCE: Final = f"{ISSUER}/mcp"
 """The URL of the MCP endpoint, for which the tokens are."""
-REDIRECT: Final = "https://program.example/back"
+REDIRECT_URI: Final = "https://program.example/back"
 """The redirect URI of programs."""
-VERIFIER: Final = "v" * 43
+CODE_VERIFIER: Final = "v" * 43
 """A PKCE code verifier of the minimum length (RFC 7636)."""
 NOON: Final = datetime(2026, 11, 22, 12, tzinfo=UTC)
 """The initial time of the server's clock."""
-PERSON: Final = Proof(user_id="ada@example.com", kind="google", email="ada@example.com")
+GOOGLE_PROOF: Final = Proof(user_id="ada@example.com", kind="google", email="ada@example.com")
 """A person who has signed in with Google."""
 
 
@@ -155,7 +155,7 @@ class AuthorizationServer:
 
         The `metadata` override the defaults.
         """
-        body = {"client_name": "Program", "redirect_uris": [REDIRECT]} | metadata
+        body = {"client_name": "Program", "redirect_uris": [REDIRECT_URI]} | metadata
         answer = await self.http.post("/register", json=body)
         assert answer.status_code == 201
         assert answer.headers["cache-control"] == "no-store"
@@ -178,7 +178,9 @@ class AuthorizationServer:
         sealed_request = parse_qs(page.query)["request"][0]
         return unseal(self.access.keyring, sealed_request, self.clock)
 
-    async def issue_code(self, client_id: str, proof: Proof = PERSON, **changes: str | None) -> str:
+    async def issue_code(
+        self, client_id: str, proof: Proof = GOOGLE_PROOF, **changes: str | None
+    ) -> str:
         """Return the authorization code that a program receives when a person approves."""
         request = await self.request_authorization(client_id, **changes)
         location = await self.approvals.approve(request, proof, FULL_ACCESS)
@@ -200,8 +202,8 @@ class AuthorizationServer:
         fields = {
             "grant_type": "authorization_code",
             "code": code,
-            "redirect_uri": REDIRECT,
-            "code_verifier": VERIFIER,
+            "redirect_uri": REDIRECT_URI,
+            "code_verifier": CODE_VERIFIER,
         }
         return await self.post_token(client, **(fields | changes))
 
@@ -213,7 +215,7 @@ class AuthorizationServer:
         return await self.post_token(client, **(fields | changes))
 
     async def sign_in(
-        self, client: OAuthClientInformationFull, proof: Proof = PERSON
+        self, client: OAuthClientInformationFull, proof: Proof = GOOGLE_PROOF
     ) -> OAuthToken:
         """Return the tokens of a program after a person approved it."""
         return parse_tokens(
@@ -264,11 +266,11 @@ def make_authorization_parameters(client_id: str, **changes: str | None) -> dict
     """
     parameters = {
         "client_id": client_id,
-        "redirect_uri": REDIRECT,
+        "redirect_uri": REDIRECT_URI,
         "response_type": "code",
         "scope": "carrel:read carrel:write",
         "state": "a state",
-        "code_challenge": compute_challenge(VERIFIER),
+        "code_challenge": compute_challenge(CODE_VERIFIER),
         "code_challenge_method": "S256",
         "resource": RESOURCE,
     } | changes
@@ -300,7 +302,7 @@ def parse_query(location: str) -> dict[str, str]:
     return {name: value for name, [value] in parse_qs(urlsplit(location).query).items()}
 
 
-def make_corruptions(text: str) -> Iterator[str]:
+def make_corrupted_tokens(text: str) -> Iterator[str]:
     """Yield wrong variants of a token: with one character changed, truncated, and extended."""
     for index, character in enumerate(text):
         yield f"{text[:index]}{'a' if character != 'a' else 'b'}{text[index + 1 :]}"

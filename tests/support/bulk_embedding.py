@@ -135,7 +135,7 @@ async def assert_all_embedded_once(ctx: Context, vertex: FakeVertexBatch, *names
     assert vertex.embedding_counts == dict.fromkeys(map(build_embedded_text, contents), 1)
 
 
-async def assert_nothing_left(ctx: Context, storage: FakeCloudStorage) -> None:
+async def assert_no_bulk_files_left(ctx: Context, storage: FakeCloudStorage) -> None:
     """Assert that a finished bulk run left no files in the bucket, and no record of its job."""
     assert storage.list_names("bulk") == []
     assert await read_documents(ctx, "meta") == {}

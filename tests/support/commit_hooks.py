@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     """
 
 
-SOME_OR_ALL: Final = pytest.mark.parametrize(
+KILL_AT_SOME_OR_ALL_COMMITS: Final = pytest.mark.parametrize(
     "step", [3, pytest.param(1, marks=pytest.mark.slow)], ids=["some", "all"]
 )
 """A mark for tests that stop work after commit `step`, then after `2 * step`, and so on.
@@ -67,7 +67,7 @@ class WatchedApp(App):
         return await self._hook(self.commits, send)
 
 
-def call_after(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
+def call_after_commit(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
     """Return a hook that calls `act` after commit `number` is stored, before its results return.
 
     With `number` 0, the hook calls `act` before the first commit.
@@ -84,7 +84,7 @@ def call_after(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
     return hook
 
 
-def call_before(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
+def call_before_commit(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
     """Return a hook that calls `act` right before commit `number`, after all reads for it."""
 
     async def hook(commit: int, send: Send) -> Results:

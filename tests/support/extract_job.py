@@ -37,7 +37,7 @@ KEYS: Final = (
     " renumbers whole catalogues over a weekend."
 )
 """A passage with a decision."""
-RETRIES: Final = (
+RETRIES_PASSAGE: Final = (
     "Retry at one layer only. Every layer that retries multiplies the load, until the outage has no"
     " further need of what caused it."
 )
@@ -84,7 +84,7 @@ def make_reported_warning(quote: str = RETRIES_QUOTE, **fields: Any) -> dict[str
 
 FINDINGS: Final[Answers] = {
     KEYS: {"decisions": [make_reported_decision()]},
-    RETRIES: {"warnings": [make_reported_warning()]},
+    RETRIES_PASSAGE: {"warnings": [make_reported_warning()]},
 }
 """The default answers: a finding in each of two passages."""
 

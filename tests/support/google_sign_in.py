@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ADA: Final = "ada@example.com"
 """The e-mail address of the only person who may sign in."""
-DISCOVERY, KEYS, TOKEN = "/.well-known/openid-configuration", "/oauth2/v3/certs", "/token"
+DISCOVERY_PATH, KEYS, TOKEN = "/.well-known/openid-configuration", "/oauth2/v3/certs", "/token"
 """The paths of Google's discovery document, public keys and token endpoint."""
 
 

@@ -32,7 +32,7 @@ from shared.runtime.invocation import invoke
 from shared.runtime.job import Budget, run_job
 from shared.workspaces.erasure import WorkspaceErasure
 from shared.workspaces.repository import Workspace
-from tests.support.commit_hooks import WatchedApp, call_after
+from tests.support.commit_hooks import WatchedApp, call_after_commit
 from tests.support.tool_calls import find_tool, make_call_request
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class KillableChildren:
             raise RuntimeError(f"The child exited with code {code}.")
         return code == 0
 
-    def count_ingest_kills(self, settings: dict[str, Any]) -> int:
+    def run_ingest_until_it_finishes(self, settings: dict[str, Any]) -> int:
         """Run ingest, killed after one commit, until a run finishes; return the number of kills."""
         count = 0
         while not self.survives(settings, 1, ingest=True):
@@ -118,7 +118,7 @@ async def _kill_this_process() -> None:
 
 async def _run_child(order: dict[str, Any]) -> None:
     settings = Settings(**order["settings"])
-    app = WatchedApp(settings, call_after(order["commits"], _kill_this_process))
+    app = WatchedApp(settings, call_after_commit(order["commits"], _kill_this_process))
     try:
         await _run_order(order, app)
     finally:

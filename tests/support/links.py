@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shared.links.model import Link
     from shared.runtime.context import Context
 
-SITE: Final = f"http://{HOST}"
+SITE_URL: Final = f"http://{HOST}"
 """The base URL of the pages."""
 EDITOR: Final = Caller.of("ed", role=Role.EDITOR)
 OWNER: Final = Caller.of("anna", role=Role.OWNER)

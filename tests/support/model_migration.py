@@ -25,7 +25,7 @@ from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.materials import TEXT, extract_result
 from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call_result
-from tests.support.traces import make_sample
+from tests.support.traces import make_sample_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,7 @@ async def fill_knowledge_base(app: App) -> None:
         ctx, make_extraction(chunks[0], make_decision()), make_extraction(chunks[1], make_warning())
     )
     for number in range(3):
-        await call_result(app, "contribute_trace", **make_sample(number))
+        await call_result(app, "contribute_trace", **make_sample_trace(number))
     await extract_result(app, QUESTION, materials=TEXT, task_id=TASK)
 
 

@@ -122,7 +122,7 @@ def rank_by_words(
     return _diversify_ids(_sort_best_first(candidate_scores), candidates)
 
 
-def rank_by_both(
+def rank_by_fusion(
     candidates: Sequence[EmbeddedChunk],
     all_chunks: Sequence[EmbeddedChunk],
     query: str,

@@ -66,6 +66,6 @@ def collect_hits(pages: Sequence[Out]) -> list[Hit]:
     return [hit for page in pages for hit in page.results]
 
 
-def collect_ids(pages: Sequence[Out]) -> list[str]:
+def collect_chunk_ids(pages: Sequence[Out]) -> list[str]:
     """Return the chunk ids of all pages."""
     return [hit.chunk_id for hit in collect_hits(pages)]

@@ -108,7 +108,7 @@ async def read_stored_answers(app: App, caller: Caller = READER) -> list[dict[st
     return [snapshot.to_dict() or {} async for snapshot in replays.stream()]
 
 
-async def assert_not_found(app: App, *materials: str, **arguments: Any) -> None:
+async def assert_workspace_is_empty(app: App, *materials: str, **arguments: Any) -> None:
     """Assert that a workspace is empty, and has none of these texts.
 
     Args:
@@ -131,7 +131,7 @@ def assert_says_to_call_again(error: WireError | None) -> None:
     assert re.search(r"\b[Cc]all it again in \d+ s\b", error.message), error.message
 
 
-def find_differences(
+def find_differing_documents(
     expected: dict[str, dict[str, Any]], stored: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """Return the stored values of all fields that differ from the expected ones, by path."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import App
 
 
-async def assert_postings_exact(app: App) -> None:
+async def assert_trace_postings_are_exact(app: App) -> None:
     """Assert that postings and totals equal those computed from the listed traces.
 
     A trace that is not listed must have nothing that a search could find.
@@ -87,7 +87,7 @@ def compute_tally(votes: dict[str, dict[str, Any]], revision: int) -> VoteTally:
     return tally
 
 
-async def assert_tallies(app: App) -> None:
+async def assert_tallies_match_votes(app: App) -> None:
     """Assert that all tallies and contributors' records equal the sums of the stored votes."""
     expected_records: dict[str, Counter[str]] = {}
     for trace_id, data in (await read_app_documents(app, "traces")).items():

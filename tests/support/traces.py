@@ -52,20 +52,22 @@ def make_fixed_clock(moment: datetime) -> Clock:
 
 
 @cache
-def read_samples() -> list[dict[str, Any]]:
+def read_sample_traces() -> list[dict[str, Any]]:
     """Return traces without duplicates, as arguments of `contribute_trace`."""
     traces = read_trace_set()["traces"]
     return [{name: trace[name] for name in FIELDS} for trace in traces]
 
 
-def make_sample(number: int, **changes: Any) -> dict[str, Any]:
+def make_sample_trace(number: int, **changes: Any) -> dict[str, Any]:
     """Return the arguments that contribute a sample trace; `changes` override them."""
-    return read_samples()[number] | changes
+    return read_sample_traces()[number] | changes
 
 
 async def contribute(app: App, number: int = 0, user: str = ANNA, **changes: Any) -> str:
     """Contribute a sample trace, and return its id; `changes` override its arguments."""
-    result = await call_result(app, "contribute_trace", user, **make_sample(number, **changes))
+    result = await call_result(
+        app, "contribute_trace", user, **make_sample_trace(number, **changes)
+    )
     assert not result["duplicate"], result
     return str(result["trace_id"])
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 NOTEBOOK = Path(__file__).with_name("gateway_main.py")
 """The program of a gateway that serves only the notebook."""
-CLOUD = {
+CLOUD_SETTINGS = {
     "LOCAL_USER": "",
     "READS_PER_MINUTE": "1000",
     "WRITES_PER_MINUTE": "1000",
@@ -71,14 +71,14 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def gateway(project: str, log: Path) -> Iterator[RunningGateway]:
     """A gateway of the notebook that requires a credential."""
-    with run_gateway(NOTEBOOK, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD}, log) as gateway:
+    with run_gateway(NOTEBOOK, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD_SETTINGS}, log) as gateway:
         yield gateway
 
 
 @pytest.fixture(scope="session")
 def open_gateway(project: str, log: Path) -> Iterator[RunningGateway]:
     """A gateway of the notebook that lets anonymous callers use public tools."""
-    environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD, "PUBLIC_ACCESS": "true"}
+    environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD_SETTINGS, "PUBLIC_ACCESS": "true"}
     with run_gateway(NOTEBOOK, environment, log) as gateway:
         yield gateway
 
@@ -93,7 +93,7 @@ def laptop(project: str, log: Path) -> Iterator[RunningGateway]:
 @pytest.fixture(scope="session")
 def carrel(project: str, log: Path) -> Iterator[Carrel]:
     """All tools behind a gateway that requires a credential for everything but public tools."""
-    environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD, **UNLIMITED}
+    environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD_SETTINGS, **UNLIMITED}
     with run_gateway(INLINE_MAIN, environment, log) as gateway, httpx2.Client(timeout=60) as http:
         yield Carrel(gateway.endpoint, http)
 
@@ -101,7 +101,9 @@ def carrel(project: str, log: Path) -> Iterator[Carrel]:
 @pytest.fixture(scope="session")
 def url(project: str, log: Path) -> Iterator[str]:
     """The URL of a gateway with all tools, which requires a credential for each of them."""
-    with run_gateway(INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD}, log) as gateway:
+    with run_gateway(
+        INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD_SETTINGS}, log
+    ) as gateway:
         yield gateway.url
 
 
@@ -111,7 +113,7 @@ def google_url(project: str, log: Path) -> Iterator[str]:
     with FakeGoogle() as google:
         environment = {
             "GOOGLE_CLOUD_PROJECT": project,
-            **CLOUD,
+            **CLOUD_SETTINGS,
             "GOOGLE_CLIENT_ID": CLIENT_ID,
             "GOOGLE_CLIENT_SECRET": CLIENT_SECRET,
             "GOOGLE_ISSUER": google.issuer,

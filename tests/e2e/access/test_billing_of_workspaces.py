@@ -19,7 +19,7 @@ from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.e2e.access.conftest import CLOUD, FUNDS, run_on_access_store
+from tests.e2e.access.conftest import CLOUD_SETTINGS, FUNDS, run_on_access_store
 from tests.support.fakes.openai import MODEL, FakeOpenAI, Reply, make_error_reply
 from tests.support.gateway_process import INLINE_MAIN, RunningGateway, run_gateway
 from tests.support.mcp_wire import make_call, post
@@ -107,7 +107,7 @@ def deployment(project: str, log: Path) -> Iterator[Deployment]:
         fake = stack.enter_context(FakeOpenAI())
         environment = {
             "GOOGLE_CLOUD_PROJECT": project,
-            **CLOUD,
+            **CLOUD_SETTINGS,
             **{name.upper(): value for name, value in KNOWLEDGE.items()},
             "TOOL_PRICES": json.dumps({"extract_key_info": PRICE}),
             "EXTRACT_MATERIALS_CHARACTERS": str(len(TEXT)),

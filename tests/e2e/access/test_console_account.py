@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import httpx2
 
 from shared.core.caller import Scope
-from tests.e2e.access.conftest import CLOUD, get_call_status, post_form
+from tests.e2e.access.conftest import CLOUD_SETTINGS, get_call_status, post_form
 from tests.support.console_app import parse_page, read_texts
 from tests.support.console_person import SESSION_COOKIE, Person
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
@@ -106,7 +106,7 @@ def test_a_laptop_has_no_account_page(laptop: RunningGateway) -> None:
 
 
 def test_an_anonymous_visitor_is_asked_to_sign_in(project: str, log: Path) -> None:
-    environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD, "PUBLIC_ACCESS": "true"}
+    environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD_SETTINGS, "PUBLIC_ACCESS": "true"}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
         response = httpx2.get(f"{gateway.url}/you")
     assert response.status_code == 401

@@ -15,7 +15,12 @@ import pytest
 
 from shared.core.caller import FULL_ACCESS, Role, Scope
 from shared.knowledge.source import Section, Source
-from tests.e2e.access.conftest import CLOUD, build_key_maker, post_form, run_on_access_store
+from tests.e2e.access.conftest import (
+    CLOUD_SETTINGS,
+    build_key_maker,
+    post_form,
+    run_on_access_store,
+)
 from tests.support.console_person import SESSION_COOKIE, Person
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.knowledge import fill_project
@@ -65,7 +70,9 @@ def sign_in(local_embedder: LocalEmbedder, log: Path) -> Iterator[SignIn]:
     project = f"console-{uuid.uuid4().hex[:16]}"
     asyncio.run(fill_project(project, local_embedder, *SOURCES))
     make_key = build_key_maker(project)
-    with run_gateway(INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD}, log) as gateway:
+    with run_gateway(
+        INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": project, **CLOUD_SETTINGS}, log
+    ) as gateway:
 
         def sign_in_as(role: Role, scopes: frozenset[Scope] = FULL_ACCESS) -> Person:
             user = f"user.{uuid.uuid4().hex[:8]}"

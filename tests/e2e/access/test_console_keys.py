@@ -17,7 +17,7 @@ from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
 from shared.core.caller import Scope
 from tests.e2e.access.conftest import (
-    CLOUD,
+    CLOUD_SETTINGS,
     build_key_maker,
     get_call_status,
     post_form,
@@ -252,7 +252,11 @@ def test_a_form_without_its_token_is_rejected(url: str, make_key: MakeKey) -> No
 def test_failed_proofs_are_rate_limited(log: Path) -> None:
     # The attempts of this address are used up afterwards, so no other test shares the project.
     project = f"guessing-{uuid.uuid4().hex[:16]}"
-    environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD, "SIGN_INS_PER_TEN_MINUTES": "6"}
+    environment = {
+        "GOOGLE_CLOUD_PROJECT": project,
+        **CLOUD_SETTINGS,
+        "SIGN_INS_PER_TEN_MINUTES": "6",
+    }
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
         person = fill_in_form(Person(gateway.url).sign_in(build_key_maker(project)("makes.guess")))
         statuses = [

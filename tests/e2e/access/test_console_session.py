@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from shared.accounts.repositories.revocation import revoke_key, revoke_user
-from tests.e2e.access.conftest import CLOUD, run_on_access_store
+from tests.e2e.access.conftest import CLOUD_SETTINGS, run_on_access_store
 from tests.support.console_person import SESSION_COOKIE, Person
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.mcp_wire import HEADERS, make_request
@@ -218,7 +218,7 @@ def test_public_pages_offer_anonymous_visitors_to_sign_in(
 def test_opening_pages_counts_against_the_rate_limit(
     project: str, log: Path, make_key: MakeKey
 ) -> None:
-    environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD, "READS_PER_MINUTE": "2"}
+    environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD_SETTINGS, "READS_PER_MINUTE": "2"}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
         person = Person(gateway.url).sign_in(make_key("visits.often"), "/map")
         assert person.open("/map").response.status_code == 200

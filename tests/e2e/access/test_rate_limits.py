@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.access.conftest import CLOUD, NOTEBOOK, build_key_maker
+from tests.e2e.access.conftest import CLOUD_SETTINGS, NOTEBOOK, build_key_maker
 from tests.support.gateway_process import run_gateway
 from tests.support.mcp_wire import make_call, make_request, post
 
@@ -42,7 +42,7 @@ def make_key(own_project: str) -> MakeKey:
 def pair(own_project: str, log: Path) -> Iterator[tuple[RunningGateway, RunningGateway]]:
     """Two instances of one gateway with low limits."""
     environment = {
-        **CLOUD,
+        **CLOUD_SETTINGS,
         "GOOGLE_CLOUD_PROJECT": own_project,
         "PUBLIC_ACCESS": "true",
         "READS_PER_MINUTE": str(LIMIT_PER_MINUTE),

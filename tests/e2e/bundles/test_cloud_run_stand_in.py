@@ -35,10 +35,10 @@ def test_a_fake_cloud_ends_with_its_parent() -> None:
 
 def test_a_dead_process_of_the_fake_cloud_is_named() -> None:
     with run_cloud(["get_chunk"], {}) as fake_cloud:
-        assert not fake_cloud.find_dead()
+        assert not fake_cloud.describe_dead_process()
         fake_cloud.functions["get_chunk"].kill()
-        assert fake_cloud.find_dead() == "The function of get_chunk"
+        assert fake_cloud.describe_dead_process() == "The function of get_chunk"
     with run_cloud(["get_chunk"], {}) as fake_cloud:
         fake_cloud.front.kill()
         fake_cloud.front.wait()
-        assert fake_cloud.find_dead() == "The fake Cloud Run"
+        assert fake_cloud.describe_dead_process() == "The fake Cloud Run"

@@ -27,7 +27,7 @@ from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, chunk_source
 from tests.support.tool_calls import call_result
-from tests.support.traces import contribute, make_sample
+from tests.support.traces import contribute, make_sample_trace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,7 +97,7 @@ def test_an_export_contains_sources_and_the_users_traces_and_to_dos(tmp_path: Pa
     )
 
     [trace] = read_lines(tmp_path / "export/traces.jsonl")
-    assert trace["solution_text"] == make_sample(0)["solution_text"]
+    assert trace["solution_text"] == make_sample_trace(0)["solution_text"]
     assert trace["contributor"] == "local"
     [task] = read_lines(tmp_path / "export/tasks.jsonl")
     assert task["title"] == "Mend the sail of local"

@@ -33,7 +33,7 @@ PROGRAM = """
 import os, signal, sys
 from infra.cli.main import main
 from infra.local import jobs
-from tests.support.commit_hooks import WatchedApp, call_after
+from tests.support.commit_hooks import WatchedApp, call_after_commit
 from tests.support.fakes.embedder import WordEmbedder
 
 embedder = WordEmbedder()
@@ -45,7 +45,7 @@ async def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process ignores it
-hook = call_after(int(sys.argv.pop(1)), interrupt)
+hook = call_after_commit(int(sys.argv.pop(1)), interrupt)
 setattr(jobs, "App", lambda settings: WatchedApp(settings, hook, embedder=embedder))
 main()
 """

@@ -10,7 +10,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.ingest_command import run_ingest_url
-from tests.support.links import ESSAY, SITE, make_text_page, serve_site
+from tests.support.links import ESSAY, SITE_URL, make_text_page, serve_site
 from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
@@ -52,17 +52,17 @@ def read_stored_sources(project: str) -> list[dict[str, Any]]:
 
 def test_a_page_is_added_and_a_missing_one_reported(project: str) -> None:
     with serve_site(essay=make_text_page(ESSAY)) as site:
-        added = run_ingest(project, site, f"{SITE}/essay")
-        missing = run_ingest(project, site, f"{SITE}/missing")
+        added = run_ingest(project, site, f"{SITE_URL}/essay")
+        missing = run_ingest(project, site, f"{SITE_URL}/missing")
     assert added.code == 0
     assert added.errors == ""
     assert parse_counts(added.output) >= {"1 created", "1 sources", "1 read"}
     assert missing.code == 1
     reason = "cannot be fetched: its server answers 404"
-    assert f"left out: {SITE}/missing: {reason}" in missing.errors
+    assert f"left out: {SITE_URL}/missing: {reason}" in missing.errors
     [source] = read_stored_sources(project)
     assert source["title"] == "On Reefing"
-    assert source["url"] == f"{SITE}/essay"
+    assert source["url"] == f"{SITE_URL}/essay"
 
 
 def test_an_address_inside_the_network_is_refused(project: str) -> None:
@@ -76,6 +76,6 @@ def test_an_address_inside_the_network_is_refused(project: str) -> None:
 
 def test_options_of_folders_are_refused_with_a_url(project: str) -> None:
     with serve_site() as site:
-        result = run_ingest(project, site, f"{SITE}/essay", "--yes")
+        result = run_ingest(project, site, f"{SITE_URL}/essay", "--yes")
     assert result.code == 2
     assert "With a URL, no option is allowed." in result.errors

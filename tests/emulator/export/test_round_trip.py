@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from infra.export.exporting import ExportReport
     from shared.runtime.context import App, Context
-    from tests.emulator.conftest import NewBackend, NewBase
+    from tests.emulator.conftest import MakeEmptyApp, MakeEmptyContext
 
 pytestmark = pytest.mark.anyio
 
@@ -82,15 +82,15 @@ class ExportedNote(NamedTuple):
 
 
 @pytest.fixture
-def base(new_base: NewBase) -> Context:
+def base(make_empty_context: MakeEmptyContext) -> Context:
     """An empty base."""
-    return new_base(NOON)
+    return make_empty_context(NOON)
 
 
 @pytest.fixture
-def other(new_base: NewBase) -> Context:
+def other(make_empty_context: MakeEmptyContext) -> Context:
     """An empty base in which an export is restored, later."""
-    return new_base(LATER)
+    return make_empty_context(LATER)
 
 
 async def write_export(ctx: Context, folder: Path, user: str | None = None) -> ExportReport:
@@ -286,7 +286,7 @@ async def test_an_export_takes_less_memory_than_its_size(base: Context, tmp_path
 
 @pytest.mark.parametrize("is_rewritten", [True, False])
 async def test_edits_survive_a_round_trip(
-    app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path, *, is_rewritten: bool
+    app: App, ctx: Context, make_empty_app: MakeEmptyApp, tmp_path: Path, *, is_rewritten: bool
 ) -> None:
     """A passage has the tag `dough` of its own, and the edit gives it to the source, too.
 
@@ -302,7 +302,7 @@ async def test_edits_survive_a_round_trip(
     await write_export(ctx, tmp_path / "export")
     await index_all(ctx)
 
-    other_app = new_backend(LATER)
+    other_app = make_empty_app(LATER)
     other = other_app.context(OWNER, Meter())
     counts = await run_ingest(other, tmp_path / "export")
     assert counts == {"sources": 2, "created": 5, "read": 2, "edits kept": 1}
@@ -334,7 +334,7 @@ async def read_fields(
 
 
 async def test_a_note_survives_a_round_trip_and_can_be_changed(
-    app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path
+    app: App, ctx: Context, make_empty_app: MakeEmptyApp, tmp_path: Path
 ) -> None:
     """Its user may change it in the other base, too. Its former revisions are not exported."""
     await store_sources(ctx, SAILING)
@@ -343,7 +343,7 @@ async def test_a_note_survives_a_round_trip_and_can_be_changed(
     saved = await call_result(app, "save_note", OWNER, **arguments)
     await write_export(ctx, tmp_path / "export")
 
-    other_app = new_backend(LATER)
+    other_app = make_empty_app(LATER)
     other = other_app.context(OWNER, Meter())
     await run_ingest(other, tmp_path / "export")
     assert await read_documents(other, "sources") == await read_documents(ctx, "sources")
@@ -356,10 +356,10 @@ async def test_a_note_survives_a_round_trip_and_can_be_changed(
 
 
 async def test_a_newer_export_replaces_a_note_with_all_its_fields(
-    app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path
+    app: App, ctx: Context, make_empty_app: MakeEmptyApp, tmp_path: Path
 ) -> None:
     """The replaced revision can be restored, and the note stays its user's."""
-    source_id, other_app, other = await export_twice(app, ctx, new_backend, tmp_path)
+    source_id, other_app, other = await export_twice(app, ctx, make_empty_app, tmp_path)
     await run_ingest(other, tmp_path / "older")
     await other.database.document("sources", source_id).update({"saved_by": "ben"})
 
@@ -379,9 +379,9 @@ async def test_a_newer_export_replaces_a_note_with_all_its_fields(
 
 
 async def test_an_older_export_leaves_a_newer_note_alone(
-    app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path
+    app: App, ctx: Context, make_empty_app: MakeEmptyApp, tmp_path: Path
 ) -> None:
-    _, _, other = await export_twice(app, ctx, new_backend, tmp_path)
+    _, _, other = await export_twice(app, ctx, make_empty_app, tmp_path)
     await run_ingest(other, tmp_path / "newer")
     before = await read_stored(other)
     assert await run_ingest(other, tmp_path / "older") == {"read": 1}
@@ -389,10 +389,10 @@ async def test_an_older_export_leaves_a_newer_note_alone(
 
 
 async def test_a_half_written_note_is_completed_by_its_export(
-    app: App, ctx: Context, new_backend: NewBackend, tmp_path: Path
+    app: App, ctx: Context, make_empty_app: MakeEmptyApp, tmp_path: Path
 ) -> None:
     """Former versions wrote the passages of a newer export, but not its text and revision."""
-    source_id, _, other = await export_twice(app, ctx, new_backend, tmp_path)
+    source_id, _, other = await export_twice(app, ctx, make_empty_app, tmp_path)
     await run_ingest(other, tmp_path / "newer")
     reference = other.database.document("sources", source_id)
     await reference.update({"text": OLDER, "revision": 1})
@@ -402,7 +402,7 @@ async def test_a_half_written_note_is_completed_by_its_export(
 
 
 async def export_twice(
-    app: App, ctx: Context, new_backend: NewBackend, folder: Path
+    app: App, ctx: Context, make_empty_app: MakeEmptyApp, folder: Path
 ) -> ExportedNote:
     """Export a note to the folder `older`, and after a change to the folder `newer`."""
     saved = await call_result(app, "save_note", OWNER, text=OLDER)
@@ -410,7 +410,7 @@ async def export_twice(
     note = {"source_id": saved["source_id"], "revision": 1}
     await call_result(app, "save_note", OWNER, text=NEWER, **note)
     await write_export(ctx, folder / "newer")
-    other_app = new_backend(LATER)
+    other_app = make_empty_app(LATER)
     return ExportedNote(saved["source_id"], other_app, other_app.context(OWNER, Meter()))
 
 

@@ -20,7 +20,7 @@ from tests.support.extract_job import (
     KEYS,
     KEYS_QUOTE,
     NOTHING,
-    RETRIES,
+    RETRIES_PASSAGE,
     SHORT_TEXT,
     ingest_books,
     make_book,
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_each_finding_is_stored_with_its_origin(settings: Settings) -> None:
-    passage = f"{KEYS} {RETRIES}"
+    passage = f"{KEYS} {RETRIES_PASSAGE}"
     findings = {"decisions": [make_reported_decision()], "warnings": [make_reported_warning()]}
     model = make_generator({passage: findings})
     async with open_extract_context(settings, model) as ctx:
@@ -118,7 +118,7 @@ async def test_the_job_does_nothing_without_a_language_model(settings: Settings)
 
 async def test_a_run_with_nothing_to_do_takes_four_reads(settings: Settings) -> None:
     async with open_extract_context(settings) as ctx:
-        await ingest_books(ctx, make_book("tables", KEYS, RETRIES, NOTHING))
+        await ingest_books(ctx, make_book("tables", KEYS, RETRIES_PASSAGE, NOTHING))
         await run_extract(ctx)
     async with open_extract_context(settings) as ctx:
         await run_extract(ctx)
@@ -129,7 +129,7 @@ async def test_a_run_with_nothing_to_do_takes_four_reads(settings: Settings) -> 
 
 async def test_tokens_are_counted(settings: Settings) -> None:
     async with open_extract_context(settings) as ctx:
-        await ingest_books(ctx, make_book("tables", KEYS, RETRIES, SHORT_TEXT))
+        await ingest_books(ctx, make_book("tables", KEYS, RETRIES_PASSAGE, SHORT_TEXT))
         assert await count_pending(ctx) == 3
         await run_extract(ctx)
         # The short passage is not read. For each other one, the model counts 100 and 10 tokens.
@@ -181,11 +181,11 @@ async def test_a_changed_title_does_not_call_the_model(settings: Settings) -> No
 
 async def test_a_restored_passage_has_its_extractions_again(settings: Settings) -> None:
     async with open_extract_context(settings) as ctx:
-        await ingest_books(ctx, make_book("tables", KEYS, RETRIES))
+        await ingest_books(ctx, make_book("tables", KEYS, RETRIES_PASSAGE))
         await run_extract(ctx)
         ids_before = set(await read_extractions(ctx))
-        await ingest_books(ctx, make_book("tables", RETRIES))
-        await ingest_books(ctx, make_book("tables", KEYS, RETRIES))
+        await ingest_books(ctx, make_book("tables", RETRIES_PASSAGE))
+        await ingest_books(ctx, make_book("tables", KEYS, RETRIES_PASSAGE))
         await run_extract(ctx)
         await index_all(ctx)
         assert set(await read_extractions(ctx)) == ids_before
@@ -194,9 +194,9 @@ async def test_a_restored_passage_has_its_extractions_again(settings: Settings) 
 
 async def test_extractions_are_deleted_with_their_passage(settings: Settings) -> None:
     async with open_extract_context(settings) as ctx:
-        await ingest_books(ctx, make_book("tables", KEYS, RETRIES))
+        await ingest_books(ctx, make_book("tables", KEYS, RETRIES_PASSAGE))
         await run_extract(ctx)
-        await ingest_books(ctx, make_book("tables", RETRIES))
+        await ingest_books(ctx, make_book("tables", RETRIES_PASSAGE))
         await index_all(ctx)
         assert await read_visibility(ctx) == {"Retries at every layer (tables)": True}
         assert await read_topic_counts(ctx) == {"retries": 1}
@@ -204,24 +204,29 @@ async def test_extractions_are_deleted_with_their_passage(settings: Settings) ->
 
 async def test_a_passage_edited_while_it_is_read_is_read_again(settings: Settings) -> None:
     async with open_extract_context(settings) as editing_ctx:
-        await ingest_books(editing_ctx, make_book("gone", KEYS), make_book("renamed", RETRIES))
+        await ingest_books(
+            editing_ctx, make_book("gone", KEYS), make_book("renamed", RETRIES_PASSAGE)
+        )
 
         async def edit_and_answer(findings: Any) -> Any:
             await ingest_books(editing_ctx, make_book("gone", NOTHING))
-            await ingest_books(editing_ctx, make_book("renamed", RETRIES, title="Another"))
+            await ingest_books(editing_ctx, make_book("renamed", RETRIES_PASSAGE, title="Another"))
             return findings
 
         answers = {
             KEYS: edit_and_answer({"decisions": [make_reported_decision()]}),
-            RETRIES: {"warnings": [make_reported_warning()]},
+            RETRIES_PASSAGE: {"warnings": [make_reported_warning()]},
         }
         model = make_generator(answers)
         async with open_extract_context(settings, model) as ctx:
             report = await run_extract(ctx)
             assert await read_visibility(ctx) == {"Retries at every layer (renamed)": True}
             assert report.failures == []
-            texts_of_renamed = [text for text in model.texts if RETRIES in text]
-            assert texts_of_renamed == [f"Renamed\n\n{RETRIES}", f"Another\n\n{RETRIES}"]
+            texts_of_renamed = [text for text in model.texts if RETRIES_PASSAGE in text]
+            assert texts_of_renamed == [
+                f"Renamed\n\n{RETRIES_PASSAGE}",
+                f"Another\n\n{RETRIES_PASSAGE}",
+            ]
             assert await read_pending_texts(ctx) == set()
 
 
@@ -242,7 +247,9 @@ async def test_a_run_out_of_time_is_continued_by_the_next(settings: Settings) ->
 async def test_passages_of_an_older_schema_are_read_again_once(settings: Settings) -> None:
     model = make_generator()
     async with open_extract_context(settings, model) as ctx:
-        chunk, _ = await ingest_books(ctx, make_book("tables", KEYS), make_book("gone", RETRIES))
+        chunk, _ = await ingest_books(
+            ctx, make_book("tables", KEYS), make_book("gone", RETRIES_PASSAGE)
+        )
         await run_extract(ctx)
         await ingest_books(ctx, make_book("gone", NOTHING))
         await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"parked": {"extract": "broken"}})
@@ -252,13 +259,20 @@ async def test_passages_of_an_older_schema_are_read_again_once(settings: Setting
         assert (await read_chunks_by_text(ctx))[KEYS]["parked"] == {}
         assert await requeue_all(ctx) == 0
         assert (await run_extract(ctx)).counts["read"] == 2
-        assert [text.partition("\n\n")[2] for text in model.texts] == [KEYS, RETRIES, NOTHING, KEYS]
+        assert [text.partition("\n\n")[2] for text in model.texts] == [
+            KEYS,
+            RETRIES_PASSAGE,
+            NOTHING,
+            KEYS,
+        ]
 
 
 async def test_a_second_run_at_the_same_time_does_nothing(settings: Settings) -> None:
     model = make_generator()
     apps = [App(settings, embedder=WordEmbedder(), generator=model) for _ in range(2)]
-    await ingest_books(apps[0].context(Caller(), Meter()), make_book("tables", KEYS, RETRIES))
+    await ingest_books(
+        apps[0].context(Caller(), Meter()), make_book("tables", KEYS, RETRIES_PASSAGE)
+    )
     outcomes = await asyncio.gather(*(run_job(JOB, app) for app in apps))
     assert {type(outcome) for outcome in outcomes} == {Report, AlreadyRunning}
     assert len(model.texts) == 2

@@ -13,7 +13,7 @@ from shared.extractions.upkeep import ExtractionUpkeep
 from tests.support.extract_job import (
     KEYS,
     NOTHING,
-    RETRIES,
+    RETRIES_PASSAGE,
     DelayedAnswer,
     ingest_books,
     make_book,
@@ -95,7 +95,7 @@ async def test_one_of_many_equal_extractions_in_a_run_is_visible(settings: Setti
 async def test_a_failed_passage_does_not_block_the_batch(settings: Settings) -> None:
     answers = {
         REPEATED_KEYS: DelayedAnswer(5, SAME_FINDINGS),
-        RETRIES: "an answer of the wrong type",
+        RETRIES_PASSAGE: "an answer of the wrong type",
         KEYS: DelayedAnswer(20, SAME_FINDINGS),
     }
     model = make_generator(answers)
@@ -103,7 +103,7 @@ async def test_a_failed_passage_does_not_block_the_batch(settings: Settings) -> 
         await ingest_books(
             ctx,
             make_book("one", KEYS),
-            make_book("bad", RETRIES),
+            make_book("bad", RETRIES_PASSAGE),
             make_book("other", REPEATED_KEYS),
         )
         report = await run_extract(ctx)
@@ -166,7 +166,7 @@ async def test_reading_all_passages_again_changes_nothing(settings: Settings) ->
             ctx,
             make_book("one", KEYS),
             make_book("other", REPEATED_KEYS),
-            make_book("third", RETRIES),
+            make_book("third", RETRIES_PASSAGE),
         )
         await run_extract(ctx)
         extractions_before = await read_extractions(ctx)

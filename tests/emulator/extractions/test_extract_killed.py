@@ -52,7 +52,7 @@ from functions.jobs.extract.job import JOB
 from shared.core.dates import utc_now
 from shared.runtime.job import run_job
 from shared.core.settings import Settings
-from tests.support.commit_hooks import WatchedApp, call_after
+from tests.support.commit_hooks import WatchedApp, call_after_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.emulator.extractions.test_extract_killed import make_model
 
@@ -62,7 +62,7 @@ async def die():
 number, hours = map(int, sys.argv[1:])
 app = WatchedApp(
     Settings(),
-    call_after(number, die),
+    call_after_commit(number, die),
     clock=lambda: utc_now() + timedelta(hours=hours),
     embedder=WordEmbedder(),
     generator=make_model(),

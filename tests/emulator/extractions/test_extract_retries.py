@@ -17,7 +17,7 @@ from tests.support.extract_job import (
     FINDINGS,
     KEYS,
     NOTHING,
-    RETRIES,
+    RETRIES_PASSAGE,
     ingest_books,
     make_book,
     make_generator,
@@ -67,7 +67,7 @@ async def test_a_failing_passage_is_deferred_alone(settings: Settings, answer: A
     model = make_generator({NOTHING: answer, **FINDINGS})
     async with open_extract_context(settings, model) as ctx:
         [failing_chunk, *_] = await ingest_books(
-            ctx, make_book("bad", NOTHING), make_book("tables", KEYS, RETRIES)
+            ctx, make_book("bad", NOTHING), make_book("tables", KEYS, RETRIES_PASSAGE)
         )
         report = await run_extract(ctx)
         assert [failure.name for failure in report.failures] == [failing_chunk.chunk_id]
@@ -99,9 +99,9 @@ async def test_a_passage_that_failed_five_times_is_dead_lettered(settings: Setti
 
 
 async def test_tokens_of_failures_are_counted(settings: Settings) -> None:
-    model = make_generator({NOTHING: INCOMPLETE_FINDINGS, RETRIES: REFUSAL})
+    model = make_generator({NOTHING: INCOMPLETE_FINDINGS, RETRIES_PASSAGE: REFUSAL})
     async with open_extract_context(settings, model) as ctx:
-        await ingest_books(ctx, make_book("bad", NOTHING, RETRIES))
+        await ingest_books(ctx, make_book("bad", NOTHING, RETRIES_PASSAGE))
         await run_extract(ctx)
         # Each answer costs 100 and 10 tokens. The incomplete one is requested twice. After
         # the failures, a probe finds out whether the model works at all.
@@ -113,7 +113,7 @@ async def test_tokens_of_failures_are_counted(settings: Settings) -> None:
 async def test_an_outage_of_the_model_ends_the_run(settings: Settings) -> None:
     model = make_generator()
     async with open_extract_context(settings, model) as ctx:
-        await ingest_books(ctx, make_book("tables", KEYS, RETRIES))
+        await ingest_books(ctx, make_book("tables", KEYS, RETRIES_PASSAGE))
         model.is_down = True
         with pytest.raises(Unavailable):
             await run_extract(ctx)
@@ -138,12 +138,12 @@ async def test_an_outage_of_the_embedder_ends_the_run(settings: Settings) -> Non
 
 async def test_a_passage_that_cannot_be_embedded_fails_alone(settings: Settings) -> None:
     async with open_extract_context(settings) as ctx:
-        await ingest_books(ctx, make_book("tables", KEYS, RETRIES))
+        await ingest_books(ctx, make_book("tables", KEYS, RETRIES_PASSAGE))
     embedder = RefusingEmbedder("multiply", InvalidInput("It refuses."))
     async with open_extract_context(settings, embedder=embedder) as ctx:
         report = await run_extract(ctx)
         assert [failure.reason for failure in report.failures] == ["VALIDATION_ERROR: It refuses."]
-        assert await read_pending_texts(ctx) == {RETRIES}
+        assert await read_pending_texts(ctx) == {RETRIES_PASSAGE}
         assert list(await read_visibility(ctx)) == ["Natural or surrogate key? (tables)"]
 
 

@@ -20,7 +20,7 @@ from tests.support.extract_job import (
     FINDINGS,
     KEYS,
     NOTHING,
-    RETRIES,
+    RETRIES_PASSAGE,
     ingest_books,
     make_book,
     make_generator,
@@ -60,7 +60,7 @@ MAX_WAIT_SECONDS = 60.0
 INCOMPLETE_FINDINGS = {"decisions": [make_reported_decision(content={"question": "No options?"})]}
 TRUNCATED_FINDINGS = json.dumps({"decisions": [make_reported_decision()]})[:-10]
 BOTH_EXTRACTIONS = {"Natural or surrogate key? (tables)", "Retries at every layer (tables)"}
-"""The extractions from the passages `KEYS` and `RETRIES`, as `read_visibility` names them."""
+"""The extractions from `KEYS` and `RETRIES_PASSAGE`, as `read_visibility` names them."""
 
 
 def answer_findings(text: str) -> Any:
@@ -90,7 +90,9 @@ async def vertex_context(settings: Settings, vertex: FakeVertex) -> AsyncIterato
     )
     app = App(settings, embedder=WordEmbedder(), generator=generator)
     ctx = app.context(Caller(), Meter())
-    await ingest_books(ctx, make_book("tables", KEYS, RETRIES), make_book("evenings", NOTHING))
+    await ingest_books(
+        ctx, make_book("tables", KEYS, RETRIES_PASSAGE), make_book("evenings", NOTHING)
+    )
     yield ctx
     await generator.aclose()
     await app.aclose()
@@ -223,7 +225,9 @@ async def test_the_scripted_model_answers_as_the_server(settings: Settings) -> N
     model = make_generator()
     app = App(settings, embedder=WordEmbedder(), generator=model)
     ctx = app.context(Caller(), Meter())
-    await ingest_books(ctx, make_book("tables", KEYS, RETRIES), make_book("evenings", NOTHING))
+    await ingest_books(
+        ctx, make_book("tables", KEYS, RETRIES_PASSAGE), make_book("evenings", NOTHING)
+    )
     await run_extract(ctx)
     assert set(await read_visibility(ctx)) == BOTH_EXTRACTIONS
     await app.aclose()

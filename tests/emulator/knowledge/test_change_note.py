@@ -14,7 +14,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.runtime.job import Report
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedApp, call_before
+from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.index_postings import assert_postings_are_exact
 from tests.support.jobs import make_ample_budget
@@ -214,7 +214,7 @@ async def test_a_card_written_during_a_change_is_kept(
     async def write_card() -> None:
         await set_fields(ctx, f"chunks/{chunk_id}", {"knowledge_card": {"summary": "Wrap it."}})
 
-    racing = make_watched_app(call_before(1, write_card))
+    racing = make_watched_app(call_before_commit(1, write_card))
     await change_note(racing, note, tags=["kitchen"])
 
     stored = (await read_chunks(ctx))[chunk_id]
@@ -286,7 +286,10 @@ async def test_a_note_cannot_be_changed_while_it_is_moved(
         codes.append(answer.error.code if answer.error else "")
 
     moving = WatchedApp(
-        app.settings, call_before(commit, change_during_move), clock=clock, embedder=WordEmbedder()
+        app.settings,
+        call_before_commit(commit, change_during_move),
+        clock=clock,
+        embedder=WordEmbedder(),
     )
     await call_result(moving, "forget", OWNER, **target, forgotten=forgotten)
     await moving.aclose()

@@ -18,7 +18,7 @@ from shared.firestore.database import WriteConflict
 from shared.knowledge import source_editing
 from shared.knowledge.source import Section
 from shared.knowledge.source_editing import SourceEditing
-from tests.support.commit_hooks import call_after, call_before
+from tests.support.commit_hooks import call_after_commit, call_before_commit
 from tests.support.database_state import describe_differences, read_state
 from tests.support.forgetting import save_sources
 from tests.support.jobs import make_ample_budget
@@ -362,7 +362,7 @@ async def test_a_killed_call_can_be_repeated_with_its_idempotency_key(
 ) -> None:
     """The process ended after the commit and before it answered."""
     await store_sources(ctx, BAKING)
-    dying = make_watched_app(call_after(1, _die))
+    dying = make_watched_app(call_after_commit(1, _die))
     arguments: dict[str, Any] = {"source_id": "baking", "revision": 0, "title": "Loaves"}
     arguments["idempotency_key"] = "k"
     assert (await call(dying, "edit_source", OWNER, **arguments)).error
@@ -388,7 +388,7 @@ async def test_a_killed_run_is_completed_by_the_next(
     monkeypatch.setattr(source_editing, "MAX_WRITES", 15)
     await store_sources(ctx, LONG)
     await edit(app, "long", title="Many Breads", tags=["bread"])
-    dying = make_watched_app(call_after(commit, _die))
+    dying = make_watched_app(call_after_commit(commit, _die))
     with pytest.raises(_Killed) if commit < 5 else pytest.raises(StopAsyncIteration):
         await _rewrite_all(dying.context(Caller(), Meter()))
     await run_jobs(ctx)
@@ -419,7 +419,7 @@ async def test_an_edit_made_while_the_job_runs_is_kept(
     async def edit_again() -> None:
         await edit(app, "long", revision=1, title="All Breads", tags=["rye"])
 
-    racing = make_watched_app(call_before(commit, edit_again))
+    racing = make_watched_app(call_before_commit(commit, edit_again))
     with pytest.raises(WriteConflict):
         await _rewrite_all(racing.context(Caller(), Meter()))
     await run_jobs(ctx)
@@ -438,7 +438,7 @@ async def test_an_edit_made_while_ingest_runs_is_kept(
     async def edit_during_ingest() -> None:
         await edit(app, "long", title="Many Breads")
 
-    racing = make_watched_app(call_before(commit, edit_during_ingest))
+    racing = make_watched_app(call_before_commit(commit, edit_during_ingest))
     changed = replace(many, title="Breads", author="Ida Crumb")
     counts = await save_sources(racing.context(Caller(), Meter()), changed)
     assert counts["edits kept"] == 1

@@ -25,7 +25,7 @@ from shared.core.meter import Meter
 from shared.knowledge.map_repository import MAX_POINTS_PER_PAGE, KnowledgeMap, MapPoint, Maps
 from shared.knowledge.source import Source
 from shared.runtime.job import Report
-from tests.support.commit_hooks import SOME_OR_ALL, call_after, send_commit
+from tests.support.commit_hooks import KILL_AT_SOME_OR_ALL_COMMITS, call_after_commit, send_commit
 from tests.support.database_dump import read_root_documents, write_documents
 from tests.support.jobs import make_ample_budget, make_hasty_budget
 from tests.support.knowledge import set_fields
@@ -42,7 +42,7 @@ from tests.support.tool_calls import call, call_result
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
-    from tests.emulator.conftest import NewBase
+    from tests.emulator.conftest import MakeEmptyContext
     from tests.emulator.knowledge.conftest import MakeWatchedApp
     from tests.support.commit_hooks import Results, Send
     from tests.support.database_dump import Contents
@@ -66,9 +66,9 @@ class Point(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-async def stored_map(new_base: NewBase) -> Contents:
+async def stored_map(make_empty_context: MakeEmptyContext) -> Contents:
     """Return the stored documents of `five_clusters`."""
-    ctx = new_base(None)
+    ctx = make_empty_context(None)
     await add_sources(ctx, *map(make_themed_source, THEMES), make_unrelated_source(STRAYS))
     await run_cluster_job(ctx)
     return await read_root_documents(ctx.database.client)
@@ -277,7 +277,7 @@ async def test_a_reader_sees_the_former_map_or_the_new_one(
     assert all(ids in (former_map, new_map) for ids in readings)
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_chunks_deleted_while_the_map_is_drawn_are_not_on_it(
     ctx: Context, app: App, make_watched_app: MakeWatchedApp, step: int
 ) -> None:
@@ -292,7 +292,7 @@ async def test_chunks_deleted_while_the_map_is_drawn_are_not_on_it(
 
     for commit in range(0, counting.commits, step):
         await replace_documents(ctx, stored)
-        deleting = make_watched_app(call_after(commit, delete_bees))
+        deleting = make_watched_app(call_after_commit(commit, delete_bees))
         await run_cluster_job(deleting.context(Caller(), Meter()))
         drawn = await get_map(app)
         remaining = await read_chunks(ctx)

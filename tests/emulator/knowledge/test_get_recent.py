@@ -22,7 +22,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
 from shared.runtime.pagination import encode_cursor
 from tests.support.knowledge import chunk_source, set_fields
-from tests.support.links import EDITOR, SITE
+from tests.support.links import EDITOR, SITE_URL
 from tests.support.small_sources import (
     NOON,
     ReadCost,
@@ -329,7 +329,7 @@ async def test_a_first_page_costs_two_round_trips_and_a_later_one_one(
 async def save_links(app: App, count: int) -> None:
     """Save links, whose pages are not fetched."""
     for number in range(count):
-        await call_result(app, "save_link", EDITOR, url=f"{SITE}/{number}")
+        await call_result(app, "save_link", EDITOR, url=f"{SITE_URL}/{number}")
 
 
 async def test_the_first_page_shows_the_five_newest_links(ctx: Context, app: App) -> None:

@@ -15,7 +15,7 @@ import pytest
 from functions.jobs.repair.job import repair
 from shared.extractions.upkeep import promote_duplicates
 from shared.runtime.job import Report
-from tests.support.commit_hooks import call_after, call_before
+from tests.support.commit_hooks import call_after_commit, call_before_commit
 from tests.support.database_state import describe_differences
 from tests.support.extractions import make_decision, make_extraction, store_extractions
 from tests.support.forgetting import (
@@ -123,7 +123,7 @@ async def test_a_duplicate_is_not_promoted_while_its_source_is_restored(
     async def promote() -> None:
         await promote_duplicates(ctx, make_ample_budget(), Report())
 
-    racing = make_watched_app(call_after(2, promote))
+    racing = make_watched_app(call_after_commit(2, promote))
     await forget(racing, source_id="long", forgotten=False)
     await promote()
     await index_all(ctx)
@@ -142,7 +142,7 @@ async def test_a_passage_cannot_be_restored_while_its_source_is_moved(
         answer = await call(app, "forget", OWNER, chunk_id=chunk_id, forgotten=False)
         codes.append(answer.error.code if answer.error else "")
 
-    racing = make_watched_app(call_before(3, restore_during_move))
+    racing = make_watched_app(call_before_commit(3, restore_during_move))
     await forget(racing, source_id="baking")
     assert codes == ["CONFLICT"]
     await index_all(ctx)

@@ -19,7 +19,7 @@ from tests.support.links import (
     EDITOR,
     ESSAY,
     OWNER,
-    SITE,
+    SITE_URL,
     fetch_due_links,
     read_only_link,
     serve_site,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-URL = f"{SITE}/essay"
+URL = f"{SITE_URL}/essay"
 OTHER_EDITOR = Caller.of("eve", role=Role.EDITOR)
 
 

@@ -19,7 +19,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.knowledge.source import Section
 from shared.pipeline.forgotten_chunks import CHUNKS_PER_COMMIT
-from tests.support.commit_hooks import call_after, call_before
+from tests.support.commit_hooks import call_after_commit, call_before_commit
 from tests.support.database_state import describe_differences
 from tests.support.forgetting import (
     CARD,
@@ -133,7 +133,7 @@ async def test_a_source_that_two_calls_forgot_can_be_restored(
     async def forget_before_commit() -> None:
         await forget(app, source_id="baking")
 
-    racing = make_watched_app(call_before(1, forget_before_commit))
+    racing = make_watched_app(call_before_commit(1, forget_before_commit))
     out = await forget(racing, source_id="baking")
     assert out["forgotten"] is True
     assert out["changed"] is False
@@ -156,7 +156,7 @@ async def test_the_job_stops_when_a_call_moves_the_same_source(
         await forget(app, source_id="long")
         await forget(app, source_id="long", forgotten=False)
 
-    racing = make_watched_app(call_before(2, complete_and_restore))
+    racing = make_watched_app(call_before_commit(2, complete_and_restore))
     report = await index(racing.context(Caller(), Meter()), make_ample_budget())
     assert report.failures == []
     await index_all(ctx)
@@ -176,7 +176,7 @@ async def test_ingest_does_not_restore_what_is_forgotten_while_it_runs(
         else:
             await forget(app, chunk_id=chunks[0].chunk_id)
 
-    racing = make_watched_app(call_before(1, forget_before_commit))
+    racing = make_watched_app(call_before_commit(1, forget_before_commit))
     edited = replace(BAKING, title="Bread in the Oven")
     await save_sources(racing.context(Caller(), Meter()), edited)
     await index_all(ctx)
@@ -206,7 +206,7 @@ async def test_ingest_stops_when_its_source_is_forgotten_between_commits(
         if is_killed:
             raise _Killed
 
-    racing = make_watched_app(call_before(2, forget_between_commits))
+    racing = make_watched_app(call_before_commit(2, forget_between_commits))
     saving = save_sources(racing.context(Caller(), Meter()), loaves)
     if is_killed:
         with pytest.raises(_Killed):
@@ -240,7 +240,7 @@ async def test_a_killed_call_is_completed_by_the_next_call(
     before = await read_knowledge(ctx)
     if not forgotten:
         await forget(app, source_id="long")
-    dying = make_watched_app(call_after(commit, die))
+    dying = make_watched_app(call_after_commit(commit, die))
     await call(dying, "forget", OWNER, source_id="long", forgotten=forgotten)
     await forget(app, source_id="long", forgotten=forgotten)
     if forgotten:
@@ -255,7 +255,7 @@ async def test_a_killed_call_for_the_last_passage_is_completed(
     app: App, ctx: Context, make_watched_app: MakeWatchedApp
 ) -> None:
     [chunk] = await store_sources(ctx, replace(SAILING, sections=SAILING.sections[:1]))
-    dying = make_watched_app(call_after(2, die))
+    dying = make_watched_app(call_after_commit(2, die))
     await call(dying, "forget", OWNER, chunk_id=chunk.chunk_id)
     await forget(app, chunk_id=chunk.chunk_id)
     assert await read_documents(ctx, "sources") == {}
@@ -272,7 +272,7 @@ async def test_a_passage_changed_during_the_move_is_moved_as_changed(
     async def write_card() -> None:
         await set_fields(ctx, f"chunks/{chunks[1].chunk_id}", {"knowledge_card": CARD})
 
-    app = make_watched_app(call_after(1, write_card))
+    app = make_watched_app(call_after_commit(1, write_card))
     await forget(app, source_id="sailing")
     stored = await read_documents(ctx, "forgotten")
     assert stored[chunks[1].chunk_id]["document"]["knowledge_card"] == CARD

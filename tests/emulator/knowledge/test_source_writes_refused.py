@@ -14,7 +14,7 @@ from shared.core.errors import PlatformFault
 from shared.core.meter import Meter
 from shared.knowledge.ingestion import ChunkedSource, Ingestion
 from shared.knowledge.source import Section, Source
-from tests.support.commit_hooks import call_before
+from tests.support.commit_hooks import call_before_commit
 from tests.support.knowledge import BAKING, SAILING, chunk_source
 from tests.support.stored_documents import read_chunks, read_documents, read_tombstones
 
@@ -95,6 +95,6 @@ async def test_a_refusal_of_all_writes_is_not_blamed_on_a_source(
     async def refuse() -> None:
         raise PermissionDenied("no")  # type: ignore[no-untyped-call]  # Google's
 
-    ctx = make_watched_app(call_before(1, refuse)).context(Caller(), Meter())
+    ctx = make_watched_app(call_before_commit(1, refuse)).context(Caller(), Meter())
     with pytest.raises(PlatformFault, match="PermissionDenied"):
         await Ingestion(ctx.database).save_each([chunk_source(SAILING)], NOON)

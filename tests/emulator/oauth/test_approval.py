@@ -21,14 +21,14 @@ from shared.accounts.keyring import Keyring
 from shared.core.caller import FULL_ACCESS, Scope
 from shared.core.errors import Forbidden, InvalidInput, Unauthorized
 from tests.support.authorization_server import (
+    CODE_VERIFIER,
+    GOOGLE_PROOF,
     ISSUER,
     NOON,
-    PERSON,
-    REDIRECT,
-    VERIFIER,
+    REDIRECT_URI,
     compute_challenge,
     make_authorization_parameters,
-    make_corruptions,
+    make_corrupted_tokens,
     parse_query,
 )
 from tests.support.clock import SettableClock
@@ -41,11 +41,11 @@ KEYRING = Keyring([SECRET])
 REQUEST = AuthorizationRequest(
     client_id="c",
     client_name="Program",
-    redirect_uri=REDIRECT,
+    redirect_uri=REDIRECT_URI,
     redirect_uri_given=True,
     scopes=FULL_ACCESS,
     state="a state",
-    code_challenge=compute_challenge(VERIFIER),
+    code_challenge=compute_challenge(CODE_VERIFIER),
 )
 ENCODABLE_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 """Texts without surrogates, which UTF-8 cannot encode."""
@@ -101,8 +101,8 @@ async def test_no_endpoint_issues_a_code_without_approval(
 
 @pytest.mark.anyio
 async def test_an_approval_sends_code_state_and_issuer(server: AuthorizationServer) -> None:
-    location = await server.approvals.approve(REQUEST, PERSON, FULL_ACCESS)
-    assert location.startswith(f"{REDIRECT}?")
+    location = await server.approvals.approve(REQUEST, GOOGLE_PROOF, FULL_ACCESS)
+    assert location.startswith(f"{REDIRECT_URI}?")
     assert set(parse_query(location)) == {"code", "state", "iss"}
     assert parse_query(location)["state"] == "a state"
     assert parse_query(location)["iss"] == ISSUER
@@ -110,9 +110,9 @@ async def test_an_approval_sends_code_state_and_issuer(server: AuthorizationServ
 
 @pytest.mark.anyio
 async def test_the_query_of_a_redirect_uri_is_preserved(server: AuthorizationServer) -> None:
-    request = replace(REQUEST, redirect_uri=f"{REDIRECT}?a=&b=%20", state=None)
-    location = await server.approvals.approve(request, PERSON, FULL_ACCESS)
-    assert location.startswith(f"{REDIRECT}?a=&b=%20&code=")
+    request = replace(REQUEST, redirect_uri=f"{REDIRECT_URI}?a=&b=%20", state=None)
+    location = await server.approvals.approve(request, GOOGLE_PROOF, FULL_ACCESS)
+    assert location.startswith(f"{REDIRECT_URI}?a=&b=%20&code=")
     assert "state" not in parse_query(location)
 
 
@@ -129,7 +129,7 @@ async def test_a_denial_sends_no_code(server: AuthorizationServer) -> None:
 
 @pytest.mark.anyio
 async def test_an_approval_grants_only_scopes_of_the_person(server: AuthorizationServer) -> None:
-    await server.approvals.approve(REQUEST, PERSON, frozenset({Scope.READ}))
+    await server.approvals.approve(REQUEST, GOOGLE_PROOF, frozenset({Scope.READ}))
     [grant] = await server.read_documents("oauth_grants")
     assert grant["scopes"] == ["carrel:read"]
 
@@ -138,7 +138,7 @@ async def test_an_approval_grants_only_scopes_of_the_person(server: Authorizatio
 async def test_an_approval_without_common_scopes_is_forbidden(server: AuthorizationServer) -> None:
     request = replace(REQUEST, scopes=frozenset({Scope.WRITE}))
     with pytest.raises(Forbidden):
-        await server.approvals.approve(request, PERSON, frozenset({Scope.READ}))
+        await server.approvals.approve(request, GOOGLE_PROOF, frozenset({Scope.READ}))
     assert await server.read_documents("oauth_grants") == []
 
 
@@ -165,7 +165,7 @@ def test_a_changed_sealed_request_is_rejected() -> None:
     clock = SettableClock(NOON)
     sealed = seal(KEYRING, REQUEST, clock)
     forged = seal(Keyring([SecretStr("x" * 32)]), REQUEST, clock)
-    for text in (*make_corruptions(sealed), forged):
+    for text in (*make_corrupted_tokens(sealed), forged):
         with pytest.raises(InvalidInput):
             unseal(KEYRING, text, clock)
 

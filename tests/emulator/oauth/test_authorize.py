@@ -12,10 +12,10 @@ import pytest
 from shared.core.caller import FULL_ACCESS, Scope
 from shared.core.errors import RateLimited, Unavailable
 from tests.support.authorization_server import (
+    CODE_VERIFIER,
     ISSUER,
-    REDIRECT,
+    REDIRECT_URI,
     RESOURCE,
-    VERIFIER,
     compute_challenge,
     make_authorization_parameters,
     parse_error,
@@ -36,10 +36,10 @@ async def test_the_consent_request_has_the_clients_parameters(server: Authorizat
     client = await server.register(client_name="Reading Room")
     request = await server.request_authorization(client.client_id, scope="carrel:read")
     assert request.client_name == "Reading Room"
-    assert request.redirect_uri == REDIRECT
+    assert request.redirect_uri == REDIRECT_URI
     assert request.scopes == frozenset({Scope.READ})
     assert request.state == "a state"
-    assert request.code_challenge == compute_challenge(VERIFIER)
+    assert request.code_challenge == compute_challenge(CODE_VERIFIER)
     assert request.redirect_uri_given
 
 
@@ -57,7 +57,7 @@ async def test_the_only_redirect_uri_can_be_omitted(server: AuthorizationServer)
     request = await server.request_authorization(
         client.client_id, redirect_uri=None, resource=None, state=None
     )
-    assert request.redirect_uri == REDIRECT
+    assert request.redirect_uri == REDIRECT_URI
     assert not request.redirect_uri_given
     assert request.state is None
 
@@ -71,7 +71,7 @@ async def test_the_only_redirect_uri_can_be_omitted(server: AuthorizationServer)
         ({"response_type": "token"}, "unsupported_response_type"),
         ({"response_type": None}, "invalid_request"),
         ({"code_challenge": None}, "invalid_request"),
-        ({"code_challenge": VERIFIER + "="}, "invalid_request"),
+        ({"code_challenge": CODE_VERIFIER + "="}, "invalid_request"),
         ({"code_challenge_method": "plain"}, "invalid_request"),
         ({"code_challenge_method": None}, "invalid_request"),
         ({"state": "s" * 2_001}, "invalid_request"),
@@ -84,7 +84,7 @@ async def test_an_error_is_redirected_to_the_client_with_the_issuer(
     answer = await server.authorize(client.client_id, **change)
     parameters = parse_query(answer.headers["location"])
     assert answer.status_code == 302
-    assert answer.headers["location"].startswith(REDIRECT)
+    assert answer.headers["location"].startswith(REDIRECT_URI)
     assert parameters["error"] == error
     assert parameters["iss"] == ISSUER
     assert parameters["state"] == make_authorization_parameters("", **change)["state"]
@@ -136,10 +136,10 @@ async def test_an_unknown_client_gets_an_error_without_redirect(
     "redirect_uri",
     [
         "https://evil.example/back",
-        f"{REDIRECT}/",
-        f"{REDIRECT}/more",
-        f"{REDIRECT}?a=b",
-        f"{REDIRECT}#here",
+        f"{REDIRECT_URI}/",
+        f"{REDIRECT_URI}/more",
+        f"{REDIRECT_URI}?a=b",
+        f"{REDIRECT_URI}#here",
         "https://program.example:444/back",
         "http://program.example/back",
         "https://program.example@evil.example/back",
@@ -204,7 +204,7 @@ async def test_repeated_parameters_and_other_bodies_are_rejected(
 ) -> None:
     client = await server.register()
     fields = make_authorization_parameters(client.client_id)
-    repeated = {**fields, "redirect_uri": [REDIRECT, "https://evil.example/"]}
+    repeated = {**fields, "redirect_uri": [REDIRECT_URI, "https://evil.example/"]}
     answer = await server.http.get("/authorize", params=repeated)
     assert parse_error(answer) == (400, "invalid_request")
     files = {name: (None, value) for name, value in fields.items()}
@@ -240,7 +240,7 @@ async def test_only_requests_that_fetch_a_document_are_limited(server: Authoriza
     await server.authorize(client.client_id)
     assert server.limit.attempts == []
 
-    await server.authorize(server.documents.add(PUBLISHED_CLIENT_ID, REDIRECT))
+    await server.authorize(server.documents.add(PUBLISHED_CLIENT_ID, REDIRECT_URI))
     assert server.limit.attempts == ["1.2.3.4"]
 
     server.limit.error = RateLimited("Too often.", retry_after=60)
@@ -253,7 +253,7 @@ async def test_only_requests_that_fetch_a_document_are_limited(server: Authoriza
 
 async def test_a_published_client_has_safe_redirects_only(server: AuthorizationServer) -> None:
     unsafe_uris = ["http://program.example/back", "data:text/html,x"]
-    server.documents.add(PUBLISHED_CLIENT_ID, *unsafe_uris, REDIRECT)
+    server.documents.add(PUBLISHED_CLIENT_ID, *unsafe_uris, REDIRECT_URI)
     await server.request_authorization(PUBLISHED_CLIENT_ID)
     for uri in unsafe_uris:
         answer = await server.authorize(PUBLISHED_CLIENT_ID, redirect_uri=uri)
@@ -261,7 +261,7 @@ async def test_a_published_client_has_safe_redirects_only(server: AuthorizationS
 
 
 async def test_a_long_published_name_is_truncated(server: AuthorizationServer) -> None:
-    server.documents.add(PUBLISHED_CLIENT_ID, REDIRECT)
+    server.documents.add(PUBLISHED_CLIENT_ID, REDIRECT_URI)
     document = server.documents.published[PUBLISHED_CLIENT_ID]
     server.documents.published[PUBLISHED_CLIENT_ID] = document.model_copy(
         update={"client_name": "n" * 60_000}

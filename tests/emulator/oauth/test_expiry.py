@@ -17,7 +17,7 @@ from shared.accounts.grant import Proof
 from shared.accounts.repositories.revocation import revoke_key, revoke_user
 from shared.core.caller import FULL_ACCESS
 from shared.core.errors import Unauthorized
-from tests.support.authorization_server import NOON, PERSON, parse_error, parse_tokens
+from tests.support.authorization_server import GOOGLE_PROOF, NOON, parse_error, parse_tokens
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -53,7 +53,7 @@ async def test_a_revoked_person_gets_no_more_tokens(
 ) -> None:
     code = await server.issue_code(client.client_id)
     token = (await server.sign_in(client)).refresh_token
-    await server.store.accounts.revoke(PERSON.user_id, server.clock.now)
+    await server.store.accounts.revoke(GOOGLE_PROOF.user_id, server.clock.now)
     assert parse_error(await server.exchange(client, code)) == INVALID_GRANT
     assert parse_error(await server.refresh(client, token)) == INVALID_GRANT
     server.clock.advance(seconds=1)
@@ -65,9 +65,9 @@ async def test_a_banned_google_account_gets_no_more_tokens(
 ) -> None:
     token = (await server.sign_in(client)).refresh_token
     other_tokens = await server.sign_in(
-        client, replace(PERSON, email="bob@example.com", user_id="bob")
+        client, replace(GOOGLE_PROOF, email="bob@example.com", user_id="bob")
     )
-    server.banned.add(PERSON.email)
+    server.banned.add(GOOGLE_PROOF.email)
     assert parse_error(await server.refresh(client, token)) == INVALID_GRANT
     parse_tokens(await server.refresh(client, other_tokens.refresh_token))
 
@@ -121,7 +121,7 @@ async def test_revocation_does_not_depend_on_the_local_clock(
     revoked_keys, ended_sign_ins = await revoke_user(server.store, "ada")
     assert revoked_keys == 1
     assert ended_sign_ins == 1
-    revoked_keys, ended_sign_ins = await revoke_user(server.store, PERSON.user_id)
+    revoked_keys, ended_sign_ins = await revoke_user(server.store, GOOGLE_PROOF.user_id)
     assert revoked_keys == 0
     assert ended_sign_ins == 1
 

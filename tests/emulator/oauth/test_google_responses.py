@@ -14,7 +14,7 @@ from functions.gateway.oauth.google import MAX_RESPONSE_BYTES, GoogleSignIn, Ope
 from shared.core.errors import Unavailable
 from tests.support.fakes.google import CLIENT_ID, Account
 from tests.support.google_sign_in import (
-    DISCOVERY,
+    DISCOVERY_PATH,
     KEYS,
     TOKEN,
     get_callback_url,
@@ -99,7 +99,7 @@ async def test_clocks_may_differ_by_a_minute(
     assert answer.status_code == status
 
 
-@pytest.mark.parametrize("path", [DISCOVERY, KEYS])
+@pytest.mark.parametrize("path", [DISCOVERY_PATH, KEYS])
 @pytest.mark.parametrize(
     "body", [None, b"<html>down</html>", b"[]", b"{}", b" " * (MAX_RESPONSE_BYTES + 1)]
 )
@@ -122,7 +122,7 @@ async def test_a_discovery_document_of_another_issuer_is_rejected(
     google_settings: Settings, google: FakeGoogle
 ) -> None:
     document = google.make_discovery_document() | {"issuer": "https://evil.example"}
-    google.bodies[DISCOVERY] = json.dumps(document).encode()
+    google.bodies[DISCOVERY_PATH] = json.dumps(document).encode()
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         assert (await press_google_button(sign_in_app, browser)).status_code == 503
 
@@ -160,10 +160,10 @@ async def test_googles_configuration_is_read_once_an_hour(
     async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         for _ in range(3):
             await press_google_button(sign_in_app, browser)
-        assert google.requests == [DISCOVERY, KEYS]
+        assert google.requests == [DISCOVERY_PATH, KEYS]
         sign_in_app.clock.advance(minutes=61)
         await press_google_button(sign_in_app, browser)
-    assert google.requests == [DISCOVERY, KEYS] * 2
+    assert google.requests == [DISCOVERY_PATH, KEYS] * 2
 
 
 async def test_a_new_signing_key_is_fetched(google_settings: Settings, google: FakeGoogle) -> None:

@@ -23,7 +23,13 @@ from starlette.routing import Route
 from functions.gateway.auth.public_url import make_challenge
 from shared.core.caller import FULL_ACCESS
 from shared.core.errors import Unauthorized
-from tests.support.authorization_server import ISSUER, PERSON, REDIRECT, RESOURCE, parse_query
+from tests.support.authorization_server import (
+    GOOGLE_PROOF,
+    ISSUER,
+    REDIRECT_URI,
+    RESOURCE,
+    parse_query,
+)
 from tests.support.fakes.token_storage import MemoryTokenStorage
 
 if TYPE_CHECKING:
@@ -93,7 +99,7 @@ async def test_web_pages_may_read_metadata(server: AuthorizationServer) -> None:
 
 
 class ApprovingBrowser:
-    """A fake browser whose user, `PERSON`, approves every request."""
+    """A fake browser whose user, `GOOGLE_PROOF`, approves every request."""
 
     def __init__(self, server: AuthorizationServer) -> None:
         """Create a browser that opens pages of this server."""
@@ -106,7 +112,7 @@ class ApprovingBrowser:
         request = await self._server.request_authorization(
             parameters.pop("client_id"), **parameters
         )
-        self._location = await self._server.approvals.approve(request, PERSON, FULL_ACCESS)
+        self._location = await self._server.approvals.approve(request, GOOGLE_PROOF, FULL_ACCESS)
 
     async def read_redirect(self) -> AuthorizationCodeResult:
         """Return the parameters of the redirect to the client."""
@@ -133,12 +139,12 @@ async def test_the_official_client_signs_in_refreshes_and_calls(
 ) -> None:
     """A client without a metadata document at a URL registers itself."""
     add_protected_endpoint(server)
-    document_url = server.documents.add("https://program.example/client.json", REDIRECT)
+    document_url = server.documents.add("https://program.example/client.json", REDIRECT_URI)
     storage = MemoryTokenStorage()
     browser = ApprovingBrowser(server)
     provider = OAuthClientProvider(
         RESOURCE,
-        OAuthClientMetadata(client_name="Official", redirect_uris=[AnyUrl(REDIRECT)]),
+        OAuthClientMetadata(client_name="Official", redirect_uris=[AnyUrl(REDIRECT_URI)]),
         storage,
         browser.open,
         browser.read_redirect,
@@ -147,11 +153,11 @@ async def test_the_official_client_signs_in_refreshes_and_calls(
     transport = httpx2.ASGITransport(server.app)
     async with httpx2.AsyncClient(transport=transport, auth=provider) as http:
         response = await http.post(RESOURCE)
-        assert response.json() == {"user": PERSON.user_id}
+        assert response.json() == {"user": GOOGLE_PROOF.user_id}
         first_tokens = storage.tokens
         provider.context.token_expiry_time = 1.0  # long ago, so the client refreshes its token
         response = await http.post(RESOURCE)
-        assert response.json() == {"user": PERSON.user_id}
+        assert response.json() == {"user": GOOGLE_PROOF.user_id}
 
     # Each refresh issues another refresh token.
     assert first_tokens

@@ -11,7 +11,7 @@ from functions.gateway.oauth.client_id_metadata import parse_client
 from functions.gateway.oauth.redirect_uris import Destination, is_registered, parse_redirect_uri
 from shared.core.errors import InvalidInput
 from shared.core.public_url import DocumentRejected
-from tests.support.authorization_server import REDIRECT
+from tests.support.authorization_server import REDIRECT_URI
 from tests.support.public_web_server import DOCUMENT_URL
 
 if TYPE_CHECKING:
@@ -107,9 +107,9 @@ async def test_safe_uris_can_be_registered_published_and_shown(server: Authoriza
 @pytest.mark.anyio
 @pytest.mark.parametrize("uri", UNSAFE)
 async def test_unsafe_uris_are_rejected_everywhere(server: AuthorizationServer, uri: str) -> None:
-    answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT, uri]})
+    answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT_URI, uri]})
     assert answer.status_code == 400
-    document = {"client_id": DOCUMENT_URL, "redirect_uris": [REDIRECT, uri]}
+    document = {"client_id": DOCUMENT_URL, "redirect_uris": [REDIRECT_URI, uri]}
     with pytest.raises(DocumentRejected):
         parse_client(json.dumps(document).encode(), DOCUMENT_URL)
     with pytest.raises(InvalidInput):

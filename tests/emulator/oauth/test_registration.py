@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from shared.accounts.keyring import Keyring
 from shared.core.errors import RateLimited
 from tests.support.authorization_server import (
-    REDIRECT,
+    REDIRECT_URI,
     parse_error,
     parse_tokens,
     serve_authorization_server,
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 async def register_invalid_client(server: AuthorizationServer, **metadata: Any) -> tuple[int, str]:
     """Assert that a registration fails and stores nothing; return the status and error code."""
-    body = {"client_name": "Program", "redirect_uris": [REDIRECT]} | metadata
+    body = {"client_name": "Program", "redirect_uris": [REDIRECT_URI]} | metadata
     error = parse_error(await server.http.post("/register", json=body))
     assert await server.read_documents("oauth_clients") == []
     return error
@@ -73,7 +73,7 @@ async def test_a_client_learns_its_granted_metadata(server: AuthorizationServer)
     ("metadata", "error"),
     [
         (
-            {"redirect_uris": [f"{REDIRECT}/{number}" for number in range(11)]},
+            {"redirect_uris": [f"{REDIRECT_URI}/{number}" for number in range(11)]},
             "invalid_redirect_uri",
         ),
         ({"redirect_uris": ["data:,x"]}, "invalid_redirect_uri"),
@@ -110,7 +110,7 @@ async def test_a_body_that_is_too_large_is_rejected(server: AuthorizationServer)
 
 async def test_registration_is_limited_by_address(server: AuthorizationServer) -> None:
     server.limit.error = RateLimited("Too many.", retry_after=30)
-    answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT]})
+    answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT_URI]})
     assert parse_error(answer) == (429, "temporarily_unavailable")
     assert answer.headers["retry-after"] == "30"
     assert server.limit.attempts == ["1.2.3.4"]

@@ -17,11 +17,11 @@ from functions.gateway.oauth.provider import make_refresh_token
 from shared.accounts.grant import MAX_TOKEN_REMAINDER
 from shared.core.caller import Scope
 from tests.support.authorization_server import (
+    GOOGLE_PROOF,
     ISSUER,
-    PERSON,
-    REDIRECT,
+    REDIRECT_URI,
     RESOURCE,
-    make_corruptions,
+    make_corrupted_tokens,
     parse_error,
     parse_tokens,
     serve_authorization_server,
@@ -46,7 +46,7 @@ async def test_a_code_is_exchanged_for_tokens_of_the_person(
     assert tokens.expires_in == 3600
     assert tokens.scope == "carrel:read carrel:write"
     token = server.access.tokens.verify(tokens.access_token)
-    assert token.user_id == PERSON.user_id
+    assert token.user_id == GOOGLE_PROOF.user_id
     assert token.client_id == client.client_id
     assert token.scopes == {Scope.READ, Scope.WRITE}
     assert await server.accepts_token(tokens.access_token)
@@ -73,7 +73,7 @@ async def test_no_code_or_token_is_stored(
         ({"code_verifier": "v" * 129}, "invalid_grant"),
         ({"code_verifier": "ä" * 43}, "invalid_grant"),
         ({"code_verifier": ""}, "invalid_request"),
-        ({"redirect_uri": f"{REDIRECT}/"}, "invalid_request"),
+        ({"redirect_uri": f"{REDIRECT_URI}/"}, "invalid_request"),
         ({"redirect_uri": "https://evil.example/back"}, "invalid_request"),
         ({"redirect_uri": ""}, "invalid_request"),
         ({"code": ""}, "invalid_request"),
@@ -144,10 +144,10 @@ async def test_a_corrupted_code_or_token_has_no_effect(
 ) -> None:
     code = await server.issue_code(client.client_id)
     expected_errors = {(400, "invalid_grant"), (400, "invalid_request")}
-    for text in list(make_corruptions(code))[::7]:  # every seventh, to save time
+    for text in list(make_corrupted_tokens(code))[::7]:  # every seventh, to save time
         assert parse_error(await server.exchange(client, text)) in expected_errors
     tokens = parse_tokens(await server.exchange(client, code))
-    for text in list(make_corruptions(tokens.refresh_token or ""))[::7]:
+    for text in list(make_corrupted_tokens(tokens.refresh_token or ""))[::7]:
         assert parse_error(await server.refresh(client, text)) in expected_errors
     parse_tokens(await server.refresh(client, tokens.refresh_token))
 
@@ -172,7 +172,7 @@ async def test_an_unknown_client_gets_no_tokens(
 
 
 async def test_a_published_client_is_not_looked_up_for_a_token(server: AuthorizationServer) -> None:
-    client_id = server.documents.add("https://claude.example/client.json", REDIRECT)
+    client_id = server.documents.add("https://claude.example/client.json", REDIRECT_URI)
     code = await server.issue_code(client_id)
     server.documents.error = RuntimeError("their server is down")
     registered_client = await server.register(token_endpoint_auth_method="none")
@@ -260,7 +260,7 @@ async def test_old_ended_grants_are_deleted_when_a_sign_in_ends(
     store = server.store
     now = await store.accounts.get_server_time()
     ended = {"expired": now - timedelta(seconds=1), "recent": now + timedelta(minutes=30)}
-    reference = store.database.document("accounts", PERSON.user_id)
+    reference = store.database.document("accounts", GOOGLE_PROOF.user_id)
     await store.database.commit([lambda batch: batch.set(reference, {"ended_grants": ended})])
 
     server.clock.advance(hours=5)  # a wrong local clock deletes nothing too early
@@ -268,7 +268,7 @@ async def test_old_ended_grants_are_deleted_when_a_sign_in_ends(
     for _ in range(2):  # the second use ends the sign-in
         await server.exchange(client, code)
 
-    account = await store.accounts.get(PERSON.user_id)
+    account = await store.accounts.get(GOOGLE_PROOF.user_id)
     assert ended.keys() - account.ended_grants.keys() == {"expired"}
     assert len(account.ended_grants) == 2
     assert max(account.ended_grants.values()) - now < MAX_TOKEN_REMAINDER + timedelta(minutes=1)
@@ -324,7 +324,7 @@ async def test_an_unreachable_database_is_reported_in_time(
                 client, make_refresh_token(offline.access.keyring, "0" * 32, 1, "c")
             ),
             await offline.authorize(client.client_id),
-            await offline.http.post("/register", json={"redirect_uris": [REDIRECT]}),
+            await offline.http.post("/register", json={"redirect_uris": [REDIRECT_URI]}),
             await offline.http.post("/revoke", data={"client_id": client.client_id}),
         ):
             assert parse_error(answer) == (503, "temporarily_unavailable")

@@ -55,7 +55,7 @@ from tests.support.themed_passages import (
 if TYPE_CHECKING:
     from shared.core.settings import Settings
     from shared.runtime.context import Context
-    from tests.emulator.conftest import NewBase
+    from tests.emulator.conftest import MakeEmptyContext
     from tests.support.clock import SettableClock
     from tests.support.database_dump import Contents
 
@@ -69,9 +69,9 @@ async def run_cluster(ctx: Context) -> Report:
 
 
 @pytest.fixture(scope="module")
-async def stored_clusters(new_base: NewBase) -> Contents:
+async def stored_clusters(make_empty_context: MakeEmptyContext) -> Contents:
     """The documents of `five_clusters`, which are made only once."""
-    ctx = new_base(None)
+    ctx = make_empty_context(None)
     await add_sources(ctx, *map(make_themed_source, THEMES), make_unrelated_source(3))
     await run_cluster(ctx)
     return await read_root_documents(ctx.database.client)

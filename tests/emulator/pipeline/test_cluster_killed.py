@@ -10,7 +10,12 @@ import pytest
 
 from functions.jobs.cluster.job import cluster
 from shared.runtime.context import App
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, call_after, send_commit
+from tests.support.commit_hooks import (
+    KILL_AT_SOME_OR_ALL_COMMITS,
+    WatchedApp,
+    call_after_commit,
+    send_commit,
+)
 from tests.support.database_dump import read_root_documents, write_documents
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context
@@ -111,7 +116,7 @@ async def open_app(
     await app.aclose()
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 @pytest.mark.parametrize(
     "prepare_base", [make_unclustered_base, make_base_to_recluster, make_base_with_new_chunks]
 )
@@ -128,7 +133,7 @@ async def test_the_next_run_completes_one_killed_after_any_commit(
     for number in range(1, commits, step):
         async with (
             open_app(settings, str(number)) as app,
-            open_app(settings, str(number), call_after(number, die)) as dying_app,
+            open_app(settings, str(number), call_after_commit(number, die)) as dying_app,
         ):
             ctx = make_job_context(app)
             await write_documents(ctx.database.client, base)

@@ -34,7 +34,7 @@ from tests.support.tasks import NOON
 if TYPE_CHECKING:
     from shared.core.settings import Settings
     from shared.runtime.context import Context
-    from tests.emulator.conftest import NewBase
+    from tests.emulator.conftest import MakeEmptyContext
     from tests.support.commit_hooks import Results, Send
     from tests.support.database_dump import Contents
 
@@ -80,9 +80,9 @@ LOGBOOK: Final = Source(
 
 
 @pytest.fixture(scope="module")
-async def stored_logbook(new_base: NewBase) -> Contents:
+async def stored_logbook(make_empty_context: MakeEmptyContext) -> Contents:
     """The documents of `logbook`, which are made only once."""
-    ctx = new_base(NOON)
+    ctx = make_empty_context(NOON)
     await store_sources(ctx, LOGBOOK)
     return await read_root_documents(ctx.database.client)
 

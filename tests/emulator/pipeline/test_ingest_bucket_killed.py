@@ -83,7 +83,7 @@ async def test_the_next_run_completes_one_killed_after_any_commit(
     undisturbed.commits = 0
     await run_ingest(undisturbed)
     with start_killable_children() as children:
-        kills = children.count_ingest_kills(make_setting_fields(project))
+        kills = children.run_ingest_until_it_finishes(make_setting_fields(project))
 
     # One commit more: `renamed.jsonl` is read again after the run that was killed before it could
     # forget `records.jsonl`.

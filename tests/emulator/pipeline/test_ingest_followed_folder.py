@@ -21,7 +21,7 @@ from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 from shared.knowledge.export_lines import HEADER
 from shared.runtime.job import Failure, Report
-from tests.support.commit_hooks import WatchedApp, call_after
+from tests.support.commit_hooks import WatchedApp, call_after_commit
 from tests.support.jobs import make_ample_budget, make_one_step_budget
 from tests.support.knowledge import set_fields
 from tests.support.notes import NOTE_TEXT, save_note
@@ -697,7 +697,7 @@ async def test_the_next_run_completes_one_killed_after_any_commit(
     (vault / "2.md").unlink()
     write_file(vault, "3.md", "Note 3, edited.")
 
-    dying = WatchedApp(settings, call_after(commit, die))
+    dying = WatchedApp(settings, call_after_commit(commit, die))
     try:
         with pytest.raises(Killed):
             await run_ingest(dying.context(ctx.caller, ctx.meter), vault)

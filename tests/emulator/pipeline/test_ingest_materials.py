@@ -19,7 +19,7 @@ from shared.core.errors import Unavailable
 from shared.runtime.job import AlreadyRunning, Budget, Report, run_job
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import DocumentErased, Workspace
-from tests.support.commit_hooks import WatchedApp, call_after, send_commit
+from tests.support.commit_hooks import WatchedApp, call_after_commit, send_commit
 from tests.support.fakes.openai import HANG, FakeOpenAI, Reply, make_error_reply
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.materials import STRANGER, extract_error, extract_result
@@ -272,7 +272,7 @@ async def test_a_run_out_of_time_keeps_a_text_that_a_call_completed(
     async def complete_by_call() -> None:
         outs.append(await extract_result(app, QUERY, document=DOCUMENT_ID))
 
-    interrupted_app = open_app(call_after(1, complete_by_call))
+    interrupted_app = open_app(call_after_commit(1, complete_by_call))
     await ingest_materials(make_job_context(interrupted_app), make_budget_of_batches(fake, 1))
 
     [out] = outs
@@ -288,7 +288,7 @@ async def test_concurrent_runs_exclude_each_other(app: App, open_app: OpenApp) -
     async def start_second_run() -> None:
         second_results.append(await run_job(JOB, app))
 
-    await run_job(JOB, open_app(call_after(2, start_second_run)))
+    await run_job(JOB, open_app(call_after_commit(2, start_second_run)))
 
     [second_result] = second_results
     assert isinstance(second_result, AlreadyRunning)
@@ -305,7 +305,7 @@ async def test_a_call_and_a_run_that_embed_one_text_both_finish(
         outs.append((await call_extract_with_deadline(app, document=DOCUMENT_ID)).result)
 
     async with asyncio.timeout(60):
-        report = await run_job(JOB, open_app(call_after(2, complete_by_call)))
+        report = await run_job(JOB, open_app(call_after_commit(2, complete_by_call)))
 
     assert isinstance(report, Report)
     assert report.finished

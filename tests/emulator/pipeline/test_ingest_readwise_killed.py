@@ -53,7 +53,7 @@ async def test_the_next_run_completes_one_killed_after_any_commit(
             "readwise_token": TOKEN,
         }
         with start_killable_children() as children:
-            assert children.count_ingest_kills(fields) == undisturbed.commits
+            assert children.run_ingest_until_it_finishes(fields) == undisturbed.commits
 
     expected = await read_ingested_documents(make_job_context(undisturbed), "meta")
     assert await read_ingested_documents(ctx, "meta") == expected

@@ -33,7 +33,7 @@ from tests.support.links import (
     EDITOR,
     ESSAY,
     OWNER,
-    SITE,
+    SITE_URL,
     fetch_due_links,
     make_link_fetcher,
     make_text_page,
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-URL = f"{SITE}/essay"
+URL = f"{SITE_URL}/essay"
 BUSY_PAGE = make_text_page("Later.", status=503)
 
 
@@ -270,7 +270,7 @@ async def test_a_failed_link_that_is_saved_again_is_retried(
 
 async def test_an_unreadable_page_loses_only_itself(app: App, ctx: Context) -> None:
     for name in ("first", "broken", "last"):
-        await save_link(app, f"{SITE}/{name}")
+        await save_link(app, f"{SITE_URL}/{name}")
     pages = {
         "first": make_text_page(ESSAY),
         "broken": make_text_page(" "),
@@ -278,9 +278,9 @@ async def test_an_unreadable_page_loses_only_itself(app: App, ctx: Context) -> N
     }
     with serve_site(**pages) as site:
         report = await fetch_due_links(ctx, site)
-    assert [failure.name for failure in report.failures] == [f"{SITE}/broken"]
+    assert [failure.name for failure in report.failures] == [f"{SITE_URL}/broken"]
     urls = {source["url"] for source in (await read_documents(ctx, "sources")).values()}
-    assert urls == {f"{SITE}/first", f"{SITE}/last"}
+    assert urls == {f"{SITE_URL}/first", f"{SITE_URL}/last"}
 
 
 async def test_a_page_that_becomes_empty_keeps_its_stored_text(app: App, ctx: Context) -> None:

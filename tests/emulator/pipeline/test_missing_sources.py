@@ -15,7 +15,7 @@ from functions.jobs.purge.job import purge
 from shared.core.caller import Caller, Role
 from shared.core.settings import Settings
 from shared.runtime.job import Report
-from tests.support.commit_hooks import WatchedApp, call_after
+from tests.support.commit_hooks import WatchedApp, call_after_commit
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.knowledge import set_fields
@@ -164,7 +164,7 @@ async def test_a_source_returns_after_a_deletion_that_was_killed(
     async def die() -> None:
         raise Killed
 
-    dying_app = WatchedApp(settings, call_after(commit, die))
+    dying_app = WatchedApp(settings, call_after_commit(commit, die))
     with pytest.raises(Killed):
         await MissingSources(make_job_context(dying_app), Report()).forget([source_id])
     await dying_app.aclose()

@@ -23,7 +23,7 @@ from shared.knowledge.source import Section, Source
 from shared.pipeline.orphaned_chunks import GRACE_PERIOD, PAGE
 from shared.runtime.job import Report
 from tests.support.clock import NOON, SettableClock
-from tests.support.commit_hooks import WatchedApp, call_before
+from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.index_postings import assert_postings_are_exact
 from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
@@ -96,7 +96,7 @@ async def test_a_chunk_ingested_again_during_the_run_stays(
     async def ingest_first_again() -> None:
         await set_fields(ctx, f"chunks/{first}", {"updated_at": clock()})
 
-    hook = call_before(1, ingest_first_again)
+    hook = call_before_commit(1, ingest_first_again)
     app = WatchedApp(settings, hook, clock=clock, embedder=WordEmbedder())
     assert await purge(make_job_context(app), make_ample_budget()) == Report(Counter(chunks=2))
     assert set(await read_chunks(ctx)) == {first}

@@ -15,7 +15,7 @@ from shared.core.meter import Meter
 from shared.pipeline.expiry import EXPIRING
 from shared.runtime.job import Report
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedApp, call_before
+from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
 from tests.support.knowledge import set_fields
@@ -87,7 +87,7 @@ async def test_a_task_restored_during_the_run_stays(settings: Settings) -> None:
         task = app.connection.client.document(TASK_PATH.format(1))
         await task.update({"purge_at": None, "state": "open"})
 
-    app = WatchedApp(settings, call_before(1, restore_task), embedder=WordEmbedder())
+    app = WatchedApp(settings, call_before_commit(1, restore_task), embedder=WordEmbedder())
     report = await purge(make_context_after(app, days=31), make_ample_budget())
     assert report.counts["todos"] == 0
     assert set(await read_documents(make_job_context(app), "users/anna/tasks")) == {"1"}

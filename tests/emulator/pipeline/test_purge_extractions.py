@@ -21,7 +21,7 @@ from shared.extractions.repository import to_fields
 from shared.extractions.upkeep import PAGE_SIZE
 from shared.runtime.job import Report
 from tests.support.clock import NOON, SettableClock
-from tests.support.commit_hooks import WatchedApp, call_before
+from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
 from tests.support.knowledge import BAKING, SAILING, ingest_sources, set_fields, store_sources
@@ -166,7 +166,7 @@ async def test_an_orphan_rewritten_during_the_run_stays(
         await set_fields(ctx, f"chunks/{first.chunk_id}", {"extracted": extracted})
         await set_fields(ctx, "extractions/one", {"quote": "again"})
 
-    hook = call_before(1, extract_first_again)
+    hook = call_before_commit(1, extract_first_again)
     purging_app = WatchedApp(settings, hook, clock=clock, embedder=WordEmbedder())
     # The first commit is one of the round through all chunks, which comes first.
     await purge(make_job_context(purging_app), make_spent_budget())

@@ -19,7 +19,7 @@ from shared.core.meter import Meter
 from shared.firestore.database import Database, LeaseLost
 from shared.runtime.job import run_job
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedApp, call_after, call_before
+from tests.support.commit_hooks import WatchedApp, call_after_commit, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.knowledge import set_fields
@@ -106,7 +106,7 @@ async def test_an_outage_of_the_database_ends_the_run(
             await proxy.hang()
             monkeypatch.setattr(asyncio, "timeout", lambda _: real_timeout(0))
 
-        app = WatchedApp(settings, call_after(4, stop_answering), clock=clock)
+        app = WatchedApp(settings, call_after_commit(4, stop_answering), clock=clock)
         with use_emulator_at(proxy.host):
             database = Database(app.connection, Meter(), request_seconds=600)
             ctx = replace(make_job_context(app), database=database)
@@ -127,7 +127,7 @@ async def test_a_run_that_lost_its_lease_stops(settings: Settings) -> None:
         lease = {"holder": "another", "expires_at": clock() + timedelta(hours=1)}
         await set_fields(make_job_context(other_app), "leases/purge", lease)
 
-    app = WatchedApp(settings, call_before(3, take_lease), clock=clock)
+    app = WatchedApp(settings, call_before_commit(3, take_lease), clock=clock)
     with pytest.raises(LeaseLost):
         await run_job(JOB, app)
 

@@ -19,12 +19,12 @@ from shared.runtime.job import Report
 from shared.traces.erasure import MAX_FOLLOWERS
 from shared.traces.repository import Traces
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedApp, call_before
+from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_app_documents
-from tests.support.stored_traces import assert_postings_exact
+from tests.support.stored_traces import assert_trace_postings_are_exact
 from tests.support.tasks import NOON
 from tests.support.tool_calls import ANONYMOUS, call, call_error, call_result
 from tests.support.traces import (
@@ -32,7 +32,7 @@ from tests.support.traces import (
     add_votes,
     contribute,
     make_fixed_clock,
-    make_sample,
+    make_sample_trace,
     search_trace_ids,
     vote,
 )
@@ -128,7 +128,7 @@ async def test_a_restored_trace_stays(app: App) -> None:
     set_time(app, days=29)
     await withdraw(app, trace_id, withdrawn=False)
     assert await purge_after(app, days=90) == Counter()
-    assert await search_trace_ids(app, query=make_sample(0)["title"]) == [trace_id]
+    assert await search_trace_ids(app, query=make_sample_trace(0)["title"]) == [trace_id]
 
 
 async def test_a_trace_restored_during_the_run_stays_complete(settings: Settings) -> None:
@@ -142,13 +142,15 @@ async def test_a_trace_restored_during_the_run_stays_complete(settings: Settings
         set_time(app, days=40)
         await withdraw(app, trace_id, withdrawn=False)
 
-    purging_app = WatchedApp(settings, call_before(1, restore_trace), embedder=WordEmbedder())
+    purging_app = WatchedApp(
+        settings, call_before_commit(1, restore_trace), embedder=WordEmbedder()
+    )
     assert (await purge_after(purging_app, days=31))["traces"] == 0
     await purging_app.aclose()
 
     assert paths <= await read_trace_paths(app)
     assert (await read_app_documents(app, "contributors"))["anna"] == {"up": 2}
-    await assert_postings_exact(app)
+    await assert_trace_postings_are_exact(app)
     await app.aclose()
 
 
@@ -204,14 +206,14 @@ async def test_the_neighbours_of_an_erased_trace_are_linked(app: App) -> None:
     await withdraw(app, second)
     assert (await purge_after(app, days=31))["traces"] == 1
     assert await read_links(app) == {first: (None, third), third: (first, None)}
-    await assert_postings_exact(app)
+    await assert_trace_postings_are_exact(app)
 
     await withdraw(app, third)
     assert await read_links(app) == {first: (None, None), third: (first, None)}
 
     await withdraw(app, third, withdrawn=False)
     assert await read_links(app) == {first: (None, third), third: (first, None)}
-    await assert_postings_exact(app)
+    await assert_trace_postings_are_exact(app)
 
 
 async def test_the_first_trace_of_a_chain_can_be_erased(app: App) -> None:
@@ -234,13 +236,13 @@ async def test_the_predecessor_of_the_last_trace_is_listed_again(app: App) -> No
 
     assert (await purge_after(app, days=31))["traces"] == 1
     assert await read_links(app) == {first: (None, None), third: (first, None)}
-    assert (await search_trace_ids(app, query=make_sample(0)["title"]))[:1] == [first]
-    await assert_postings_exact(app)
+    assert (await search_trace_ids(app, query=make_sample_trace(0)["title"]))[:1] == [first]
+    await assert_trace_postings_are_exact(app)
 
     set_time(app, days=32)
     await withdraw(app, third, withdrawn=False)
     assert await read_links(app) == {first: (None, third), third: (first, None)}
-    await assert_postings_exact(app)
+    await assert_trace_postings_are_exact(app)
 
 
 async def test_a_withdrawn_predecessor_stays_hidden(app: App) -> None:
@@ -251,8 +253,8 @@ async def test_a_withdrawn_predecessor_stays_hidden(app: App) -> None:
     await withdraw(app, first)
     assert (await purge_after(app, days=31))["traces"] == 2
     assert await read_links(app) == {first: (None, None)}
-    assert await search_trace_ids(app, query=make_sample(0)["title"]) == []
-    await assert_postings_exact(app)
+    assert await search_trace_ids(app, query=make_sample_trace(0)["title"]) == []
+    await assert_trace_postings_are_exact(app)
 
 
 async def test_a_successor_of_another_contributor_loses_its_link(app: App) -> None:
@@ -322,7 +324,7 @@ async def test_a_trace_is_listed_again_once_the_embedder_works(settings: Setting
 
     embedder.is_down = False
     assert (await purge_after(app, days=31))["traces"] == 1
-    await assert_postings_exact(app)
+    await assert_trace_postings_are_exact(app)
     await app.aclose()
 
 

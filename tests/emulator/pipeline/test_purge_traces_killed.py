@@ -21,7 +21,7 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.killable_children import start_killable_children
 from tests.support.stored_documents import read_app_documents
-from tests.support.stored_traces import assert_postings_exact
+from tests.support.stored_traces import assert_trace_postings_are_exact
 from tests.support.tool_calls import call_result
 from tests.support.traces import add_votes, contribute, vote
 
@@ -83,7 +83,7 @@ async def read_state(app: App) -> State:
     """Return the state of a database, which must have no orphans and exact postings."""
     documents = await read_all_documents(app.connection.client)
     assert find_orphans(documents) == []
-    await assert_postings_exact(app)
+    await assert_trace_postings_are_exact(app)
     traces = await read_app_documents(app, "traces")
     titles = {trace_id: data["title"] for trace_id, data in traces.items()}
     links = {

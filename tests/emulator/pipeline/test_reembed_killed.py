@@ -18,7 +18,7 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
 from tests.support.clock import NOON, SettableClock
-from tests.support.commit_hooks import WatchedApp, call_after
+from tests.support.commit_hooks import WatchedApp, call_after_commit
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.knowledge import set_fields
 from tests.support.model_migration import (
@@ -86,7 +86,7 @@ async def test_a_migration_killed_after_any_commit_completes(
 
     model, kills = make_new_model(), 0
     while True:
-        app = WatchedApp(settings, call_after(1, die), embedder=model, clock=clock)
+        app = WatchedApp(settings, call_after_commit(1, die), embedder=model, clock=clock)
         try:
             report = await reembed(make_job_context(app), make_ample_budget())
         except Killed:

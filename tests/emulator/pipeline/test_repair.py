@@ -23,7 +23,7 @@ from shared.index.bm25 import Totals, select_best
 from shared.index.posting_changes import select_newest
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Budget, Report, run_job
-from tests.support.commit_hooks import WatchedApp, call_before
+from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.index_history import History
 from tests.support.index_postings import (
     assert_postings_are_exact,
@@ -191,7 +191,7 @@ async def test_a_concurrent_write_is_not_undone(settings: Settings, app: App, ct
     async def index_another_source() -> None:
         await store_sources(ctx, SAILING)
 
-    hook = call_before(1, index_another_source)
+    hook = call_before_commit(1, index_another_source)
     repairing_app = WatchedApp(settings, hook, embedder=app.embedder)
     await repair(make_job_context(repairing_app), make_ample_budget())
     await repairing_app.aclose()

@@ -20,14 +20,14 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.index.postings import TRACES
 from shared.runtime.job import Report
-from tests.support.commit_hooks import WatchedApp, call_before
+from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context, make_one_step_budget
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_app_documents, read_documents
-from tests.support.stored_traces import assert_postings_exact
+from tests.support.stored_traces import assert_trace_postings_are_exact
 from tests.support.tool_calls import call, call_result
-from tests.support.traces import contribute, make_sample
+from tests.support.traces import contribute, make_sample_trace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -110,7 +110,7 @@ async def test_damaged_postings_are_repaired(app: App, ctx: Context, seed: int) 
     report = await repair_within(limits, ctx, make_ample_budget())
     assert report.finished
     assert report.counts["mended"] > 10
-    await assert_postings_exact(app)
+    await assert_trace_postings_are_exact(app)
     assert await count_writes(app) == 0
 
 
@@ -124,7 +124,7 @@ async def test_postings_without_traces_are_removed(app: App, ctx: Context) -> No
     assert await count_postings(ctx) == 0
 
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
-    await assert_postings_exact(app)
+    await assert_trace_postings_are_exact(app)
 
 
 async def test_intact_postings_are_not_written(app: App) -> None:
@@ -143,7 +143,7 @@ async def test_a_run_continues_one_that_was_out_of_time(app: App, ctx: Context) 
 
     assert run_count > 3
     assert "repair" not in await read_documents(ctx, "meta")
-    await assert_postings_exact(app)
+    await assert_trace_postings_are_exact(app)
 
 
 async def test_a_concurrent_write_is_not_undone(settings: Settings, app: App, ctx: Context) -> None:
@@ -154,17 +154,19 @@ async def test_a_concurrent_write_is_not_undone(settings: Settings, app: App, ct
         await damage_postings(ctx, generator)
 
         async def contribute_and_amend(commit: int = commit) -> None:
-            await call(app, "contribute_trace", "ben", **make_sample(10 + commit, tags=["python"]))
+            await call(
+                app, "contribute_trace", "ben", **make_sample_trace(10 + commit, tags=["python"])
+            )
             tags = ["python", f"at-{commit}"]
             await call_result(app, "amend_trace", "anna", trace_id=trace_ids[2], tags=tags)
 
-        hook = call_before(commit, contribute_and_amend)
+        hook = call_before_commit(commit, contribute_and_amend)
         repairing_app = WatchedApp(settings, hook, embedder=WordEmbedder())
         await repair(make_job_context(repairing_app), make_ample_budget())
         await repairing_app.aclose()
 
         await repair(ctx, make_ample_budget())
-        await assert_postings_exact(app)
+        await assert_trace_postings_are_exact(app)
 
 
 @pytest.mark.slow
@@ -189,7 +191,7 @@ async def test_postings_are_exact_after_repairs_during_many_writes(app: App, ctx
 
     await asyncio.gather(write_traces(), damage_and_repair())
     await repair(ctx, make_ample_budget())
-    await assert_postings_exact(app)
+    await assert_trace_postings_are_exact(app)
 
 
 async def test_the_next_run_completes_one_killed_after_any_commit(
@@ -220,5 +222,5 @@ async def test_the_next_run_completes_one_killed_after_any_commit(
             await dying_app.aclose()
 
     assert kills > 3
-    await assert_postings_exact(app)
+    await assert_trace_postings_are_exact(app)
     assert await read_app_documents(app, TRACES.facets)

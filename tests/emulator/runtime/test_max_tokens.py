@@ -27,7 +27,7 @@ from tests.support.traces import contribute
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
-    from tests.emulator.conftest import NewBackend
+    from tests.emulator.conftest import MakeEmptyApp
 
 pytestmark = pytest.mark.anyio
 
@@ -66,9 +66,9 @@ TOOLS_LIKE_GET_DECISIONS = {"get_patterns", "get_warnings", "get_methodologies"}
 
 
 @pytest.fixture(scope="module")
-async def app(new_backend: NewBackend) -> App:
+async def app(make_empty_app: MakeEmptyApp) -> App:
     """An app with some of everything that the tools list."""
-    app = new_backend(None)
+    app = make_empty_app(None)
     await add_tasks(app, *(f"Buy flour {number}" for number in range(12)), user=ANNA)
     for number in range(4):
         await contribute(app, number)

@@ -24,7 +24,7 @@ from tests.support.knowledge import (
     store_sources,
 )
 from tests.support.searches import (
-    collect_ids,
+    collect_chunk_ids,
     make_source_of_text,
     make_source_of_texts,
     search_all_pages,
@@ -52,7 +52,7 @@ async def test_the_passage_that_answers_the_query_comes_first(ctx: Context, mode
 async def test_a_lexical_search_finds_only_passages_with_a_term(ctx: Context) -> None:
     _, _, oven, _, anchor = await store_sources(ctx, BAKING, SAILING)
     [page] = await search_all_pages(ctx, query="anchors and ovens", mode="lexical")
-    assert set(collect_ids([page])) == {oven.chunk_id, anchor.chunk_id}
+    assert set(collect_chunk_ids([page])) == {oven.chunk_id, anchor.chunk_id}
 
 
 async def test_every_field_of_a_hit_is_returned(ctx: Context) -> None:
@@ -176,7 +176,7 @@ async def test_deleted_passages_are_not_found_while_still_indexed(
     await Ingestion(ctx.database).save([ChunkedSource(SAILING, [])], ctx.clock())
     query = "mainsail, strong wind"
     pages = await search_all_pages(ctx, query=query, mode=mode, filters=filters, limit=1)
-    assert collect_ids(pages) == [remaining.chunk_id]
+    assert collect_chunk_ids(pages) == [remaining.chunk_id]
     assert pages[0].matches
     assert len(pages[0].results) == 1
 
@@ -215,7 +215,7 @@ async def test_a_lexical_search_ignores_the_embedding_model(ctx: Context) -> Non
     _, anchor = await store_sources(ctx, SAILING)
     await set_fields(ctx, "meta/embedding", {"model": "other", "dimension": 7})
     [page] = await search_all_pages(ctx, query="anchor", mode="lexical")
-    assert collect_ids([page]) == [anchor.chunk_id]
+    assert collect_chunk_ids([page]) == [anchor.chunk_id]
 
 
 async def test_the_limit_bounds_the_hits(ctx: Context) -> None:

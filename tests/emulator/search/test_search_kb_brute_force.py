@@ -14,13 +14,18 @@ from tests.support.search_brute_force import (
     WORDS,
     make_random_filters,
     matches_filters,
-    rank_by_both,
+    rank_by_fusion,
     rank_by_meaning,
     rank_by_words,
     sort_newest_first,
     store_random_sources,
 )
-from tests.support.searches import collect_hits, collect_ids, search_all_pages, truncate_postings
+from tests.support.searches import (
+    collect_chunk_ids,
+    collect_hits,
+    search_all_pages,
+    truncate_postings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +74,7 @@ async def check_random_search(
     expected = await find_expected_ids(ctx, passing_chunks, base, query, mode)
     if not pages[0].matches:
         expected = expected[: min(limit, MAX_WEAK_HITS)]
-    assert collect_ids(pages) == expected
+    assert collect_chunk_ids(pages) == expected
     assert [hit.rank for hit in collect_hits(pages)] == [*range(1, len(expected) + 1)]
 
 
@@ -97,4 +102,4 @@ async def find_expected_ids(
             return rank_by_meaning(passing_chunks, vector)
         case "lexical":
             return rank_by_words(passing_chunks, base, query)
-    return rank_by_both(passing_chunks, base, query, vector)
+    return rank_by_fusion(passing_chunks, base, query, vector)

@@ -19,8 +19,8 @@ from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from tests.support.clock import SettableClock
 from tests.support.knowledge import chunk_source, store_sources
 from tests.support.searches import (
+    collect_chunk_ids,
     collect_hits,
-    collect_ids,
     make_source_of_text,
     make_source_of_texts,
     search_all_pages,
@@ -31,7 +31,7 @@ from tests.support.searches import (
 if TYPE_CHECKING:
     from shared.knowledge.source import Source
     from shared.runtime.context import Context
-    from tests.emulator.conftest import NewBase
+    from tests.emulator.conftest import MakeEmptyContext
 
 pytestmark = pytest.mark.anyio
 
@@ -75,9 +75,9 @@ def copy_with_date(source: Source, date: datetime) -> Source:
 
 
 @pytest.fixture(scope="module")
-async def library(new_base: NewBase) -> Context:
+async def library(make_empty_context: MakeEmptyContext) -> Context:
     """A book in two clusters, a book with a knowledge card, and an article, all about anchors."""
-    ctx = new_base(NOW)
+    ctx = make_empty_context(NOW)
     anchor_book = make_source_of_text(
         "An anchor.", "anchor-book", author="Ida Loaf", tags=("Sea", "iron"), title="On Anchors"
     )
@@ -95,9 +95,9 @@ async def library(new_base: NewBase) -> Context:
 
 
 @pytest.fixture(scope="module")
-async def dated_base(new_base: NewBase) -> Context:
+async def dated_base(make_empty_context: MakeEmptyContext) -> Context:
     """A source for each date, stored in another order than that of the dates."""
-    ctx = new_base(NOW)
+    ctx = make_empty_context(NOW)
     sources = [
         copy_with_date(make_source_of_text(f"An anchor of {source_id}.", source_id), date)
         for source_id, date in reversed(DATES.items())
@@ -110,10 +110,10 @@ async def dated_base(new_base: NewBase) -> Context:
     scope="module", params=[False, True], ids=["complete postings", "truncated postings"]
 )
 async def base_with_low_ranked_passage(
-    new_base: NewBase, request: pytest.FixtureRequest
+    make_empty_context: MakeEmptyContext, request: pytest.FixtureRequest
 ) -> Context:
     """A passage with a rare tag, and 300 that match the query better."""
-    ctx = new_base(NOW)
+    ctx = make_empty_context(NOW)
     near_source = make_source_of_texts(
         [f"anchor anchor anchor {number}" for number in range(NEAR_COUNT)], "near", tags=("big",)
     )
@@ -125,12 +125,12 @@ async def base_with_low_ranked_passage(
 
 
 @pytest.fixture(scope="module")
-async def base_with_truncated_facets(new_base: NewBase) -> Context:
+async def base_with_truncated_facets(make_empty_context: MakeEmptyContext) -> Context:
     """A passage that passes two filters, but is missing from the truncated postings of both.
 
     There are 300 newer passages that match the query better and pass one of the filters.
     """
-    ctx = new_base(NOW)
+    ctx = make_empty_context(NOW)
     texts = ["anchor anchor " * 2 + f"{number}" for number in range(NEAR_COUNT // 2)]
     tagged_source = make_source_of_texts(texts, "tagged", tags=("big",))
     authored_source = make_source_of_texts(texts, "authored", author="Ann")
@@ -143,9 +143,9 @@ async def base_with_truncated_facets(new_base: NewBase) -> Context:
 
 
 @pytest.fixture(scope="module")
-async def base_with_low_ranked_scope(new_base: NewBase) -> Context:
+async def base_with_low_ranked_scope(make_empty_context: MakeEmptyContext) -> Context:
     """A large set of passages that pass two filters, and nearer ones that pass only one."""
-    ctx = new_base(NOW)
+    ctx = make_empty_context(NOW)
     near_texts = [f"anchor anchor {number}" for number in range(250)]
     far_texts = [f"bread and butter and jam {number}" for number in range(SMALL_SCOPE_SIZE + 90)]
     await store_sources(
@@ -157,9 +157,9 @@ async def base_with_low_ranked_scope(new_base: NewBase) -> Context:
 
 
 @pytest.fixture(scope="module")
-async def base_with_long_book(new_base: NewBase) -> Context:
+async def base_with_long_book(make_empty_context: MakeEmptyContext) -> Context:
     """A source with more passages than a small scope has, and another source."""
-    ctx = new_base(NOW)
+    ctx = make_empty_context(NOW)
     texts = [f"anchor of {number}" for number in range(SMALL_SCOPE_SIZE + 10)]
     await store_sources(
         ctx,
@@ -304,7 +304,7 @@ async def test_a_source_of_many_passages_is_found_by_title_and_id(
     pages = await search_all_pages(base_with_long_book, 50, filters=filters, **query_arguments)
     assert {hit.source_id for hit in collect_hits(pages)} == {"book"}
     if mode in (None, "lexical"):  # A vector search stops earlier: it ranks its nearest hits only.
-        assert len(set(collect_ids(pages))) == SMALL_SCOPE_SIZE + 10
+        assert len(set(collect_chunk_ids(pages))) == SMALL_SCOPE_SIZE + 10
 
 
 @pytest.mark.parametrize("mode", MODES)

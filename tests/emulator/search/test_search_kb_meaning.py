@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.knowledge import BAKING, SAILING, store_sources
-from tests.support.searches import collect_ids, search_all_pages
+from tests.support.searches import collect_chunk_ids, search_all_pages
 
 if TYPE_CHECKING:
     from shared.ai.local_embedding import LocalEmbedder
@@ -28,4 +28,4 @@ async def test_meaning_finds_passages_without_the_query_words(ctx: Context) -> N
     [semantic_page] = await search_all_pages(ctx, query=query, mode="semantic")
     assert lexical_page.results == []
     about_sailing = {chunk.chunk_id for chunk in chunks[3:]}
-    assert set(collect_ids([semantic_page])[:2]) == about_sailing
+    assert set(collect_chunk_ids([semantic_page])[:2]) == about_sailing

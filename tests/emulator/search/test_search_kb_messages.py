@@ -20,7 +20,7 @@ from shared.search.hybrid import MAX_TERMS
 from shared.search.query import Mode
 from tests.support.knowledge import SAILING, chunk_source, index_all, set_fields, store_sources
 from tests.support.searches import (
-    collect_ids,
+    collect_chunk_ids,
     make_source_of_text,
     make_source_of_texts,
     truncate_postings,
@@ -89,7 +89,7 @@ async def test_words_are_searched_while_the_embedding_model_is_down(
     _, anchor = await store_sources(ctx, SAILING)
     embedder.is_down = True
     out = await search(ctx, query="anchor")
-    assert collect_ids([out]) == [anchor.chunk_id]
+    assert collect_chunk_ids([out]) == [anchor.chunk_id]
     assert out.matches
     assert out.message == (
         "The embedding provider cannot be reached right now. Only words were searched."
@@ -179,7 +179,7 @@ async def test_known_tags_find_passages_despite_unknown_tags(ctx: Context) -> No
         make_source_of_text("An anchor too.", "b"),
     )
     out = await search(ctx, query="anchor", filters={"tags": ["qqqq", "FOOD", "fod"]})
-    assert collect_ids([out]) == [tagged.chunk_id]
+    assert collect_chunk_ids([out]) == [tagged.chunk_id]
     assert out.matches
     assert out.message == (
         "There is no tag 'qqqq', nor any like it. There is no tag 'fod'. Nearest: 'food'."
@@ -233,7 +233,7 @@ async def test_a_long_query_reads_a_bounded_number_of_terms(ctx: Context, app: A
     [chunk] = await store_sources(ctx, make_source_of_text(" ".join(words)))
     call_ctx = make_call_context(app)
     out = await search(call_ctx, query=" ".join(words), mode="lexical")
-    assert collect_ids([out]) == [chunk.chunk_id]
+    assert collect_chunk_ids([out]) == [chunk.chunk_id]
     totals, passage = 1, 1
     assert get_read_cost(call_ctx).documents == MAX_TERMS + totals + passage
 

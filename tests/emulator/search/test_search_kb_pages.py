@@ -21,8 +21,8 @@ from shared.search.listing import FINGERPRINTS
 from tests.support.knowledge import chunk_source, embed_all, index_all, store_sources
 from tests.support.search_brute_force import WORDS
 from tests.support.searches import (
+    collect_chunk_ids,
     collect_hits,
-    collect_ids,
     make_source_of_text,
     make_source_of_texts,
     search_all_pages,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from functions.tools.knowledge.search_kb.tool import Out
     from shared.knowledge.source import Source
     from shared.runtime.context import Context
-    from tests.emulator.conftest import NewBase
+    from tests.emulator.conftest import MakeEmptyContext
 
 pytestmark = pytest.mark.anyio
 
@@ -75,18 +75,20 @@ FORGED_POSITIONS: list[list[Any]] = [
 
 
 @pytest.fixture(scope="module")
-async def base_of_nine(new_base: NewBase) -> Context:
+async def base_of_nine(make_empty_context: MakeEmptyContext) -> Context:
     """Nine sources with a passage each, which match all `CALLS`."""
-    ctx = new_base(None)
+    ctx = make_empty_context(None)
     chance = random.Random(2)  # noqa: S311 - no secret
     await store_sources(ctx, *(make_passage(number, chance) for number in range(9)))
     return ctx
 
 
 @pytest.fixture(scope="module", params=[None, 50], ids=["complete postings", "truncated postings"])
-async def base_with_deep_ranking(new_base: NewBase, request: pytest.FixtureRequest) -> Context:
+async def base_with_deep_ranking(
+    make_empty_context: MakeEmptyContext, request: pytest.FixtureRequest
+) -> Context:
     """A source with more passages than any ranking."""
-    ctx = new_base(None)
+    ctx = make_empty_context(None)
     texts = [
         f"anchor storm {number}" for number in range(max(MAX_LEXICAL_HITS, SMALL_SCOPE_SIZE) + 20)
     ]
@@ -97,9 +99,9 @@ async def base_with_deep_ranking(new_base: NewBase, request: pytest.FixtureReque
 
 
 @pytest.fixture(scope="module")
-async def base_with_long_texts(new_base: NewBase) -> Context:
+async def base_with_long_texts(make_empty_context: MakeEmptyContext) -> Context:
     """Thirty passages that together are too long for a page."""
-    ctx = new_base(None)
+    ctx = make_empty_context(None)
     await store_sources(ctx, *make_long_sources())
     return ctx
 
@@ -190,7 +192,7 @@ async def test_limit_and_detail_may_change_between_pages(
     second_page = await search_page(
         base_of_nine, limit=50, detail="full", cursor=first_page.next_cursor, **call_arguments
     )
-    assert collect_ids([first_page, second_page]) == collect_ids([long_page])
+    assert collect_chunk_ids([first_page, second_page]) == collect_chunk_ids([long_page])
     assert [hit.rank for hit in collect_hits([first_page, second_page])] == [*range(1, 10)]
     assert all(hit.content for hit in second_page.results)
     assert second_page.next_cursor is None
@@ -286,7 +288,7 @@ async def test_pages_reach_the_end_of_a_deep_ranking(
     min_hits = MAX_LEXICAL_HITS if mode == "lexical" else DENSE_POOL
     for filters in ({}, {"tags": ["sea"]}, {"tags": ["sea"], "author": "Ann"}):
         arguments = {"query": "anchor storm", "mode": mode, "filters": filters}
-        ids = collect_ids(await search_all_pages(base_with_deep_ranking, 50, **arguments))
+        ids = collect_chunk_ids(await search_all_pages(base_with_deep_ranking, 50, **arguments))
         assert len(ids) == len(set(ids))
         assert len(ids) >= min_hits
 
@@ -301,10 +303,10 @@ async def test_passages_of_the_same_date_are_all_listed(ctx: Context) -> None:
     await index_all(ctx)
 
     for filters in ({"tags": ["x"]}, {"period": "today"}):
-        ids = collect_ids(await search_all_pages(ctx, 4, filters=filters))
+        ids = collect_chunk_ids(await search_all_pages(ctx, 4, filters=filters))
         assert len(set(ids)) == 25
 
     await truncate_postings(ctx, "facets", cap=10)
     for more_filters in ({"tags": ["x"]}, {"tags": ["x"], "category": "books"}):
-        ids = collect_ids(await search_all_pages(ctx, 4, filters=more_filters))
+        ids = collect_chunk_ids(await search_all_pages(ctx, 4, filters=more_filters))
         assert len(ids) == len(set(ids)) == 25

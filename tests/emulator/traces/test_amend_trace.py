@@ -1,6 +1,6 @@
 """`amend_trace` changes the texts or tags of a trace, and keeps the earlier revisions.
 
-A trace is a solved coding problem that users share and vote on. `make_sample(0)` and so on are the
+A trace is a solved coding problem that users share and vote on. `make_sample_trace(0)` etc. are the
 arguments of numbered examples, which `contribute` stores.
 """
 
@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_error, call_result, call_text
-from tests.support.traces import add_votes, contribute, make_sample, search_trace_ids, undo
+from tests.support.traces import add_votes, contribute, make_sample_trace, search_trace_ids, undo
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -43,7 +43,7 @@ async def read_trace(app: App, trace_id: str) -> dict[str, Any]:
         {"solution_text": "Another solution."},
         {"tags": ["another", "python"]},
         {"tags": []},
-        make_sample(1),
+        make_sample_trace(1),
     ],
 )
 async def test_only_given_fields_change(app: App, new_fields: dict[str, Any]) -> None:
@@ -52,7 +52,7 @@ async def test_only_given_fields_change(app: App, new_fields: dict[str, Any]) ->
     assert sorted(result["changed"]) == sorted(new_fields)
     assert result["revision"] == 2
     trace = await read_trace(app, trace_id)
-    assert {name: trace[name] for name in CONTENT_FIELDS} == make_sample(0, **new_fields)
+    assert {name: trace[name] for name in CONTENT_FIELDS} == make_sample_trace(0, **new_fields)
     assert trace["revision"] == 2
 
 
@@ -78,13 +78,13 @@ async def test_text_confirms_the_amendment(app: App) -> None:
 
 async def test_earlier_revision_is_brought_back(app: App) -> None:
     trace_id = await contribute(app)
-    await amend(app, trace_id, **make_sample(1))
-    await amend(app, trace_id, **make_sample(2))
+    await amend(app, trace_id, **make_sample_trace(1))
+    await amend(app, trace_id, **make_sample_trace(2))
     for revision, sample_number in ((2, 1), (1, 0), (3, 2)):
         result = await amend(app, trace_id, revision=revision)
         assert sorted(result["changed"]) == sorted(CONTENT_FIELDS)
         trace = await read_trace(app, trace_id)
-        assert make_sample(sample_number) == {name: trace[name] for name in CONTENT_FIELDS}
+        assert make_sample_trace(sample_number) == {name: trace[name] for name in CONTENT_FIELDS}
     assert (await read_trace(app, trace_id))["revision"] == 6
 
 
@@ -93,7 +93,7 @@ async def test_undo_can_be_undone(app: App) -> None:
     amendment = await amend(app, trace_id, solution_text="Worse.", tags=["x"])
     undone = await undo(app, amendment)
     trace = await read_trace(app, trace_id)
-    assert {name: trace[name] for name in CONTENT_FIELDS} == make_sample(0)
+    assert {name: trace[name] for name in CONTENT_FIELDS} == make_sample_trace(0)
     await undo(app, undone)
     assert (await read_trace(app, trace_id))["solution_text"] == "Worse."
 
@@ -110,10 +110,10 @@ async def test_missing_revision_is_not_found(app: App, revision: int) -> None:
 @pytest.mark.parametrize(
     "same_fields",
     [
-        {"title": make_sample(0)["title"]},
-        {"title": f"  {make_sample(0)['title']} "},
+        {"title": make_sample_trace(0)["title"]},
+        {"title": f"  {make_sample_trace(0)['title']} "},
         {"tags": ["PYTHON", "packaging", "pytest", "python", "src-layout"]},
-        make_sample(0),
+        make_sample_trace(0),
     ],
 )
 async def test_same_content_changes_nothing(app: App, same_fields: dict[str, Any]) -> None:
@@ -213,7 +213,7 @@ async def test_concurrent_amendments_keep_every_revision(app: App) -> None:
     assert {str(number) for number in range(1, 7)} == revisions.keys()
     assert trace["revision"] == 7
     titles = {data["title"] for data in revisions.values()} | {trace["title"]}
-    assert titles == {make_sample(0)["title"], *(f"Title {number}" for number in range(6))}
+    assert titles == {make_sample_trace(0)["title"], *(f"Title {number}" for number in range(6))}
 
 
 async def test_concurrent_calls_with_one_key_amend_once(app: App) -> None:

@@ -1,6 +1,6 @@
 """`contribute_trace` stores a trace, which search finds immediately, and returns its id.
 
-A trace is a solved coding problem that users share and vote on. `make_sample(0)` and so on are the
+A trace is a solved coding problem that users share and vote on. `make_sample_trace(0)` etc. are the
 arguments of numbered examples.
 """
 
@@ -18,7 +18,13 @@ from shared.traces import near_duplicates
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import ANONYMOUS, call, call_error, call_result
-from tests.support.traces import contribute, make_sample, read_tag_counts, search_trace_ids, undo
+from tests.support.traces import (
+    contribute,
+    make_sample_trace,
+    read_tag_counts,
+    search_trace_ids,
+    undo,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -29,7 +35,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_result_has_id_status_and_undo(app: App) -> None:
-    result = await call_result(app, "contribute_trace", **make_sample(1))
+    result = await call_result(app, "contribute_trace", **make_sample_trace(1))
     trace_id = result["trace_id"]
     assert result == {
         "trace_id": trace_id,
@@ -44,7 +50,7 @@ async def test_result_has_id_status_and_undo(app: App) -> None:
 
 
 async def test_text_confirms_the_submission(app: App) -> None:
-    answer = await call(app, "contribute_trace", **make_sample(1))
+    answer = await call(app, "contribute_trace", **make_sample_trace(1))
     assert answer.result
     assert answer.text
     first_sentence = (
@@ -90,7 +96,7 @@ async def test_texts_are_stored_verbatim(app: App) -> None:
 
 async def test_title_is_joined_into_one_line(app: App) -> None:
     result = await call_result(
-        app, "contribute_trace", **make_sample(0, title="  two\n lines,\u2028three \t words ")
+        app, "contribute_trace", **make_sample_trace(0, title="  two\n lines,\u2028three \t words ")
     )
     assert result["title"] == "two lines, three words"
 
@@ -153,7 +159,7 @@ async def test_long_texts_of_distinct_words_fit_one_commit(app: App) -> None:
     ],
 )
 async def test_invalid_argument_is_named(app: App, invalid: dict[str, Any], field: str) -> None:
-    error = await call_error(app, "contribute_trace", **make_sample(0, **invalid))
+    error = await call_error(app, "contribute_trace", **make_sample_trace(0, **invalid))
     assert error.code == "VALIDATION_ERROR"
     assert field in error.details
     assert await read_app_documents(app, "traces") == {}
@@ -167,14 +173,18 @@ async def test_missing_arguments_are_named(app: App) -> None:
 @pytest.mark.parametrize("invisible_text", ["\x1f", "\u200b\u200e\u2060\ufeff\u00ad"], ids=ascii)
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
 async def test_invisible_text_is_refused(app: App, field: str, invisible_text: str) -> None:
-    error = await call_error(app, "contribute_trace", **make_sample(0, **{field: invisible_text}))
+    error = await call_error(
+        app, "contribute_trace", **make_sample_trace(0, **{field: invisible_text})
+    )
     assert error.code == "VALIDATION_ERROR"
     assert set(error.details) == {field}
 
 
 @pytest.mark.parametrize("field", ["title", "context_text", "solution_text"])
 async def test_lone_surrogate_is_refused(app: App, field: str) -> None:
-    error = await call_error(app, "contribute_trace", **make_sample(0, **{field: "half \ud83c"}))
+    error = await call_error(
+        app, "contribute_trace", **make_sample_trace(0, **{field: "half \ud83c"})
+    )
     assert error.code == "VALIDATION_ERROR"
 
 
@@ -184,7 +194,7 @@ async def test_terminal_control_characters_are_refused(
     app: App, field: str, character: str
 ) -> None:
     """Text must not control the terminal of its readers."""
-    arguments = make_sample(0, **{field: f"before {character} after"})
+    arguments = make_sample_trace(0, **{field: f"before {character} after"})
     error = await call_error(app, "contribute_trace", **arguments)
     assert error.code == "VALIDATION_ERROR"
     assert set(error.details) == {field}
@@ -200,16 +210,18 @@ async def test_invisible_and_bidi_characters_are_refused(
     app: App, field: str, character: str
 ) -> None:
     """They can disguise code, or carry text that only models read."""
-    error = await call_error(app, "contribute_trace", **make_sample(0, **{field: f"a{character}b"}))
+    error = await call_error(
+        app, "contribute_trace", **make_sample_trace(0, **{field: f"a{character}b"})
+    )
     assert error.code == "VALIDATION_ERROR"
     assert set(error.details) == {field}
 
 
 async def test_concurrent_calls_with_one_key_store_one_trace(app: App) -> None:
-    arguments = make_sample(0, idempotency_key="k")
+    arguments = make_sample_trace(0, idempotency_key="k")
     answers = await asyncio.gather(
         *(call(app, "contribute_trace", **arguments) for _ in range(4)),
-        call(app, "contribute_trace", "ben", **make_sample(1, idempotency_key="k")),
+        call(app, "contribute_trace", "ben", **make_sample_trace(1, idempotency_key="k")),
     )
     same_answers = answers[:4]
     assert [answer.error for answer in answers] == [None] * 5
@@ -225,7 +237,7 @@ async def test_concurrent_calls_with_one_key_store_one_trace(app: App) -> None:
 
 async def test_key_reused_for_another_trace_conflicts(app: App) -> None:
     await contribute(app, 0, idempotency_key="k")
-    error = await call_error(app, "contribute_trace", **make_sample(1, idempotency_key="k"))
+    error = await call_error(app, "contribute_trace", **make_sample_trace(1, idempotency_key="k"))
     assert error.code == "CONFLICT"
     assert len(await read_app_documents(app, "traces")) == 1
 
@@ -233,7 +245,7 @@ async def test_key_reused_for_another_trace_conflicts(app: App) -> None:
 @pytest.mark.parametrize("embedder", [WordEmbedder()])
 async def test_no_trace_is_stored_while_embedding_is_down(app: App, embedder: WordEmbedder) -> None:
     embedder.is_down = True
-    answer = await call(app, "contribute_trace", **make_sample(0))
+    answer = await call(app, "contribute_trace", **make_sample_trace(0))
     assert answer.error
     assert answer.error.code == "UNAVAILABLE"
     assert answer.error.details["outcome"] == "nothing_done"
@@ -245,20 +257,22 @@ async def test_no_trace_is_stored_while_embedding_is_down(app: App, embedder: Wo
 
 async def test_contribution_takes_three_round_trips(app: App) -> None:
     await contribute(app, 0)
-    answer = await call(app, "contribute_trace", **make_sample(1))
+    answer = await call(app, "contribute_trace", **make_sample_trace(1))
     assert answer.receipt.round_trips <= 3
     # Written: the trace, the totals, the answer, two tags and each word.
     words = await read_app_documents(app, "trace_lexicon")
     assert answer.receipt.documents_written <= 1 + 1 + 1 + 2 + len(words)
-    answer_with_key = await call(app, "contribute_trace", **make_sample(2, idempotency_key="k"))
+    answer_with_key = await call(
+        app, "contribute_trace", **make_sample_trace(2, idempotency_key="k")
+    )
     assert answer_with_key.receipt.round_trips <= 4
 
 
 async def test_undo_removes_the_trace(app: App) -> None:
-    result = await call_result(app, "contribute_trace", **make_sample(0))
+    result = await call_result(app, "contribute_trace", **make_sample_trace(0))
     await undo(app, result)
     assert await read_tag_counts(app) == {}
-    assert await search_trace_ids(app, query=make_sample(0)["title"]) == []
+    assert await search_trace_ids(app, query=make_sample_trace(0)["title"]) == []
 
 
 async def test_concurrent_contributions_are_all_stored(app: App) -> None:
@@ -266,10 +280,10 @@ async def test_concurrent_contributions_are_all_stored(app: App) -> None:
         *(contribute(app, number, f"user{number}") for number in range(12))
     )
     assert len(set(trace_ids)) == 12
-    tags = [tag for number in range(12) for tag in make_sample(number)["tags"]]
+    tags = [tag for number in range(12) for tag in make_sample_trace(number)["tags"]]
     assert {tag: tags.count(tag) for tag in tags} == await read_tag_counts(app)
     for number, trace_id in enumerate(trace_ids):
-        assert trace_id in await search_trace_ids(app, query=make_sample(number)["title"])
+        assert trace_id in await search_trace_ids(app, query=make_sample_trace(number)["title"])
 
 
 async def test_screening_and_comparison_run_in_threads(
@@ -292,6 +306,6 @@ async def test_screening_and_comparison_run_in_threads(
     record_threads(indexed_state, "terms")
     record_threads(near_duplicates, "terms")
     trace_id = await contribute(app, 1)
-    await call_result(app, "amend_trace", trace_id=trace_id, **make_sample(2))
+    await call_result(app, "amend_trace", trace_id=trace_id, **make_sample_trace(2))
     assert all(threads_by_function.values())
     assert threading.current_thread() not in set().union(*threads_by_function.values())

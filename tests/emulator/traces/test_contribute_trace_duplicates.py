@@ -13,7 +13,14 @@ import pytest
 from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import call, call_error, call_result
 from tests.support.trace_set import read_trace_set
-from tests.support.traces import FIELDS, SPAM, add_votes, contribute, make_sample, search_trace_ids
+from tests.support.traces import (
+    FIELDS,
+    SPAM,
+    add_votes,
+    contribute,
+    make_sample_trace,
+    search_trace_ids,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -43,7 +50,7 @@ async def test_edited_copy_returns_the_existing_trace(app: App) -> None:
     assert answer.result
     assert answer.result["trace_id"] == trace_id
     assert answer.result["duplicate"] is True
-    assert answer.result["title"] == make_sample(ORIGINAL)["title"]
+    assert answer.result["title"] == make_sample_trace(ORIGINAL)["title"]
     assert "undo" not in answer.result
     assert str(answer.text).startswith("Nothing was stored")
     assert trace_id in str(answer.text)
@@ -115,7 +122,7 @@ async def test_supersedes_overrides_other_duplicates(app: App) -> None:
     """Superseding one of two duplicates does not return the other."""
     original_id = await contribute(app)
     successor_id = await contribute(app, 0, "ben", supersedes=original_id)
-    arguments = make_sample(0, supersedes=successor_id)
+    arguments = make_sample_trace(0, supersedes=successor_id)
     result = await call_result(app, "contribute_trace", "carl", **arguments)
     assert not result["duplicate"]
     assert {trace["trace_id"] for trace in result["similar"]} == {original_id}
@@ -137,10 +144,10 @@ async def test_withdrawn_trace_with_a_copy_cannot_be_restored(app: App) -> None:
 async def test_trace_cannot_be_amended_into_a_duplicate(app: App) -> None:
     own_id = await contribute(app)
     other_id = await contribute(app, 1, "ben")
-    error = await call_error(app, "amend_trace", trace_id=own_id, **make_sample(1))
+    error = await call_error(app, "amend_trace", trace_id=own_id, **make_sample_trace(1))
     assert error.code == "CONFLICT"
     assert error.details == {"duplicate": other_id}
 
-    almost_same_text = f"{make_sample(0)['solution_text']} That is all."
+    almost_same_text = f"{make_sample_trace(0)['solution_text']} That is all."
     arguments = {"trace_id": own_id, "solution_text": almost_same_text}
     assert (await call_result(app, "amend_trace", **arguments))["changed"]

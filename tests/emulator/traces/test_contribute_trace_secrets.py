@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import ANNA, call, call_result
-from tests.support.traces import contribute, make_sample, vote
+from tests.support.traces import contribute, make_sample_trace, vote
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -29,7 +29,7 @@ async def test_error_names_the_line_of_a_secret_without_the_secret(
     app: App, capfd: pytest.CaptureFixture[str], field: str, secret: str
 ) -> None:
     text = f"It failed.\nThen I called it with {secret} and it worked.\nGood."
-    answer = await call(app, "contribute_trace", **make_sample(0, **{field: text}))
+    answer = await call(app, "contribute_trace", **make_sample_trace(0, **{field: text}))
     assert answer.error
     assert answer.error.code == "VALIDATION_ERROR"
     assert set(answer.error.details) == {field}
@@ -41,7 +41,7 @@ async def test_error_names_the_line_of_a_secret_without_the_secret(
 
 
 async def test_secret_in_the_title_is_refused(app: App) -> None:
-    answer = await call(app, "contribute_trace", **make_sample(0, title=f"Use {TOKEN}"))
+    answer = await call(app, "contribute_trace", **make_sample_trace(0, title=f"Use {TOKEN}"))
     assert answer.error
     assert set(answer.error.details) == {"title"}
     assert TOKEN not in answer.model_dump_json()
@@ -50,14 +50,16 @@ async def test_secret_in_the_title_is_refused(app: App) -> None:
 async def test_secret_in_the_tags_is_refused(app: App) -> None:
     """The stored tag would be normalized, so it would differ from the secret."""
     secret = "xoxb-" + "263594206564-2343594206574-fgqbzplvdktrmwnxhjcsyeai"
-    answer = await call(app, "contribute_trace", **make_sample(0, tags=["slack", secret[:60]]))
+    answer = await call(
+        app, "contribute_trace", **make_sample_trace(0, tags=["slack", secret[:60]])
+    )
     assert answer.error
     assert secret[:30] not in answer.model_dump_json()
     assert await read_app_documents(app, "traces") == {}
 
 
 async def test_all_lines_with_secrets_are_listed(app: App) -> None:
-    arguments = make_sample(
+    arguments = make_sample_trace(
         0, title=f"Ask {EMAIL}", context_text="Fine.", solution_text=f"a\n\n{TOKEN}\n{KEY}"
     )
     answer = await call(app, "contribute_trace", **arguments)
@@ -101,8 +103,8 @@ async def test_secret_in_feedback_is_refused(app: App) -> None:
 
 
 async def test_key_of_a_refused_call_may_be_used_again(app: App) -> None:
-    invalid: dict[str, Any] = make_sample(0, context_text=TOKEN, idempotency_key="k")
+    invalid: dict[str, Any] = make_sample_trace(0, context_text=TOKEN, idempotency_key="k")
     assert (await call(app, "contribute_trace", **invalid)).error
-    corrected_arguments = make_sample(0, context_text="<API_KEY>", idempotency_key="k")
+    corrected_arguments = make_sample_trace(0, context_text="<API_KEY>", idempotency_key="k")
     await call_result(app, "contribute_trace", **corrected_arguments)
     assert TOKEN not in json.dumps(await read_app_documents(app, "traces"), default=str)

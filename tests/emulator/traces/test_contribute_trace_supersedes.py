@@ -12,7 +12,14 @@ import pytest
 
 from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import ANONYMOUS, call_error, call_result, call_text
-from tests.support.traces import SPAM, add_votes, contribute, make_sample, search_trace_ids, undo
+from tests.support.traces import (
+    SPAM,
+    add_votes,
+    contribute,
+    make_sample_trace,
+    search_trace_ids,
+    undo,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -38,7 +45,7 @@ async def contribute_chain(app: App, length: int) -> list[str]:
     trace_ids: list[str] = []
     for number in range(length):
         arguments = {"supersedes": trace_ids[-1]} if trace_ids else {}
-        title = f"Oranges {make_sample(number)['title']}"
+        title = f"Oranges {make_sample_trace(number)['title']}"
         trace_ids.append(await contribute(app, number, title=title, tags=["orange"], **arguments))
     return trace_ids
 
@@ -63,7 +70,7 @@ async def test_withdrawn_successor_brings_the_trace_back(app: App) -> None:
 async def test_undo_brings_the_superseded_trace_back(app: App) -> None:
     [superseded_id] = await contribute_chain(app, 1)
     result = await call_result(
-        app, "contribute_trace", **make_sample(1, tags=["orange"], supersedes=superseded_id)
+        app, "contribute_trace", **make_sample_trace(1, tags=["orange"], supersedes=superseded_id)
     )
     assert superseded_id == result["supersedes"]
     await undo(app, result)
@@ -96,7 +103,9 @@ async def test_superseding_a_trace_again_names_its_successor(app: App) -> None:
     successor_id = await contribute(
         app, 1, title="Oranges", tags=["orange"], supersedes=superseded_id
     )
-    error = await call_error(app, "contribute_trace", **make_sample(2, supersedes=superseded_id))
+    error = await call_error(
+        app, "contribute_trace", **make_sample_trace(2, supersedes=superseded_id)
+    )
     assert error.code == "CONFLICT"
     assert list(error.details) == ["supersedes"]
     assert f"is replaced by {successor_id}" in error.message
@@ -120,7 +129,7 @@ async def test_superseded_trace_of_another_user_stays(app: App) -> None:
 
 async def test_missing_trace_cannot_be_superseded(app: App) -> None:
     [only_id] = await contribute_chain(app, 1)
-    error = await call_error(app, "contribute_trace", **make_sample(1, supersedes="missing"))
+    error = await call_error(app, "contribute_trace", **make_sample_trace(1, supersedes="missing"))
     assert error.code == "NOT_FOUND"
     assert list(await read_app_documents(app, "traces")) == [only_id]
     assert "search_traces" in error.message
@@ -130,7 +139,7 @@ async def test_trace_withdrawn_by_another_user_is_not_found(app: App) -> None:
     [superseded_id] = await contribute_chain(app, 1)
     await withdraw(app, superseded_id)
     error = await call_error(
-        app, "contribute_trace", "ben", **make_sample(1, supersedes=superseded_id)
+        app, "contribute_trace", "ben", **make_sample_trace(1, supersedes=superseded_id)
     )
     assert error.code == "NOT_FOUND"
 
@@ -138,7 +147,9 @@ async def test_trace_withdrawn_by_another_user_is_not_found(app: App) -> None:
 async def test_own_withdrawn_trace_cannot_be_superseded(app: App) -> None:
     [superseded_id] = await contribute_chain(app, 1)
     await withdraw(app, superseded_id)
-    error = await call_error(app, "contribute_trace", **make_sample(1, supersedes=superseded_id))
+    error = await call_error(
+        app, "contribute_trace", **make_sample_trace(1, supersedes=superseded_id)
+    )
     assert error.code == "CONFLICT"
     assert "is withdrawn" in error.message
 
@@ -146,7 +157,10 @@ async def test_own_withdrawn_trace_cannot_be_superseded(app: App) -> None:
 async def test_user_may_supersede_a_trace_with_a_rewording(app: App) -> None:
     """A trace is not a duplicate of the trace that it supersedes."""
     [superseded_id] = await contribute_chain(app, 1)
-    better: dict[str, Any] = {"title": f"Oranges: {make_sample(0)['title']}", "tags": ["orange"]}
+    better: dict[str, Any] = {
+        "title": f"Oranges: {make_sample_trace(0)['title']}",
+        "tags": ["orange"],
+    }
     successor_id = await contribute(app, 0, **better, supersedes=superseded_id)
     assert await are_found(app, superseded_id, successor_id) == [False, True]
 
@@ -154,7 +168,9 @@ async def test_user_may_supersede_a_trace_with_a_rewording(app: App) -> None:
 async def test_own_flagged_trace_cannot_be_superseded(app: App) -> None:
     [superseded_id] = await contribute_chain(app, 1)
     await add_votes(app, superseded_id, 2, **SPAM)
-    error = await call_error(app, "contribute_trace", **make_sample(1, supersedes=superseded_id))
+    error = await call_error(
+        app, "contribute_trace", **make_sample_trace(1, supersedes=superseded_id)
+    )
     assert error.code == "CONFLICT"
     assert "amend it" in error.message
 
@@ -172,6 +188,6 @@ async def test_flagged_trace_cannot_be_copied_by_superseding(app: App) -> None:
     flagged_id = await contribute(app)
     other_id = await contribute(app, 1, "ben")
     await add_votes(app, flagged_id, 2, **SPAM)
-    result = await call_result(app, "contribute_trace", **make_sample(0, supersedes=other_id))
+    result = await call_result(app, "contribute_trace", **make_sample_trace(0, supersedes=other_id))
     assert result["duplicate"] is True
     assert result["trace_id"] == flagged_id

@@ -1,6 +1,6 @@
 """`get_trace` returns a trace with its votes and feedback; a long one in parts.
 
-A trace is a solved coding problem that users share and vote on. `make_sample(0)` and so on are the
+A trace is a solved coding problem that users share and vote on. `make_sample_trace(0)` etc. are the
 arguments of numbered examples, which `contribute` stores.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_error, call_result, call_text
-from tests.support.traces import DOWN, SPAM, add_votes, contribute, make_sample, vote
+from tests.support.traces import DOWN, SPAM, add_votes, contribute, make_sample_trace, vote
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -25,7 +25,7 @@ NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 async def test_anyone_reads_the_whole_trace(app: App) -> None:
     app.clock = lambda: NOON
     trace_id = await contribute(app, 1)
-    public_view = make_sample(1) | {
+    public_view = make_sample_trace(1) | {
         "trace_id": trace_id,
         "status": "pending",
         "trust": 0.0,

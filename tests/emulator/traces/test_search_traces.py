@@ -1,6 +1,6 @@
 """`search_traces` finds traces by a query, by tags or by both, and sorts them.
 
-A trace is a solved coding problem that users share and vote on. `make_sample(0)` and so on are the
+A trace is a solved coding problem that users share and vote on. `make_sample_trace(0)` etc. are the
 arguments of numbered examples, which `contribute` stores.
 """
 
@@ -22,7 +22,7 @@ from tests.support.traces import (
     collect_trace_ids,
     contribute,
     make_fixed_clock,
-    make_sample,
+    make_sample_trace,
     search_trace_ids,
     store_trace,
     vote,
@@ -55,7 +55,7 @@ async def test_hit_has_all_fields(app: App) -> None:
     assert 0.5 < score < 1
     assert hit == {
         "trace_id": trace_id,
-        "title": make_sample(16)["title"],
+        "title": make_sample_trace(16)["title"],
         "tags": ["git", "gitignore"],
         "status": "validated",
         "trust": 0.34,
@@ -63,9 +63,9 @@ async def test_hit_has_all_fields(app: App) -> None:
         "downvotes": 0,
         "date": "2026-03-10",
         "rank": 1,
-        "context": " ".join(make_sample(16)["context_text"].split()),
+        "context": " ".join(make_sample_trace(16)["context_text"].split()),
     }
-    assert solution.split()[:8] == make_sample(16)["solution_text"].split()[:8]
+    assert solution.split()[:8] == make_sample_trace(16)["solution_text"].split()[:8]
     assert len(solution) <= 200
 
 

@@ -15,7 +15,7 @@ from tests.support.traces import SPAM, add_votes, collect_trace_ids, contribute,
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
-    from tests.emulator.conftest import NewBackend
+    from tests.emulator.conftest import MakeEmptyApp
 
 pytestmark = pytest.mark.anyio
 
@@ -39,9 +39,9 @@ async def contribute_anchors(app: App, count: int, **fields: Any) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-async def dozen(new_backend: NewBackend) -> tuple[App, list[str]]:
+async def dozen(make_empty_app: MakeEmptyApp) -> tuple[App, list[str]]:
     """Twelve traces for tests that only read, with their ids."""
-    app = new_backend(None)
+    app = make_empty_app(None)
     trace_ids = await contribute_anchors(app, 12)
     app.clock = make_fixed_clock(NOON)
     return app, trace_ids

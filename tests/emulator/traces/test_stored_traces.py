@@ -18,9 +18,9 @@ from shared.index.indexed_state import read_indexed_state
 from shared.traces.corpus import MAX_TERMS, build_indexed_state
 from shared.traces.repository import Traces, to_trace
 from tests.support.stored_documents import read_app_documents
-from tests.support.stored_traces import assert_postings_exact
+from tests.support.stored_traces import assert_trace_postings_are_exact
 from tests.support.tool_calls import call, call_result
-from tests.support.traces import DOWN, contribute, read_samples, vote
+from tests.support.traces import DOWN, contribute, read_sample_traces, vote
 
 if TYPE_CHECKING:
     from shared.firestore.database import Database
@@ -136,16 +136,16 @@ async def test_postings_are_exact_after_any_history(app: App, seed: int) -> None
     for _ in range(6):
         for _ in range(6):
             await history.make_event()
-        await assert_postings_exact(app)
+        await assert_trace_postings_are_exact(app)
 
 
 async def test_trace_of_stop_words_is_not_counted(app: App) -> None:
     trace_id = await contribute(
         app, title="the", context_text="and", solution_text="of it", tags=[]
     )
-    await assert_postings_exact(app)
+    await assert_trace_postings_are_exact(app)
     await call_result(app, "amend_trace", trace_id=trace_id, title="anchors")
-    await assert_postings_exact(app)
+    await assert_trace_postings_are_exact(app)
 
 
 async def test_most_frequent_terms_of_a_long_text_are_indexed(app: App) -> None:
@@ -157,7 +157,7 @@ async def test_most_frequent_terms_of_a_long_text_are_indexed(app: App) -> None:
     assert terms["anchor"] == 2
     assert build_indexed_state(to_trace(trace_id, data)) == read_indexed_state(data)
     await call_result(app, "withdraw_trace", trace_id=trace_id)
-    await assert_postings_exact(app)
+    await assert_trace_postings_are_exact(app)
 
 
 async def test_trace_is_read_as_written(app: App) -> None:
@@ -165,8 +165,8 @@ async def test_trace_is_read_as_written(app: App) -> None:
     traces = Traces(get_database(app))
     stored_trace = await traces.get(trace_id)
     assert stored_trace
-    assert stored_trace.trace.content.title == read_samples()[7]["title"]
-    assert stored_trace.trace.content.tags == tuple(read_samples()[7]["tags"])
+    assert stored_trace.trace.content.title == read_sample_traces()[7]["title"]
+    assert stored_trace.trace.content.tags == tuple(read_sample_traces()[7]["tags"])
     assert await traces.get("missing") is None
     assert await traces.get_revision(trace_id, 1) is None
 

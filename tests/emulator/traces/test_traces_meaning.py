@@ -17,7 +17,7 @@ from tests.support.traces import (
     add_votes,
     collect_trace_ids,
     contribute,
-    make_sample,
+    make_sample_trace,
     read_tag_counts,
     search_trace_ids,
     store_trace,
@@ -83,7 +83,7 @@ async def test_the_trusted_of_two_equal_matches_ranks_first(app: App) -> None:
 async def test_amended_trace_is_found_by_its_new_text(app: App) -> None:
     trace_id = await contribute(app, tags=["old"])
     await contribute(app, 3, "ben", tags=["old"])
-    await call_result(app, "amend_trace", trace_id=trace_id, **make_sample(1, tags=["new"]))
+    await call_result(app, "amend_trace", trace_id=trace_id, **make_sample_trace(1, tags=["new"]))
     assert (await search_trace_ids(app, query="background task vanishes silently"))[0] == trace_id
     assert await search_trace_ids(app, query="add_done_callback", limit=1) == [trace_id]
     assert await search_trace_ids(app, tags=["new"]) == [trace_id]

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_all_pages
-from tests.support.traces import DOWN, add_votes, collect_trace_ids, contribute, make_sample, vote
+from tests.support.traces import (
+    DOWN,
+    add_votes,
+    collect_trace_ids,
+    contribute,
+    make_sample_trace,
+    vote,
+)
 
 if TYPE_CHECKING:
     from shared.runtime.context import App
@@ -25,7 +32,7 @@ async def test_contributors_and_voters_are_not_disclosed(app: App) -> None:
         await call(app, name, user, **arguments)
         for user in (ANONYMOUS, "ben", ANNA)
         for name, arguments in (
-            ("search_traces", {"query": make_sample(1)["title"]}),
+            ("search_traces", {"query": make_sample_trace(1)["title"]}),
             ("search_traces", {"tags": ["asyncio"]}),
             ("list_tags", {}),
             ("get_trace", {"trace_id": superseded_id}),
@@ -40,7 +47,7 @@ async def test_contributors_and_voters_are_not_disclosed(app: App) -> None:
     ]
     answers += [
         await call(app, "vote_trace", ANNA, trace_id=trace_id, vote_type="up"),
-        await call(app, "contribute_trace", ANNA, **make_sample(2, supersedes=trace_id)),
+        await call(app, "contribute_trace", ANNA, **make_sample_trace(2, supersedes=trace_id)),
     ]
 
     all_text = " ".join(answer.model_dump_json() for answer in answers).lower()

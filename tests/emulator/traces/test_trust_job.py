@@ -29,12 +29,12 @@ from shared.core.meter import Meter
 from shared.runtime.job import AlreadyRunning, Report, run_job
 from shared.traces.trust import VoteTally
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedApp, call_before
+from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_app_documents, read_documents
-from tests.support.stored_traces import assert_tallies
+from tests.support.stored_traces import assert_tallies_match_votes
 from tests.support.tasks import NOON
 from tests.support.tool_calls import call, call_result
 from tests.support.traces import DOWN, SPAM, add_votes, contribute, vote
@@ -119,7 +119,7 @@ async def test_damaged_sums_are_repaired(app: App, clock: SettableClock, seed: i
     assert report.failures == []
     assert report.counts["busy"] == 0
     assert report.counts["records"] <= 2
-    await assert_tallies(app)
+    await assert_tallies_match_votes(app)
 
     clock.now += ROUND_INTERVAL
     assert await count_documents_written(app) == 1  # the note that the round has ended
@@ -132,7 +132,7 @@ async def test_missing_record_is_restored(app: App) -> None:
     assert await recount_votes(make_job_context(app), make_ample_budget()) == Report(
         Counter(records=1)
     )
-    await assert_tallies(app)
+    await assert_tallies_match_votes(app)
 
 
 async def test_recent_votes_are_recounted_between_rounds(app: App, clock: SettableClock) -> None:
@@ -153,7 +153,7 @@ async def test_recent_votes_are_recounted_between_rounds(app: App, clock: Settab
     assert await recount_votes(make_job_context(app), make_ample_budget()) == Report(
         Counter(tallies=1)
     )
-    await assert_tallies(app)
+    await assert_tallies_match_votes(app)
 
 
 async def test_vote_committed_late_is_recounted(app: App, clock: SettableClock) -> None:
@@ -208,7 +208,7 @@ async def test_vote_before_a_correction_is_kept(
 
         # The vote comes after the job's reads, so the job must not write its sum.
         racing_app = WatchedApp(
-            settings, call_before(1, vote_once), clock=clock, embedder=WordEmbedder()
+            settings, call_before_commit(1, vote_once), clock=clock, embedder=WordEmbedder()
         )
         assert (await recount_votes(make_job_context(racing_app), make_ample_budget())).counts[
             "busy"
@@ -216,7 +216,7 @@ async def test_vote_before_a_correction_is_kept(
         await racing_app.aclose()
         clock.now += ROUND_INTERVAL
         await recount_votes(make_job_context(app), make_ample_budget())
-        await assert_tallies(app)
+        await assert_tallies_match_votes(app)
     assert (await read_app_documents(app, "traces"))[trace_id]["tally"]["upvotes"] == 4
 
 
@@ -242,7 +242,7 @@ async def test_runs_during_votes_lose_no_vote(app: App, clock: SettableClock) ->
     await asyncio.gather(run_repeatedly(), vote_and_damage())
     clock.now += ROUND_INTERVAL
     await recount_votes(make_job_context(app), make_ample_budget())
-    await assert_tallies(app)
+    await assert_tallies_match_votes(app)
     tallies = [data["tally"] for data in (await read_app_documents(app, "traces")).values()]
     assert [tally["upvotes"] + tally["downvotes"] for tally in tallies] == [10] * 3
 
@@ -287,7 +287,7 @@ async def test_run_without_time_recounts_one_contributor(app: App, clock: Settab
     for _ in range(3):
         assert not (await recount_votes(make_job_context(app), make_spent_budget())).finished
     assert (await recount_votes(make_job_context(app), make_spent_budget())).finished
-    await assert_tallies(app)
+    await assert_tallies_match_votes(app)
     clock.advance(days=1)
     assert await count_pending(make_job_context(app)) == 0
 
@@ -331,7 +331,7 @@ async def test_run_killed_after_any_commit_is_continued(
             finally:
                 await killed_app.aclose()
         assert deaths > 1
-        await assert_tallies(app)
+        await assert_tallies_match_votes(app)
 
 
 async def test_concurrent_runs_exclude_each_other(app: App) -> None:

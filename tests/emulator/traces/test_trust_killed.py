@@ -18,7 +18,7 @@ from tests.emulator.traces.test_trust_job import contribute_and_vote, damage
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context
-from tests.support.stored_traces import assert_tallies
+from tests.support.stored_traces import assert_tallies_match_votes
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -30,12 +30,12 @@ import asyncio, os, signal, sys
 from functions.jobs.trust.job import JOB
 from shared.runtime.job import run_job
 from shared.core.settings import Settings
-from tests.support.commit_hooks import WatchedApp, call_after
+from tests.support.commit_hooks import WatchedApp, call_after_commit
 
 async def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
-asyncio.run(run_job(JOB, WatchedApp(Settings(), call_after(int(sys.argv[1]), die))))
+asyncio.run(run_job(JOB, WatchedApp(Settings(), call_after_commit(int(sys.argv[1]), die))))
 """
 """A program that runs the job, and kills itself after this number of commits."""
 
@@ -52,7 +52,7 @@ async def test_run_after_repeated_kills_repairs_all_sums(settings: Settings, pro
     report = await recount_votes(make_job_context(app), make_ample_budget())
     assert report.finished
     assert report.failures == []
-    await assert_tallies(app)
+    await assert_tallies_match_votes(app)
     await app.aclose()
 
 

@@ -19,7 +19,7 @@ from tests.support.traces import (
     SPAM,
     add_votes,
     contribute,
-    make_sample,
+    make_sample_trace,
     search_trace_ids,
     vote,
 )
@@ -52,8 +52,8 @@ async def test_result_has_the_trace_after_the_vote(app: App) -> None:
     del result["date"]
     assert result == {
         "trace_id": trace_id,
-        "title": make_sample(0)["title"],
-        "tags": make_sample(0)["tags"],
+        "title": make_sample_trace(0)["title"],
+        "tags": make_sample_trace(0)["tags"],
         "status": "pending",
         "trust": 0.12,
         "upvotes": 1,
@@ -286,7 +286,9 @@ async def test_votes_validate_a_trace_and_revoke_it(app: App) -> None:
     await assert_votes(app, trace_id, up=4, down=2)
 
 
-@pytest.mark.parametrize("search", [{"query": make_sample(0)["title"]}, {"tags": ["src-layout"]}])
+@pytest.mark.parametrize(
+    "search", [{"query": make_sample_trace(0)["title"]}, {"tags": ["src-layout"]}]
+)
 async def test_flagged_trace_is_hidden_unless_included(app: App, search: dict[str, Any]) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben", **SPAM)

@@ -15,14 +15,14 @@ import pytest
 
 from shared.traces.trust import ContributorRecord, FeedbackTag
 from tests.support.stored_documents import read_app_documents
-from tests.support.stored_traces import assert_tallies, read_votes
+from tests.support.stored_traces import assert_tallies_match_votes, read_votes
 from tests.support.tool_calls import ANONYMOUS, call, call_result, call_text
 from tests.support.traces import (
     DOWN,
     SPAM,
     add_votes,
     contribute,
-    make_sample,
+    make_sample_trace,
     search_trace_ids,
     vote,
 )
@@ -141,7 +141,7 @@ async def test_tallies_equal_the_votes_after_any_history(app: App, seed: int) ->
         for _ in range(8):
             await history.make_event()
         await history.assert_visible_votes()
-        await assert_tallies(app)
+        await assert_tallies_match_votes(app)
 
 
 async def test_vote_weight_follows_the_voters_record(app: App) -> None:
@@ -174,7 +174,7 @@ async def test_fifteen_concurrent_voters_are_all_counted(app: App) -> None:
     results = [answer.result for answer in answers if answer.result]
     counts = [result["upvotes"] + result["downvotes"] for result in results]
     assert sorted(counts) == list(range(1, 16))
-    await assert_tallies(app)
+    await assert_tallies_match_votes(app)
 
 
 async def test_concurrent_votes_of_one_user_count_once(app: App) -> None:
@@ -185,7 +185,7 @@ async def test_concurrent_votes_of_one_user_count_once(app: App) -> None:
     )
     assert [answer.error for answer in answers] == [None] * 12
     assert len(await read_votes(app, trace_id)) <= 1
-    await assert_tallies(app)
+    await assert_tallies_match_votes(app)
 
 
 async def test_concurrent_votes_keep_the_record_exact(app: App) -> None:
@@ -198,7 +198,7 @@ async def test_concurrent_votes_keep_the_record_exact(app: App) -> None:
         )
     )
     assert (await read_app_documents(app, "contributors"))["anna"] == {"up": 12, "down": 12}
-    await assert_tallies(app)
+    await assert_tallies_match_votes(app)
 
 
 async def test_upvotes_do_not_count_for_a_new_text(app: App) -> None:
@@ -218,7 +218,7 @@ async def test_upvotes_do_not_count_for_a_new_text(app: App) -> None:
     assert repeated_vote["upvotes"] == 1
     assert "former" not in repeated_vote
     assert (await read_app_documents(app, "contributors"))["anna"] == {"up": 4}
-    await assert_tallies(app)
+    await assert_tallies_match_votes(app)
 
 
 async def test_downvotes_survive_changes_of_text(app: App) -> None:
@@ -237,7 +237,7 @@ async def test_downvotes_survive_changes_of_text(app: App) -> None:
     assert changed_vote["former"] == "down"
     assert changed_vote["status"] == "pending"
     assert changed_vote["downvotes"] == 1
-    await assert_tallies(app)
+    await assert_tallies_match_votes(app)
 
 
 async def test_changing_the_tags_keeps_the_votes(app: App) -> None:
@@ -245,7 +245,7 @@ async def test_changing_the_tags_keeps_the_votes(app: App) -> None:
     await add_votes(app, trace_id, 4)
     amendment = await call_result(app, "amend_trace", "anna", trace_id=trace_id, tags=["other"])
     assert amendment["status"] == "validated"
-    await assert_tallies(app)
+    await assert_tallies_match_votes(app)
 
 
 async def test_changing_the_title_resets_upvotes(app: App) -> None:
@@ -256,7 +256,7 @@ async def test_changing_the_title_resets_upvotes(app: App) -> None:
         app, "amend_trace", "anna", trace_id=trace_id, title="FIX: run this"
     )
     assert amendment["status"] == "pending"
-    await assert_tallies(app)
+    await assert_tallies_match_votes(app)
 
 
 async def test_restored_revision_has_no_upvotes(app: App) -> None:
@@ -268,8 +268,8 @@ async def test_restored_revision_has_no_upvotes(app: App) -> None:
     trace = await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id)
     assert trace["upvotes"] == 0
     assert trace["status"] == "pending"
-    assert trace["solution_text"] == make_sample(0)["solution_text"]
-    await assert_tallies(app)
+    assert trace["solution_text"] == make_sample_trace(0)["solution_text"]
+    await assert_tallies_match_votes(app)
 
 
 async def test_concurrent_amendments_and_votes_stay_exact(app: App) -> None:
@@ -286,7 +286,7 @@ async def test_concurrent_amendments_and_votes_stay_exact(app: App) -> None:
     answers = await asyncio.gather(*vote_calls, *amend_calls)
     assert [answer.error for answer in answers] == [None] * 15
     assert (await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id))["revision"] == 4
-    await assert_tallies(app)
+    await assert_tallies_match_votes(app)
 
 
 async def test_concurrent_withdrawal_and_votes_stay_exact(app: App) -> None:
@@ -300,12 +300,12 @@ async def test_concurrent_withdrawal_and_votes_stay_exact(app: App) -> None:
     )
     error_codes = {answer.error.code for answer in answers if answer.error}
     assert error_codes <= {"NOT_FOUND"}
-    assert await search_trace_ids(app, query=make_sample(0)["title"]) == []
+    assert await search_trace_ids(app, query=make_sample_trace(0)["title"]) == []
     await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
     accepted_votes = sum(answer.error is None for answer in answers[:8])
     trace = await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id)
     assert accepted_votes == trace["upvotes"]
-    await assert_tallies(app)
+    await assert_tallies_match_votes(app)
 
 
 async def test_vote_on_an_earlier_text_can_be_changed(app: App) -> None:
@@ -319,4 +319,4 @@ async def test_vote_on_an_earlier_text_can_be_changed(app: App) -> None:
     await vote(app, trace_id, "carl", **DOWN, feedback_text="It fails.")
     [feedback] = (await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id))["feedback"]
     assert not feedback["earlier"]
-    await assert_tallies(app)
+    await assert_tallies_match_votes(app)

@@ -20,7 +20,7 @@ from tests.support.traces import (
     DOWN,
     add_votes,
     contribute,
-    make_sample,
+    make_sample_trace,
     read_tag_counts,
     search_trace_ids,
     undo,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 SEARCHES: tuple[dict[str, Any], ...] = (
-    {"query": make_sample(0)["title"]},
+    {"query": make_sample_trace(0)["title"]},
     {"query": "editable", "tags": ["python"]},
     {"tags": ["src-layout"]},
 )
@@ -60,7 +60,7 @@ async def test_only_the_contributor_reads_a_withdrawn_trace(app: App) -> None:
 
     trace = await call_result(app, "get_trace", ANNA, trace_id=trace_id)
     assert trace["status"] == "withdrawn"
-    assert trace["solution_text"] == make_sample(0)["solution_text"]
+    assert trace["solution_text"] == make_sample_trace(0)["solution_text"]
     assert await read_tag_counts(app) == {"python": 1, "asyncio": 1}
 
 
@@ -81,7 +81,7 @@ async def test_withdrawn_and_missing_traces_look_the_same(app: App) -> None:
 
 async def test_result_has_status_and_undo(app: App) -> None:
     trace_id = await contribute(app)
-    common = {"trace_id": trace_id, "title": make_sample(0)["title"], "changed": True}
+    common = {"trace_id": trace_id, "title": make_sample_trace(0)["title"], "changed": True}
 
     result = await withdraw(app, trace_id)
     undo = {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id, "withdrawn": False}}
@@ -95,7 +95,9 @@ async def test_result_has_status_and_undo(app: App) -> None:
 async def test_text_confirms_the_withdrawal(app: App) -> None:
     trace_id = await contribute(app)
     text = await call_text(app, "withdraw_trace", trace_id=trace_id)
-    assert all(part in text for part in (trace_id, make_sample(0)["title"], '"withdrawn": false'))
+    assert all(
+        part in text for part in (trace_id, make_sample_trace(0)["title"], '"withdrawn": false')
+    )
     text = await call_text(app, "withdraw_trace", trace_id=trace_id)
     assert "Nothing changed" in text
 

@@ -25,14 +25,20 @@ from shared.runtime.job import Report, run_job
 from shared.workspaces.erasure import WorkspaceErasure
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import Workspace
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, call_after, call_before, send_commit
+from tests.support.commit_hooks import (
+    KILL_AT_SOME_OR_ALL_COMMITS,
+    WatchedApp,
+    call_after_commit,
+    call_before_commit,
+    send_commit,
+)
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER, extract_result
 from tests.support.stored_materials import (
     QUERY,
-    assert_not_found,
+    assert_workspace_is_empty,
     call_extract_with_deadline,
-    find_differences,
+    find_differing_documents,
     make_text,
     read_stored_answers,
     read_workspaces,
@@ -137,23 +143,25 @@ async def assert_whole_or_gone(app: App, expected: ExpectedState) -> None:
     is_erasing = documents.get("default", {}).get("erasing")
     status = documents.get(f"default/documents/{DOCUMENT}", {}).get("status")
     if status == "ready" and not is_erasing:
-        assert find_differences(expected.documents, documents) == {}, project_id
+        assert find_differing_documents(expected.documents, documents) == {}, project_id
     else:
-        await assert_not_found(app, TEXT)
+        await assert_workspace_is_empty(app, TEXT)
 
     result = await extract_result(app, QUERY, materials=TEXT)
     assert result == expected.result | {"known": result["known"]}, project_id
-    assert find_differences(expected.documents, await read_workspaces(app)) == {}, project_id
+    assert find_differing_documents(expected.documents, await read_workspaces(app)) == {}, (
+        project_id
+    )
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_a_document_erased_during_its_upload_is_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     conflicts = 0
     for commit in range(0, 20, step):
         other_app = open_app(commit)
-        uploading_app = open_app(commit, call_after(commit, partial(erase, other_app)))
+        uploading_app = open_app(commit, call_after_commit(commit, partial(erase, other_app)))
         answer = await call_extract_with_deadline(uploading_app, materials=TEXT)
         if uploading_app.commits < commit:
             break
@@ -168,11 +176,13 @@ async def test_a_document_erased_during_its_upload_is_gone(
     assert conflicts >= 3 / step  # at least the first three commits
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_a_document_erased_while_deferred_is_gone(open_app: Open, step: int) -> None:
     for commit in range(2, 20, step):
         other_app = open_app(commit, defers=True)
-        uploading_app = open_app(commit, call_after(commit, partial(erase, other_app)), defers=True)
+        uploading_app = open_app(
+            commit, call_after_commit(commit, partial(erase, other_app)), defers=True
+        )
         answer = await call_extract_with_deadline(uploading_app, materials=TEXT)
         if uploading_app.commits < commit:
             break
@@ -182,14 +192,14 @@ async def test_a_document_erased_while_deferred_is_gone(open_app: Open, step: in
     assert commit > 4
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_a_document_erased_while_resumed_is_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     for commit in range(1, 20, step):
         other_app = open_app(commit, defers=True)
         assert (await extract_result(other_app, QUERY, materials=TEXT))["status"] == "pending"
-        asking_app = open_app(commit, call_after(commit, partial(erase, other_app)))
+        asking_app = open_app(commit, call_after_commit(commit, partial(erase, other_app)))
         answer = await call_extract_with_deadline(asking_app, document=DOCUMENT)
         if asking_app.commits < commit:
             break
@@ -199,14 +209,14 @@ async def test_a_document_erased_while_resumed_is_gone(
     assert commit > 3
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_a_document_erased_during_the_job_is_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
     for commit in range(1, 20, step):
         other_app = open_app(commit, defers=True)
         assert (await extract_result(other_app, QUERY, materials=TEXT))["status"] == "pending"
-        job_app = open_app(commit, call_after(commit, partial(erase, other_app)))
+        job_app = open_app(commit, call_after_commit(commit, partial(erase, other_app)))
         report = await run_job(INGEST_MATERIALS, job_app)
         if job_app.commits < commit:
             break
@@ -217,7 +227,7 @@ async def test_a_document_erased_during_the_job_is_gone(
     assert commit > 3
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_an_upload_during_an_erasure_is_whole_or_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
@@ -226,7 +236,9 @@ async def test_an_upload_during_an_erasure_is_whole_or_gone(
         await extract_result(other_app, QUERY, materials=TEXT)
         erasing_app = open_app(
             commit,
-            call_after(commit, partial(call_extract_with_deadline, other_app, materials=TEXT)),
+            call_after_commit(
+                commit, partial(call_extract_with_deadline, other_app, materials=TEXT)
+            ),
         )
         await erase(erasing_app)
         if erasing_app.commits < commit:
@@ -235,7 +247,7 @@ async def test_an_upload_during_an_erasure_is_whole_or_gone(
     assert commit > 4
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_another_upload_during_an_erasure_is_whole_or_gone(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
@@ -244,7 +256,9 @@ async def test_another_upload_during_an_erasure_is_whole_or_gone(
         await extract_result(other_app, QUERY, materials=make_text(3, first=500))
         erasing_app = open_app(
             commit,
-            call_after(commit, partial(call_extract_with_deadline, other_app, materials=TEXT)),
+            call_after_commit(
+                commit, partial(call_extract_with_deadline, other_app, materials=TEXT)
+            ),
         )
         await erase(erasing_app)
         if erasing_app.commits < commit:
@@ -253,7 +267,7 @@ async def test_another_upload_during_an_erasure_is_whole_or_gone(
     assert commit > 4
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_a_call_never_continues_another_upload(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
@@ -261,7 +275,8 @@ async def test_a_call_never_continues_another_upload(
         other_app = open_app(commit)
         broken_app = open_app(commit, is_down=True)
         uploading_app = open_app(
-            commit, call_after(commit, partial(erase_and_begin_upload, other_app, broken_app))
+            commit,
+            call_after_commit(commit, partial(erase_and_begin_upload, other_app, broken_app)),
         )
         await call_extract_with_deadline(uploading_app, materials=TEXT)
         if uploading_app.commits < commit:
@@ -270,7 +285,7 @@ async def test_a_call_never_continues_another_upload(
     assert commit > 4
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_the_job_never_continues_another_upload(
     open_app: Open, expected: ExpectedState, step: int
 ) -> None:
@@ -278,7 +293,8 @@ async def test_the_job_never_continues_another_upload(
         other_app, broken_app = open_app(commit, defers=True), open_app(commit, is_down=True)
         assert (await extract_result(other_app, QUERY, materials=TEXT))["status"] == "pending"
         job_app = open_app(
-            commit, call_after(commit, partial(erase_and_begin_upload, other_app, broken_app))
+            commit,
+            call_after_commit(commit, partial(erase_and_begin_upload, other_app, broken_app)),
         )
         await run_job(INGEST_MATERIALS, job_app)
         if job_app.commits < commit:
@@ -287,11 +303,11 @@ async def test_the_job_never_continues_another_upload(
     assert commit > 3
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_an_answer_of_an_erased_workspace_is_not_stored(open_app: Open, step: int) -> None:
     for commit in range(2, 20, step):
         other_app = open_app(commit)
-        uploading_app = open_app(commit, call_after(commit, partial(erase, other_app)))
+        uploading_app = open_app(commit, call_after_commit(commit, partial(erase, other_app)))
         await call_extract_with_deadline(uploading_app, materials=TEXT, idempotency_key="k")
         if uploading_app.commits < commit:
             break
@@ -299,12 +315,12 @@ async def test_an_answer_of_an_erased_workspace_is_not_stored(open_app: Open, st
     assert commit > 4
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_two_concurrent_erasures_both_complete(open_app: Open, step: int) -> None:
     for commit in range(1, 20, step):
         other_app = open_app(commit)
         await extract_result(other_app, QUERY, materials=TEXT, idempotency_key="k")
-        erasing_app = open_app(commit, call_after(commit, partial(erase, other_app)))
+        erasing_app = open_app(commit, call_after_commit(commit, partial(erase, other_app)))
         await erase(erasing_app)
         if erasing_app.commits < commit:
             break
@@ -323,13 +339,13 @@ async def test_a_partly_erased_workspace_can_be_purged(
 ) -> None:
     for commit in range(1, 20):
         app = open_app(commit)
-        killed_app = open_app(commit, call_after(commit, die))
+        killed_app = open_app(commit, call_after_commit(commit, die))
         await extract_result(app, QUERY, materials=TEXT)
         with suppress(Killed):
             await erase(killed_app)
         if killed_app.commits < commit:
             break
-        await assert_not_found(app, TEXT)
+        await assert_workspace_is_empty(app, TEXT)
         if next_event == "purge":
             await run_job(PURGE, app)
             assert await read_workspaces(app) == {}, commit
@@ -343,13 +359,15 @@ async def die_while_erasing(app: App) -> None:
         await erase(app)
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_an_erasure_completes_after_another_one_died(open_app: Open, step: int) -> None:
     for commit in range(1, 20, step):
         other_app = open_app(commit)
-        killed_app = open_app(commit, call_after(commit, die))
+        killed_app = open_app(commit, call_after_commit(commit, die))
         await extract_result(other_app, QUERY, materials=TEXT)
-        erasing_app = open_app(commit, call_before(commit, partial(die_while_erasing, killed_app)))
+        erasing_app = open_app(
+            commit, call_before_commit(commit, partial(die_while_erasing, killed_app))
+        )
         async with asyncio.timeout(ERASURE_SECONDS):
             await erase(erasing_app)
         assert await read_workspaces(other_app) == {}, commit
@@ -377,7 +395,7 @@ async def erase_during_upload(open_on: Open, upload_commit: int, erasure_commit:
         erasure_has_paused.set()
         await erasure_may_continue.wait()
 
-    erasing_app = open_on(call_before(erasure_commit, pause_erasure))
+    erasing_app = open_on(call_before_commit(erasure_commit, pause_erasure))
 
     async def erase_all() -> None:
         await erase(erasing_app)

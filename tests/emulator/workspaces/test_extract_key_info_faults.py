@@ -30,8 +30,8 @@ from tests.support.stored_materials import (
     DIMENSION,
     PARAGRAPH_COUNT,
     QUERY,
-    assert_not_found,
     assert_says_to_call_again,
+    assert_workspace_is_empty,
     call_extract_with_deadline,
     list_embedded_passages,
     make_openai_settings,
@@ -137,7 +137,7 @@ async def test_a_model_that_stays_down_is_an_outage(
     fake.on_hang = partial(monotonic.advance_soon, ATTEMPT_SECONDS)
     error = (await call_extract_with_deadline(app, seconds=1_000, materials=TEXT)).error
     assert_says_to_call_again(error)
-    await assert_not_found(app, TEXT)
+    await assert_workspace_is_empty(app, TEXT)
     stored = await read_texts_with_vectors(app)
     assert stored == {make_paragraph(number) for number in range(BATCH_SIZE)}
 
@@ -177,7 +177,7 @@ async def test_a_refused_passage_is_named_by_its_characters(app: App, fake: Fake
     assert error.code == "VALIDATION_ERROR"
     assert span in error.details["materials"]
     assert span in error.message
-    await assert_not_found(app, TEXT)
+    await assert_workspace_is_empty(app, TEXT)
 
     fake.rejected_words = ""
     result = await extract_result(app, QUERY, materials=TEXT)
@@ -212,7 +212,7 @@ async def test_a_time_out_with_a_hanging_model_asks_to_repeat(
     fake.on_hang = partial(monotonic.advance_soon, 20)
     answer = await call_extract_with_deadline(app, seconds=20, materials=TEXT)
     assert_says_to_call_again(answer.error)
-    await assert_not_found(app, TEXT)
+    await assert_workspace_is_empty(app, TEXT)
 
     fake.usual = OK
     count_before = len(list_embedded_passages(fake))
@@ -334,5 +334,5 @@ async def test_a_key_that_the_model_refuses_is_not_an_outage(
     answer = await call_extract_with_deadline(app_with_wrong_key, materials=TEXT, caller=READER)
     assert answer.error
     assert answer.error.code not in ("UNAVAILABLE", "VALIDATION_ERROR")
-    await assert_not_found(app_with_right_key, TEXT)
+    await assert_workspace_is_empty(app_with_right_key, TEXT)
     assert (await extract_result(app_with_right_key, QUERY, materials=TEXT))["status"] == "ready"

@@ -11,15 +11,15 @@ import pytest
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.workspaces.model import content_id
-from tests.support.commit_hooks import SOME_OR_ALL, WatchedApp, call_after
+from tests.support.commit_hooks import KILL_AT_SOME_OR_ALL_COMMITS, WatchedApp, call_after_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import extract_result
 from tests.support.stored_materials import (
     QUERY,
-    assert_not_found,
     assert_says_to_call_again,
+    assert_workspace_is_empty,
     call_extract_with_deadline,
-    find_differences,
+    find_differing_documents,
     make_text,
     read_workspaces,
 )
@@ -103,7 +103,7 @@ async def test_a_missing_database_is_an_outage_without_embedding(
     await app.aclose()
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 @pytest.mark.parametrize("fault", ["refuse", "hang"])
 async def test_a_database_lost_after_any_commit_is_an_outage(
     project: str, fault: str, step: int, monotonic: MonotonicClock
@@ -117,7 +117,9 @@ async def test_a_database_lost_after_any_commit_is_an_outage(
         settings = make_settings(project, commits)
         async with run_emulator_proxy() as proxy:
             lose_database = partial(disconnect, proxy, fault, monotonic)
-            app = WatchedApp(settings, call_after(commits, lose_database), embedder=WordEmbedder())
+            app = WatchedApp(
+                settings, call_after_commit(commits, lose_database), embedder=WordEmbedder()
+            )
             answer = await call_extract_with_deadline(
                 connect(app, proxy), seconds=DEADLINE, materials=TEXT
             )
@@ -130,14 +132,14 @@ async def test_a_database_lost_after_any_commit_is_an_outage(
         documents = await read_workspaces(working_app)
         # A commit that was under way may have landed since.
         if documents.get(f"default/documents/{content_id(TEXT)}", {}).get("status") == "ready":
-            assert find_differences(expected_documents, documents) == {}, commits
+            assert find_differing_documents(expected_documents, documents) == {}, commits
         else:
-            await assert_not_found(working_app, TEXT)
+            await assert_workspace_is_empty(working_app, TEXT)
 
         result = await extract_result(working_app, QUERY, materials=TEXT)
         assert result == expected | {"known": result["known"]}
         documents = await read_workspaces(working_app)
-        assert find_differences(expected_documents, documents) == {}, commits
+        assert find_differing_documents(expected_documents, documents) == {}, commits
         await working_app.aclose()
 
     assert undisturbed_app.commits > 4
@@ -149,7 +151,9 @@ async def test_a_time_out_does_not_wait_for_a_hanging_database(
     proxy: TcpProxy, project: str, monotonic: MonotonicClock
 ) -> None:
     hang = partial(disconnect, proxy, "hang", monotonic)
-    app = WatchedApp(make_settings(project, 0), call_after(3, hang), embedder=HangingEmbedder())
+    app = WatchedApp(
+        make_settings(project, 0), call_after_commit(3, hang), embedder=HangingEmbedder()
+    )
     answer = await call_extract_with_deadline(connect(app, proxy), seconds=DEADLINE, materials=TEXT)
     assert app.commits >= 3
     assert_says_to_call_again(answer.error)
@@ -163,7 +167,7 @@ async def test_connections_broken_for_a_moment_are_restored(proxy: TcpProxy, pro
         await proxy.restore()
 
     watched_app = WatchedApp(
-        make_settings(project, 0), call_after(3, interrupt), embedder=WordEmbedder()
+        make_settings(project, 0), call_after_commit(3, interrupt), embedder=WordEmbedder()
     )
     app = connect(watched_app, proxy)
     result = await extract_result(app, QUERY, materials=TEXT)

@@ -19,9 +19,9 @@ from shared.runtime.job import run_job
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import Workspace
 from tests.support.commit_hooks import (
-    SOME_OR_ALL,
+    KILL_AT_SOME_OR_ALL_COMMITS,
     WatchedApp,
-    call_after,
+    call_after_commit,
     send_commit,
     send_commit_twice,
 )
@@ -152,14 +152,14 @@ async def test_one_of_many_simultaneous_answers_is_prepaid(open_app: Open) -> No
     assert outcomes.count(READY_AT_FULL_PRICE) == 5
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_a_resumed_call_never_restores_a_prepayment(open_app: Open, step: int) -> None:
     for commit in range(1, 20, step):
         other_app = open_app(commit)
         assert await call_for_outcome(other_app, materials=TEXT) == PENDING_AT_FULL_PRICE
         outcomes: list[Outcome] = []
         asking_app = open_app(
-            commit, call_after(commit, partial(ask_and_append, other_app, outcomes))
+            commit, call_after_commit(commit, partial(ask_and_append, other_app, outcomes))
         )
         await ask_and_append(asking_app, outcomes)
         if asking_app.commits < commit:
@@ -171,11 +171,13 @@ async def test_a_resumed_call_never_restores_a_prepayment(open_app: Open, step: 
     assert commit > 3
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_an_overtaken_upload_leaves_the_document_ready(open_app: Open, step: int) -> None:
     for commit in range(2, 20, step):
         other_app = open_app(commit)
-        uploading_app = open_app(commit, call_after(commit, partial(upload_and_ask, other_app)))
+        uploading_app = open_app(
+            commit, call_after_commit(commit, partial(upload_and_ask, other_app))
+        )
         await call_for_outcome(uploading_app, materials=TEXT)
         if uploading_app.commits < commit:
             break
@@ -184,13 +186,13 @@ async def test_an_overtaken_upload_leaves_the_document_ready(open_app: Open, ste
     assert commit > 4
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_a_lost_answer_stays_prepaid(open_app: Open, step: int) -> None:
     for commit in range(1, 20, step):
         other_app = open_app(commit)
         assert await call_for_outcome(other_app, materials=TEXT) == PENDING_AT_FULL_PRICE
         await run_job(INGEST_MATERIALS, other_app)
-        killed_app = open_app(commit, call_after(commit, die))
+        killed_app = open_app(commit, call_after_commit(commit, die))
         await call_extract_with_deadline(killed_app, document=DOCUMENT, idempotency_key="k")
         if killed_app.commits < commit:
             break
@@ -200,7 +202,7 @@ async def test_a_lost_answer_stays_prepaid(open_app: Open, step: int) -> None:
     assert commit > 1
 
 
-@SOME_OR_ALL
+@KILL_AT_SOME_OR_ALL_COMMITS
 async def test_a_repeated_commit_changes_nothing(open_app: Open, step: int) -> None:
     """Google's client repeats commits by itself."""
     calm_app = open_app(-1)

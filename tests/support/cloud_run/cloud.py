@@ -84,7 +84,7 @@ class Cloud:
     trusted: Path
     front: Popen[bytes]
 
-    def find_dead(self) -> str:
+    def describe_dead_process(self) -> str:
         """Return the name of a process that has ended; empty if all are running."""
         if self.front.poll() is not None:
             return "The fake Cloud Run"

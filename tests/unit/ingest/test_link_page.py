@@ -12,7 +12,7 @@ from functions.jobs.ingest.readers.source_file import Unreadable
 from shared.core.public_url import PublicUrl
 from shared.core.safe_fetch import SafeFetch
 from shared.links.model import Link, derive_link_source_id
-from tests.support.links import ESSAY, SITE, make_link_fetcher, make_text_page, serve_site
+from tests.support.links import ESSAY, SITE_URL, make_link_fetcher, make_text_page, serve_site
 from tests.support.public_web_server import HOST, Page, PublicWebServer
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def make_link(url: str, *, title: str | None = None, tags: tuple[str, ...] = ())
 
 async def fetch(server: PublicWebServer, path: str = "essay") -> Source:
     """Fetch a page of the site as the ingest job does."""
-    return await fetch_source(make_link(f"{SITE}/{path}"), make_link_fetcher(server))
+    return await fetch_source(make_link(f"{SITE_URL}/{path}"), make_link_fetcher(server))
 
 
 async def get_refusal(server: PublicWebServer, path: str) -> str:
@@ -62,23 +62,23 @@ async def test_a_page_becomes_an_article(server: PublicWebServer) -> None:
     assert source.text == ESSAY
     assert source.category == "articles"
     assert source.origin == "link"
-    assert source.source_url == f"{SITE}/essay"
-    assert source.source_id == derive_link_source_id(PublicUrl.of_link(f"{SITE}/essay"))
+    assert source.source_url == f"{SITE_URL}/essay"
+    assert source.source_id == derive_link_source_id(PublicUrl.of_link(f"{SITE_URL}/essay"))
 
 
 async def test_the_url_of_a_source_is_the_one_after_redirects(server: PublicWebServer) -> None:
-    server.pages["/old"] = Page(status=301, headers={"Location": f"{SITE}/essay"})
+    server.pages["/old"] = Page(status=301, headers={"Location": f"{SITE_URL}/essay"})
     source = await fetch(server, "old")
-    assert source.source_url == f"{SITE}/essay"
-    assert source.source_id == derive_link_source_id(PublicUrl.of_link(f"{SITE}/old"))
+    assert source.source_url == f"{SITE_URL}/essay"
+    assert source.source_id == derive_link_source_id(PublicUrl.of_link(f"{SITE_URL}/old"))
 
 
 @pytest.mark.parametrize(
     ("canonical", "expected"),
     [
-        (f"{SITE}/canonical#part", f"{SITE}/canonical"),
-        ("https://other.example/essay", f"{SITE}/essay"),
-        ("javascript:alert(1)", f"{SITE}/essay"),
+        (f"{SITE_URL}/canonical#part", f"{SITE_URL}/canonical"),
+        ("https://other.example/essay", f"{SITE_URL}/essay"),
+        ("javascript:alert(1)", f"{SITE_URL}/essay"),
     ],
 )
 async def test_a_canonical_url_counts_only_on_the_pages_own_host(
@@ -90,7 +90,7 @@ async def test_a_canonical_url_counts_only_on_the_pages_own_host(
 
 async def test_title_and_tags_of_a_link_override_those_of_the_page(server: PublicWebServer) -> None:
     server.pages["/essay"] = make_text_page(f"---\ntags: [sea]\n---\n{ESSAY}")
-    link = make_link(f"{SITE}/essay", title="Reefs", tags=("read", "sea"))
+    link = make_link(f"{SITE_URL}/essay", title="Reefs", tags=("read", "sea"))
     source = await fetch_source(link, make_link_fetcher(server))
     assert source.title == "On Reefing"
     assert source.overrides == {"title": "Reefs", "tags": ("read", "sea")}
@@ -189,7 +189,7 @@ async def test_a_page_larger_than_10_mb_is_refused(server: PublicWebServer) -> N
 
 async def test_a_page_on_this_machine_is_not_fetched(server: PublicWebServer) -> None:
     """Without the resolver of tests, a host that the tests serve here does not exist."""
-    link = make_link(f"{SITE}/essay")
+    link = make_link(f"{SITE_URL}/essay")
     with pytest.raises(Unreadable, match="host that does not exist"):
         await fetch_source(link, SafeFetch(FETCH_RULES))
     assert server.requests == []
@@ -198,10 +198,10 @@ async def test_a_page_on_this_machine_is_not_fetched(server: PublicWebServer) ->
 @pytest.mark.parametrize(
     ("url", "same_url"),
     [
-        (f"{SITE}/a", f"{SITE}:80/a#part"),
-        (f"{SITE}/a", f"{SITE}/a?utm_source=x&utm_medium=y"),
-        (f"{SITE}/a?b=1", f"{SITE}/a?b=1&fbclid=z"),
-        (f"{SITE}/a?b=1", f"{SITE}/a?utm_source=x&b=1"),
+        (f"{SITE_URL}/a", f"{SITE_URL}:80/a#part"),
+        (f"{SITE_URL}/a", f"{SITE_URL}/a?utm_source=x&utm_medium=y"),
+        (f"{SITE_URL}/a?b=1", f"{SITE_URL}/a?b=1&fbclid=z"),
+        (f"{SITE_URL}/a?b=1", f"{SITE_URL}/a?utm_source=x&b=1"),
     ],
 )
 def test_spellings_of_one_address_are_one_source(url: str, same_url: str) -> None:
@@ -210,5 +210,11 @@ def test_spellings_of_one_address_are_one_source(url: str, same_url: str) -> Non
 
 
 def test_different_addresses_are_different_sources() -> None:
-    urls = [f"{SITE}/a", f"{SITE}/b", f"https://{HOST}/a", f"{SITE}/a?b=1", f"{SITE}/a?b=2"]
+    urls = [
+        f"{SITE_URL}/a",
+        f"{SITE_URL}/b",
+        f"https://{HOST}/a",
+        f"{SITE_URL}/a?b=1",
+        f"{SITE_URL}/a?b=2",
+    ]
     assert len({derive_link_source_id(PublicUrl.of_link(url)) for url in urls}) == len(urls)

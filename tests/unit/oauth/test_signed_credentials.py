@@ -15,7 +15,7 @@ from functions.gateway.oauth.clients import (
 )
 from functions.gateway.oauth.provider import make_refresh_token, parse_refresh_token
 from shared.accounts.keyring import Keyring
-from tests.support.authorization_server import make_corruptions
+from tests.support.authorization_server import make_corrupted_tokens
 
 OLD_SECRET, NEW_SECRET = SecretStr("o" * 32), SecretStr("n" * 32)
 KEYRING = Keyring([OLD_SECRET])
@@ -70,11 +70,11 @@ def test_credential_is_valid_for_its_client_only(
 
 
 def test_corrupted_credential_is_rejected() -> None:
-    for text in make_corruptions(make_code(KEYRING, GRANT_ID, "client")):
+    for text in make_corrupted_tokens(make_code(KEYRING, GRANT_ID, "client")):
         assert parse_code(KEYRING, text, "client") is None
-    for text in make_corruptions(make_refresh_token(KEYRING, GRANT_ID, 12, "client")):
+    for text in make_corrupted_tokens(make_refresh_token(KEYRING, GRANT_ID, 12, "client")):
         assert parse_refresh_token(KEYRING, text, "client") is None
-    for text in make_corruptions(issue_client_id(KEYRING, CLIENT_NAME)):
+    for text in make_corrupted_tokens(issue_client_id(KEYRING, CLIENT_NAME)):
         assert not is_issued_client_id(KEYRING, text)
 
 

@@ -22,7 +22,7 @@ from tests.support.bulk_embedding import (
     DIMENSION,
     NOTES_PER_SOURCE,
     assert_all_embedded_once,
-    assert_nothing_left,
+    assert_no_bulk_files_left,
     compute_expected_vector,
     make_source_of_notes,
     read_vectors,
@@ -60,7 +60,7 @@ async def test_many_passages_are_embedded_by_one_job(
     assert len(vertex.jobs) == 1
     assert vertex.embedded == []
     await assert_all_embedded_once(base, vertex, "Note")
-    await assert_nothing_left(base, storage)
+    await assert_no_bulk_files_left(base, storage)
 
 
 async def test_passages_embedded_in_bulk_wait_for_the_other_steps(
@@ -107,7 +107,7 @@ async def test_a_run_whose_time_ends_leaves_the_job_to_the_next(
     report = await run_bulk_embedding(base, polls_once)
     assert report.counts == {"embedded": NOTES_PER_SOURCE}
     await assert_all_embedded_once(base, vertex, "Note")
-    await assert_nothing_left(base, storage)
+    await assert_no_bulk_files_left(base, storage)
 
 
 async def test_notes_added_while_a_job_runs_are_embedded_one_by_one(

@@ -14,7 +14,7 @@ from shared.runtime.job import Budget, Report
 from tests.support.bulk_embedding import (
     NOTES_PER_SOURCE,
     assert_all_embedded_once,
-    assert_nothing_left,
+    assert_no_bulk_files_left,
     replace_vector_by_error,
     run_bulk_embedding,
 )
@@ -59,7 +59,7 @@ async def test_the_next_run_starts_another_job_after_a_failed_one(
 
     vertex.final_state = "JOB_STATE_SUCCEEDED"
     assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES_PER_SOURCE}
-    await assert_nothing_left(base, storage)
+    await assert_no_bulk_files_left(base, storage)
 
 
 async def test_after_three_failed_jobs_texts_are_embedded_one_by_one(
@@ -75,7 +75,7 @@ async def test_after_three_failed_jobs_texts_are_embedded_one_by_one(
     assert len(vertex.jobs) == 3
     assert len(vertex.embedded) == NOTES_PER_SOURCE
     await run_bulk_embedding(base, bulk)
-    await assert_nothing_left(base, storage)
+    await assert_no_bulk_files_left(base, storage)
 
 
 async def test_a_job_that_embeds_almost_nothing_fails_as_a_whole(
@@ -125,7 +125,7 @@ async def test_an_outage_of_storage_while_a_job_runs_loses_nothing(
     storage.lasting_faults.clear()
     await run_bulk_embedding(base, bulk)
     await assert_all_embedded_once(base, vertex, "Note")
-    await assert_nothing_left(base, storage)
+    await assert_no_bulk_files_left(base, storage)
 
 
 async def test_a_forbidden_bucket_is_given_up_after_three_runs(
@@ -165,7 +165,7 @@ async def test_a_job_of_another_model_is_cancelled(
     states = [job.state for job in vertex.jobs.values()]
     assert states == ["JOB_STATE_CANCELLED", "JOB_STATE_SUCCEEDED"]
     await assert_all_embedded_once(base, vertex, "Note")
-    await assert_nothing_left(base, storage)
+    await assert_no_bulk_files_left(base, storage)
 
 
 async def test_stored_vectors_are_kept_if_the_files_cannot_be_deleted(
@@ -177,7 +177,7 @@ async def test_stored_vectors_are_kept_if_the_files_cannot_be_deleted(
     storage.lasting_faults.clear()
     assert (await run_bulk_embedding(base, bulk)).counts == {}
     await assert_all_embedded_once(base, vertex, "Note")
-    await assert_nothing_left(base, storage)
+    await assert_no_bulk_files_left(base, storage)
 
 
 async def test_a_run_that_ends_while_it_reads_the_output_loses_nothing(

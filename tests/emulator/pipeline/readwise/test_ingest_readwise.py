@@ -26,7 +26,7 @@ from shared.knowledge.readwise_sync import (
 )
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Failure, Report, run_job
-from tests.support.commit_hooks import WatchedApp, call_before
+from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.readwise import START, FakeReadwise
 from tests.support.jobs import make_job_context, make_one_step_budget, make_spent_budget
 from tests.support.readwise_runs import (
@@ -434,7 +434,7 @@ async def test_concurrent_runs_exclude_each_other(
         second_results.append(await run_job(JOB, app))
         await app.aclose()
 
-    app = WatchedApp(settings, call_before(2, start_second_run))
+    app = WatchedApp(settings, call_before_commit(2, start_second_run))
     report = await run_job(JOB, app)
     await app.aclose()
 

@@ -40,7 +40,7 @@ from tests.support.model_migration import (
 )
 from tests.support.stored_documents import read_app_documents, read_chunks_by_text
 from tests.support.tool_calls import call, call_result
-from tests.support.traces import make_sample
+from tests.support.traces import make_sample_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,13 +133,13 @@ async def test_a_trace_can_be_contributed_once_the_old_vectors_are_gone(
     """It is then embedded with the new model, and the app of the old model still refuses it."""
     await announce_migration(new_app)
     for app in (old_app, new_app):
-        answer = await call(app, "contribute_trace", **make_sample(5))
+        answer = await call(app, "contribute_trace", **make_sample_trace(5))
         assert answer.error
         assert answer.error.code == "UNAVAILABLE"
 
     await clear_vectors(new_app, clock)
-    assert (await call(old_app, "contribute_trace", **make_sample(5))).error
-    await call_result(new_app, "contribute_trace", **make_sample(5))
+    assert (await call(old_app, "contribute_trace", **make_sample_trace(5))).error
+    await call_result(new_app, "contribute_trace", **make_sample_trace(5))
 
     assert (await run_reembed(new_app)).counts == {"embedded": DOCUMENT_COUNT}
     assert len(await read_app_documents(new_app, "traces")) == 4
@@ -201,7 +201,7 @@ async def test_the_next_run_continues_a_migration_after_an_outage(
 async def test_a_refused_text_is_reported_and_blocks_no_other(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
-    get_model(new_app).rejected_words = make_sample(1)["title"]
+    get_model(new_app).rejected_words = make_sample_trace(1)["title"]
     report = await complete_migration(new_app, clock)
     [failure] = report.failures
     assert failure.name.startswith("traces/")
@@ -210,8 +210,8 @@ async def test_a_refused_text_is_reported_and_blocks_no_other(
     assert (await read_spaces(old_app))["traces"] == {("words-2", 24), (None, 0)}
 
     get_model(new_app).rejected_words = ""
-    answer = await call_result(new_app, "search_traces", None, query=make_sample(1)["title"])
-    assert make_sample(1)["title"] in [result["title"] for result in answer["results"]]
+    answer = await call_result(new_app, "search_traces", None, query=make_sample_trace(1)["title"])
+    assert make_sample_trace(1)["title"] in [result["title"] for result in answer["results"]]
 
 
 async def test_a_dead_letter_is_retried_with_the_new_model(

@@ -36,7 +36,7 @@ from tests.support.model_migration import (
 )
 from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import call_result
-from tests.support.traces import make_sample
+from tests.support.traces import make_sample_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,7 @@ async def assert_lexical_only(app: App) -> None:
     with pytest.raises(Unavailable, match="being embedded again, with words-2"):
         await search(app, "semantic")
 
-    title = make_sample(0)["title"]
+    title = make_sample_trace(0)["title"]
     result = await call_result(app, "search_traces", None, query=title)
     assert result["results"][0]["title"] == title
 
