@@ -224,10 +224,14 @@ class Ledger:
         account = self.account and self.account.reserve(bill.call_id, bill.price, now)
         return Ledger(record.add_holder(holder, now + HOLD_LIFETIME), account)
 
-    def settle(self, cost: int, entry: CallEntry, now: datetime) -> Ledger:
-        """Charge the call once, and at most what is on hold for it."""
+    def settle(self, holder: str, cost: int, entry: CallEntry, now: datetime) -> Ledger:
+        """Charge the call, and at most what is on hold for it.
+
+        A reservation that no longer shares the hold charges nothing: another run of the call was
+        charged since, or can be.
+        """
         record, account = self.record, self.account
-        if not record.is_open:
+        if holder not in record.holders:
             return self
         charge = record.compute_charge(cost, entry)
         if account is None:

@@ -109,7 +109,8 @@ class LedgerBilling:
         bill = replace(reservation.bill, entry=entry)
         with log_errors("settle", bill):
             if reservation.record.is_open:
-                return await self._records.settle(bill, cost, self._clock())
+                holder = reservation.holder
+                return await self._records.settle(bill, holder, cost, self._clock())
             await self._record_if_free(bill)
         return 0
 

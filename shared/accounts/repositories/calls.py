@@ -83,9 +83,11 @@ class CallRecords:
         """
         return await self._change(bill, now, lambda ledger: ledger.reserve(bill, holder, now))
 
-    async def settle(self, bill: Bill, cost: int, now: datetime) -> int:
+    async def settle(self, bill: Bill, holder: str, cost: int, now: datetime) -> int:
         """Charge a call unless it was already charged, and return its total cost."""
-        record = await self._change(bill, now, lambda ledger: ledger.settle(cost, bill.entry, now))
+        record = await self._change(
+            bill, now, lambda ledger: ledger.settle(holder, cost, bill.entry, now)
+        )
         return record.charged
 
     async def cancel(self, bill: Bill, holder: str, now: datetime) -> bool:

@@ -83,7 +83,7 @@ async def test_a_reservation_is_two_round_trips(store: AccessStore, meter: Meter
 
 async def test_a_settled_call_is_charged_and_recorded(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
-    assert await store.calls.settle(PAID, 20, SOON) == 20
+    assert await store.calls.settle(PAID, "one", 20, SOON) == 20
     await assert_money(store, balance=80, available=80)
     expected = CallRecord(
         bill=PAID,
@@ -111,7 +111,7 @@ async def test_a_settled_record_has_the_task_of_the_result(
     store: AccessStore, access: Connection
 ) -> None:
     await store.calls.reserve(BILL, "one", NOON)
-    await store.calls.settle(replace(BILL, entry=replace(SUCCESS, task="other")), 20, SOON)
+    await store.calls.settle(replace(BILL, entry=replace(SUCCESS, task="other")), "one", 20, SOON)
     stored = await access.client.document("calls/c1").get()
     assert stored.get("task") == "other"
     assert stored.get("notes") == FACTS
@@ -142,7 +142,7 @@ async def test_a_call_that_exceeds_the_balance_writes_nothing(
 
 async def test_a_paid_call_is_repeated_for_free(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
-    await store.calls.settle(PAID, 30, SOON)
+    await store.calls.settle(PAID, "one", 30, SOON)
     assert (await store.calls.reserve(BILL, "two", SOON)).state is PaymentState.SETTLED
     await assert_money(store, balance=70, available=70)
 
@@ -151,19 +151,19 @@ async def test_a_call_paid_long_ago_is_reserved_again(store: AccessStore) -> Non
     """The stored answer may have expired, so that the call may run again."""
     later = SOON + PAID_LIFETIME
     await store.calls.reserve(BILL, "one", NOON)
-    await store.calls.settle(PAID, 30, SOON)
+    await store.calls.settle(PAID, "one", 30, SOON)
     record = await store.calls.reserve(BILL, "two", later)
     assert record.state == PaymentState.RESERVED
     assert record.attempt == 2
     assert record.charged == 30
     await assert_money(store, balance=70, available=40, now=later)
-    await store.calls.settle(PAID, 20, later)
+    await store.calls.settle(PAID, "two", 20, later)
     await assert_money(store, balance=50, available=50, now=later)
 
 
 async def test_a_call_settled_by_a_stored_answer_is_reserved_again(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
-    await store.calls.settle(replace(PAID, entry=replace(SUCCESS, replayed=True)), 30, SOON)
+    await store.calls.settle(replace(PAID, entry=replace(SUCCESS, replayed=True)), "one", 30, SOON)
     assert (await store.calls.reserve(BILL, "two", SOON)).state is PaymentState.RESERVED
 
 
@@ -182,7 +182,7 @@ async def test_concurrent_repeats_at_two_gateways_are_charged_once(access: Conne
 
     async def reserve_and_settle(gateway: AccessStore, holder: str) -> int:
         await gateway.calls.reserve(BILL, holder, NOON)
-        return await gateway.calls.settle(PAID, 30, SOON)
+        return await gateway.calls.settle(PAID, holder, 30, SOON)
 
     charges = await asyncio.gather(*map(reserve_and_settle, gateways, ("one", "two")))
     assert charges == [30, 30]  # both answers name the price, but it is charged once
@@ -203,7 +203,7 @@ async def test_a_shared_hold_outlives_a_cancelled_call(store: AccessStore) -> No
     await store.calls.reserve(BILL, "good", NOON)
     assert not await store.calls.cancel(FAILED, "faulty", SOON)
     await assert_money(store, balance=100, available=70)
-    assert await store.calls.settle(PAID, 30, SOON) == 30
+    assert await store.calls.settle(PAID, "good", 30, SOON) == 30
     await assert_money(store, balance=70, available=70)
 
 
@@ -223,7 +223,7 @@ async def test_a_hold_of_another_call_cannot_be_cancelled(store: AccessStore) ->
 
 async def test_a_paid_call_cannot_be_cancelled(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
-    await store.calls.settle(PAID, 30, SOON)
+    await store.calls.settle(PAID, "one", 30, SOON)
     assert not await store.calls.cancel(FAILED, "one", SOON)
     await assert_money(store, balance=70, available=70)
     assert await read_state(store) is PaymentState.SETTLED
@@ -247,14 +247,14 @@ async def test_an_unknown_outcome_is_settled_by_a_repeated_call(store: AccessSto
     assert record.state == PaymentState.RESERVED
     assert record.bill.entry.outcome == "UNAVAILABLE"
     await store.calls.reserve(BILL, "two", SOON)
-    assert await store.calls.settle(PAID, 30, SOON) == 30
+    assert await store.calls.settle(PAID, "two", 30, SOON) == 30
     await assert_money(store, balance=70, available=70)
 
 
 async def test_a_call_repeated_before_its_hold_expires_is_charged(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     await store.calls.reserve(BILL, "two", LATE - timedelta(seconds=1))
-    assert await store.calls.settle(PAID, 30, LATE + timedelta(seconds=1)) == 30
+    assert await store.calls.settle(PAID, "two", 30, LATE + timedelta(seconds=1)) == 30
 
 
 async def test_a_call_repeated_after_its_hold_expired_is_charged(store: AccessStore) -> None:
@@ -262,13 +262,13 @@ async def test_a_call_repeated_after_its_hold_expired_is_charged(store: AccessSt
     record = await store.calls.reserve(BILL, "two", LATE)
     assert record.attempt == 2
     assert record.holders == ("two",)
-    assert await store.calls.settle(PAID, 30, LATE) == 30
+    assert await store.calls.settle(PAID, "two", 30, LATE) == 30
     await assert_money(store, balance=70, available=70, now=LATE)
 
 
 async def test_a_late_entry_does_not_change_a_paid_call(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
-    await store.calls.settle(PAID, 30, SOON)
+    await store.calls.settle(PAID, "one", 30, SOON)
     await store.calls.update_entry(FAILED, SOON)
     record = await store.calls.get("c1")
     assert record
@@ -285,7 +285,7 @@ async def test_concurrent_calls_never_exceed_the_balance(access: Connection) -> 
             await gateway.calls.reserve(bill, "one", NOON)
         except PaymentRequired:
             return 0
-        return await gateway.calls.settle(bill, 30, SOON)
+        return await gateway.calls.settle(bill, "one", 30, SOON)
 
     charges = await asyncio.gather(
         *(reserve_and_settle(number, gateway) for number, gateway in enumerate(gateways))
@@ -298,7 +298,7 @@ async def test_a_monthly_budget_is_never_exceeded(store: AccessStore) -> None:
     june = datetime(2024, 6, 1, tzinfo=UTC)
     await store.accounts.set_budget(ANNA, 50)
     await store.calls.reserve(BILL, "one", NOON)
-    await store.calls.settle(PAID, 30, NOON)
+    await store.calls.settle(PAID, "one", 30, NOON)
     with pytest.raises(PaymentRequired, match="budget of"):
         await store.calls.reserve(replace(BILL, call_id="c2"), "two", SOON)
     await store.calls.reserve(replace(BILL, call_id="c2"), "two", june)
@@ -342,7 +342,7 @@ async def test_an_external_service_needs_only_records_here(
     record = await calls.reserve(BILL, "one", NOON)
     assert record.state == PaymentState.RESERVED
     assert record.attempt == 1
-    assert await calls.settle(PAID, 40, SOON) == 30  # at most the price
+    assert await calls.settle(PAID, "one", 40, SOON) == 30  # at most the price
     assert meter.documents_read == 2
     assert meter.documents_written == 2
     await assert_money(store, balance=100, available=100)
@@ -373,7 +373,7 @@ async def test_a_call_with_lost_answers_is_charged_once(
     assert record.attempt == 1
     assert record.holders == ("one",)
     await assert_money(store, balance=100, available=70)
-    assert await store.calls.settle(PAID, 30, SOON) == 30
+    assert await store.calls.settle(PAID, "one", 30, SOON) == 30
     await assert_money(store, balance=70, available=70)
 
 
@@ -395,7 +395,7 @@ async def test_a_reservation_with_a_lost_answer_is_shared_when_repeated(
             await store.calls.reserve(BILL, "one", NOON)
     await store.calls.reserve(BILL, "two", SOON)
     await assert_money(store, balance=100, available=70)
-    assert await store.calls.settle(PAID, 30, SOON) == 30
+    assert await store.calls.settle(PAID, "two", 30, SOON) == 30
     await assert_money(store, balance=70, available=70)
 
 
@@ -406,6 +406,6 @@ async def test_a_settlement_with_a_lost_answer_is_charged_once(
     with monkeypatch.context() as patch:
         lose_answers(access, patch, second_is_answered=False)
         with pytest.raises(Unavailable):
-            await store.calls.settle(PAID, 30, SOON)
-    assert await store.calls.settle(PAID, 30, SOON) == 30
+            await store.calls.settle(PAID, "one", 30, SOON)
+    assert await store.calls.settle(PAID, "one", 30, SOON) == 30
     await assert_money(store, balance=70, available=70)

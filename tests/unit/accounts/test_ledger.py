@@ -52,7 +52,7 @@ def end_call(ledger: Ledger, holder: str, end: str) -> Ledger:
     """Settle or cancel the call, or keep its hold."""
     match end:
         case "settle":
-            return ledger.settle(30, ENTRY, NOON)
+            return ledger.settle(holder, 30, ENTRY, NOON)
         case "cancel":
             return ledger.cancel(holder, ENTRY, NOON)
         case _:
@@ -89,14 +89,14 @@ def test_repeated_commit_changes_nothing() -> None:
     """A commit that is sent again, because its answer was lost, finds its own effect."""
     reserved_ledger = NEW_LEDGER.reserve(BILL, "one", NOON)
     assert reserved_ledger is reserved_ledger.reserve(BILL, "one", NOON)
-    settled_ledger = reserved_ledger.settle(30, ENTRY, NOON)
-    assert settled_ledger is settled_ledger.settle(30, ENTRY, NOON)
+    settled_ledger = reserved_ledger.settle("one", 30, ENTRY, NOON)
+    assert settled_ledger is settled_ledger.settle("one", 30, ENTRY, NOON)
     cancelled_ledger = reserved_ledger.cancel("one", ENTRY, NOON)
     assert cancelled_ledger is cancelled_ledger.cancel("one", ENTRY, NOON)
 
 
 def test_call_that_outlives_its_hold_is_not_charged() -> None:
-    ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON + HOLD_LIFETIME)
+    ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle("one", 30, ENTRY, NOON + HOLD_LIFETIME)
     assert ledger.record.state == PaymentState.SETTLED
     assert ledger.record.charged == 0
     assert read_balances(ledger) == Balances(total=100, available=100)
@@ -113,15 +113,28 @@ def test_call_that_outlives_its_hold_is_not_charged() -> None:
 def test_paid_call_costs_again_after_its_answer_expires(
     entry: CallEntry, wait: timedelta, *, is_charged_again: bool
 ) -> None:
-    paid_ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle(30, entry, NOON)
+    paid_ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle("one", 30, entry, NOON)
     repeated_ledger = paid_ledger.reserve(BILL, "two", NOON + wait)
     assert (repeated_ledger is not paid_ledger) == is_charged_again
 
 
+def test_a_late_end_of_an_earlier_run_does_not_charge_a_later_hold() -> None:
+    """Two runs share a hold. The second, a replay, is charged; the first ends after a third began."""
+    ledger = NEW_LEDGER.reserve(BILL, "one", NOON).reserve(BILL, "two", NOON)
+    ledger = ledger.settle("two", 30, REPLAYED_ENTRY, NOON).reserve(BILL, "three", NOON)
+
+    ledger = ledger.settle("one", 30, ENTRY, NOON)
+    assert ledger.record.charged == 30
+
+    ledger = ledger.settle("three", 30, REPLAYED_ENTRY, NOON)
+    assert ledger.record.charged == 30
+    assert read_balances(ledger) == Balances(total=70, available=70)
+
+
 def test_earlier_payment_is_kept_when_a_call_is_repeated() -> None:
     after_expiry = NOON + PAID_LIFETIME
-    ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON)
-    ledger = ledger.reserve(BILL, "two", after_expiry).settle(20, ENTRY, after_expiry)
+    ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle("one", 30, ENTRY, NOON)
+    ledger = ledger.reserve(BILL, "two", after_expiry).settle("two", 20, ENTRY, after_expiry)
     assert ledger.record.attempt == 2
     assert ledger.record.charged == 50
     assert read_balances(ledger, after_expiry) == Balances(total=50, available=50)
@@ -140,7 +153,7 @@ def test_a_calls_charge_lies_between_zero_and_its_price(
     account: Account | None, cost: int, charge: int
 ) -> None:
     ledger = Ledger(CallRecord(bill=BILL), account).reserve(BILL, "one", NOON)
-    settled_ledger = ledger.settle(cost, ENTRY, NOON)
+    settled_ledger = ledger.settle("one", cost, ENTRY, NOON)
     assert settled_ledger.record.charged == charge
     if account:
         assert read_balances(settled_ledger).total == 100 - charge
@@ -150,9 +163,9 @@ def test_a_calls_charge_lies_between_zero_and_its_price(
 
 def test_stored_answer_of_a_paid_call_costs_nothing() -> None:
     after_expiry = NOON + PAID_LIFETIME
-    paid_ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle(30, ENTRY, NOON)
+    paid_ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle("one", 30, ENTRY, NOON)
     repeated_ledger = paid_ledger.reserve(BILL, "two", after_expiry).settle(
-        30, REPLAYED_ENTRY, after_expiry
+        "two", 30, REPLAYED_ENTRY, after_expiry
     )
     assert repeated_ledger.record.charged == 30
     assert read_balances(repeated_ledger, after_expiry) == Balances(total=70, available=70)
