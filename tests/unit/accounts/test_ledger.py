@@ -119,7 +119,7 @@ def test_paid_call_costs_again_after_its_answer_expires(
 
 
 def test_a_late_end_of_an_earlier_run_does_not_charge_a_later_hold() -> None:
-    """Two runs share a hold. The second, a replay, is charged; the first ends after a third began."""
+    """Two runs share a hold. The second, a replay, is charged. The first ends during a third."""
     ledger = NEW_LEDGER.reserve(BILL, "one", NOON).reserve(BILL, "two", NOON)
     ledger = ledger.settle("two", 30, REPLAYED_ENTRY, NOON).reserve(BILL, "three", NOON)
 
