@@ -6,7 +6,7 @@ An extraction is a decision, pattern, warning or methodology that was found in a
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from functions.tools.extractions.get_decisions.tool import TOOL as DECISIONS
 from functions.tools.extractions.get_methodologies.tool import TOOL as METHODOLOGIES
@@ -28,6 +28,7 @@ from shared.extractions.repository import Extractions
 from shared.knowledge.queue import ChunkQueue
 from tests.support.clock import NOON
 from tests.support.knowledge import set_fields
+from tests.support.read_cost import ReadCost
 from tests.support.tool_calls import ANONYMOUS, call
 
 if TYPE_CHECKING:
@@ -116,13 +117,6 @@ async def queue_chunk(ctx: Context, chunk_id: str) -> PendingChunk:
     await set_fields(ctx, f"chunks/{chunk_id}", {"pending": {"extract": NOON}})
     chunks = await ChunkQueue(ctx.database).load_pending("extract", ctx.clock(), 100)
     return next(chunk for chunk in chunks if chunk.chunk_id == chunk_id)
-
-
-class ReadCost(NamedTuple):
-    """What a call read: the number of round trips, and of documents."""
-
-    round_trips: int
-    documents: int
 
 
 async def measure_read(app: App, name: str, /, **arguments: Any) -> ReadCost:

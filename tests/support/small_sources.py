@@ -1,12 +1,10 @@
-"""Sources with short texts or dates, for tests of tools that list, and the cost of a call."""
+"""Sources with short texts or dates, for tests of tools that list."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from shared.core.caller import Caller
-from shared.core.meter import Meter
 from shared.knowledge.source import Section, Source
 from tests.support.knowledge import index_all, ingest_sources
 
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import App, Context
+    from shared.runtime.context import Context
 
 NOON = datetime(2024, 6, 12, 12, tzinfo=UTC)
 """A Wednesday, at noon."""
@@ -40,27 +38,3 @@ def make_source(
     sections = sections or [Section(f"What {source_id} says.")]
     all_fields = {"title": source_id.title(), "category": "books"} | fields
     return Source(source_id, sections=tuple(sections), **all_fields)
-
-
-class ReadCost(NamedTuple):
-    """The cost of a call that only reads.
-
-    Attributes:
-        round_trips: The number of times that the call waited for the database.
-        documents: The number of reads that Firestore bills: one for each document, and one for a
-            query without results.
-    """
-
-    round_trips: int
-    documents: int
-
-
-def make_call_context(app: App, caller: Caller | None = None) -> Context:
-    """Return the context of a new call, by default one without a credential."""
-    return app.context(caller or Caller(), Meter())
-
-
-def get_read_cost(ctx: Context) -> ReadCost:
-    """Assert that a call wrote nothing, and return its cost."""
-    assert ctx.meter.documents_written == 0
-    return ReadCost(ctx.meter.round_trips, ctx.meter.documents_read)

@@ -20,7 +20,7 @@ from shared.knowledge.clustering_repository import Clusterings
 from tests.support.index_postings import assert_postings_are_exact
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
-from tests.support.small_sources import ReadCost, get_read_cost, make_call_context
+from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 from tests.support.stored_documents import read_chunks
 
 if TYPE_CHECKING:

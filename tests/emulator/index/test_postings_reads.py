@@ -12,7 +12,7 @@ from shared.index.facets import Facet, Kind, make_named_facet
 from shared.index.postings import KNOWLEDGE, FacetValue, InvertedIndex, SearchPostings
 from tests.support.index_postings import read_totals
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
-from tests.support.small_sources import ReadCost, get_read_cost, make_call_context
+from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context

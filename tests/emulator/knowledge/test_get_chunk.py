@@ -13,7 +13,7 @@ from functions.tools.knowledge.get_chunk.tool import TOOL, In, get_chunk
 from shared.core.errors import NotFound
 from shared.knowledge.chunk_repository import Chunks
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
-from tests.support.small_sources import ReadCost, get_read_cost, make_call_context
+from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 from tests.support.tool_calls import ANONYMOUS, call_result
 
 if TYPE_CHECKING:

@@ -12,14 +12,8 @@ from pydantic import ValidationError
 from functions.tools.knowledge.get_cluster.tool import In, format_result, get_cluster
 from shared.core.errors import InvalidInput, NotFound
 from tests.support.knowledge import index_all, set_fields
-from tests.support.small_sources import (
-    NOON,
-    ReadCost,
-    get_read_cost,
-    make_call_context,
-    make_source,
-    store_and_index,
-)
+from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
+from tests.support.small_sources import NOON, make_source, store_and_index
 
 if TYPE_CHECKING:
     from functions.tools.knowledge.get_cluster.tool import Out

@@ -23,14 +23,8 @@ from shared.runtime.context import App
 from shared.runtime.pagination import encode_cursor
 from tests.support.knowledge import chunk_source, set_fields
 from tests.support.links import EDITOR, SITE_URL
-from tests.support.small_sources import (
-    NOON,
-    ReadCost,
-    get_read_cost,
-    make_call_context,
-    make_source,
-    store_and_index,
-)
+from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
+from tests.support.small_sources import NOON, make_source, store_and_index
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:

@@ -14,13 +14,8 @@ from shared.knowledge.views import MAX_LINKS
 from shared.runtime.pagination import MAX_PAGE_BYTES, encode_cursor
 from tests.support.knowledge import BAKING, set_fields
 from tests.support.notes import save_note
-from tests.support.small_sources import (
-    ReadCost,
-    get_read_cost,
-    make_call_context,
-    make_source,
-    store_and_index,
-)
+from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
+from tests.support.small_sources import make_source, store_and_index
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:

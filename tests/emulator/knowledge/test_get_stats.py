@@ -16,14 +16,8 @@ from shared.knowledge.golden_queries import NightlyScore, SearchHealth
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, SAILING, chunk_source, embed_all, index_all, set_fields
 from tests.support.notes import OWNER
-from tests.support.small_sources import (
-    NOON,
-    ReadCost,
-    get_read_cost,
-    make_call_context,
-    make_source,
-    store_and_index,
-)
+from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
+from tests.support.small_sources import NOON, make_source, store_and_index
 from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:

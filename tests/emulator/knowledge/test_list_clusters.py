@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from functions.tools.knowledge.list_clusters.tool import EMPTY_MESSAGE, In, list_clusters
 from shared.core.errors import InvalidInput
 from tests.support.knowledge import set_fields
-from tests.support.small_sources import ReadCost, get_read_cost, make_call_context
+from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context

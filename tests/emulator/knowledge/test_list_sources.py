@@ -13,14 +13,8 @@ from functions.tools.knowledge.list_sources.tool import EMPTY_MESSAGE, In, list_
 from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, chunk_source, set_fields
-from tests.support.small_sources import (
-    NOON,
-    ReadCost,
-    get_read_cost,
-    make_call_context,
-    make_source,
-    store_and_index,
-)
+from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
+from tests.support.small_sources import NOON, make_source, store_and_index
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -21,7 +21,7 @@ from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
 from tests.support.knowledge import BAKING, SAILING, chunk_source, set_fields
-from tests.support.small_sources import ReadCost, get_read_cost, make_call_context
+from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 from tests.support.stored_documents import read_documents, read_snapshots
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
 from tests.support.knowledge import BAKING, SAILING, chunk_source
-from tests.support.small_sources import get_read_cost, make_call_context
+from tests.support.read_cost import get_read_cost, make_call_context
 from tests.support.stored_documents import read_documents, read_snapshots
 
 if TYPE_CHECKING:

@@ -10,13 +10,8 @@ from pydantic import ValidationError
 from functions.tools.knowledge.complete_name.tool import TOOL, In, complete_name
 from shared.knowledge.common_names import MAX_NAMES
 from tests.support.knowledge import set_fields
-from tests.support.small_sources import (
-    ReadCost,
-    get_read_cost,
-    make_call_context,
-    make_source,
-    store_and_index,
-)
+from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
+from tests.support.small_sources import make_source, store_and_index
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context

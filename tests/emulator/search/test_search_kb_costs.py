@@ -19,13 +19,13 @@ from shared.search.candidates import DENSE_POOL, MAX_CHECKED_ANONYMOUS, SPARE
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from tests.support.knowledge import index_all, set_fields, store_sources
 from tests.support.query_recorder import record_queries
+from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 from tests.support.searches import (
     make_source_of_text,
     make_source_of_texts,
     truncate_postings,
     update_and_index_chunk,
 )
-from tests.support.small_sources import ReadCost, get_read_cost, make_call_context
 
 if TYPE_CHECKING:
     from shared.knowledge.source import Source

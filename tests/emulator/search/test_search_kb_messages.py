@@ -19,6 +19,7 @@ from shared.runtime.messages import CallRequest
 from shared.search.hybrid import MAX_TERMS
 from shared.search.query import Mode
 from tests.support.knowledge import SAILING, chunk_source, index_all, set_fields, store_sources
+from tests.support.read_cost import get_read_cost, make_call_context
 from tests.support.searches import (
     collect_chunk_ids,
     make_source_of_text,
@@ -26,7 +27,6 @@ from tests.support.searches import (
     truncate_postings,
     update_and_index_chunk,
 )
-from tests.support.small_sources import get_read_cost, make_call_context
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,9 +19,9 @@ from shared.knowledge.ingestion import Ingestion
 from shared.search.filter_plan import FacetFilter, Selection
 from shared.search.listing import MAX_EXAMINED, list_newest
 from tests.support.knowledge import chunk_source, store_sources
+from tests.support.read_cost import get_read_cost, make_call_context
 from tests.support.search_brute_force import FIRST_DAY
 from tests.support.searches import make_source_of_text, make_source_of_texts, truncate_postings
-from tests.support.small_sources import get_read_cost, make_call_context
 
 if TYPE_CHECKING:
     from shared.index.vector_index import DateCursor
