@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
-from infra.build.imports import DATA_FILES, FIRST_PARTY, follow_imports
+from infra.build.imports import follow_imports
 
 
 def find_main_source(name: str) -> str:
@@ -66,15 +66,6 @@ def test_data_files_of_a_module_are_included() -> None:
         find_main_source("search_kb")
     )
     assert "shared/text/data/stop-words.german.txt" not in gateway_files
-
-
-def test_every_module_that_reads_files_declares_them() -> None:
-    paths = [path for package in FIRST_PARTY for path in (ROOT / package).rglob("*.py")]
-    modules_with_files = {path for path in paths if "__file__" in path.read_text("utf-8")}
-    declared_modules = {
-        ROOT.joinpath(*module.split(".")).with_suffix(".py") for module in DATA_FILES
-    }
-    assert modules_with_files == declared_modules
 
 
 def test_imports_of_excluded_modules_are_not_followed() -> None:
