@@ -136,7 +136,9 @@ def connected_database() -> Iterator[None]:
             os.environ["FIRESTORE_EMULATOR_HOST"] = running_host
             yield
     elif host and not is_listening(host):
-        raise EmulatorError(f"No emulator answers at {host} (FIRESTORE_EMULATOR_HOST).")
+        raise EmulatorError(
+            f"No emulator answers at {host}. Start one there, or unset FIRESTORE_EMULATOR_HOST."
+        )
     else:
         yield
 

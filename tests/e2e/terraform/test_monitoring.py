@@ -75,22 +75,27 @@ def test_every_alert_goes_to_the_configured_address(state: State) -> None:
         assert policy.values["notification_channels"] == [channel.values["id"]]
 
 
-def test_a_daily_job_raises_an_alert_after_a_day(state: State) -> None:
+def test_an_alert_covers_all_jobs_that_run_at_least_daily(state: State) -> None:
     daily_jobs = {
         function["name"]
         for function in state.functions.values()
-        if function["schedule"].endswith(" * * *")
+        if function["schedule"].endswith(" * * *")  # on every day of the month and of the week
     }
     policies = state.resources["google_monitoring_alert_policy"]
     [policy] = [policy for policy in policies if policy.key == "jobs_do_not_finish"]
     query = policy.block["conditions"]["condition_prometheus_query_language"]["query"]
     [names] = re.findall(r'job=~"([^"]*)"', query)
     assert set(names.split("|")) == daily_jobs
+    assert "[25h]" in query  # a day and an hour, because runs take time
     assert query.endswith(f"< {len(daily_jobs)}")
 
 
 def test_a_budget_sends_mail_before_it_is_spent(state: State) -> None:
     [budget] = state.resources["google_billing_budget"]
+    [channel] = state.resources["google_monitoring_notification_channel"]
+    assert budget.block["all_updates_rule"]["monitoring_notification_channels"] == [
+        channel.values["id"]
+    ]
     assert budget.block["amount"]["specified_amount"]["units"] == "10"
     thresholds = [
         (rule["threshold_percent"], rule["spend_basis"])
