@@ -188,7 +188,7 @@ async def monotonic(monkeypatch: pytest.MonkeyPatch) -> MonotonicClock:
 
 
 @pytest.fixture
-def sleepless(monotonic: MonotonicClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def instant_sleep(monotonic: MonotonicClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `asyncio.sleep` and `time.sleep` advance `monotonic` and return at once."""
     monkeypatch.setattr(asyncio, "sleep", monotonic.sleep)
     monkeypatch.setattr(time, "sleep", monotonic.advance)

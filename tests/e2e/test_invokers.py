@@ -1,4 +1,7 @@
-"""Cloud Run's IAM lets only the gateway call the function of a tool."""
+"""Cloud Run's IAM lets only the gateway call a tool's function.
+
+An account without the right to call gets 403, and a token that is not valid gets 401.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +47,8 @@ def fetch_health(fake_cloud: Cloud) -> dict[str, Any]:
         }
 
 
-def get_rejection_status(client: httpx2.Client, url: str, authorization: str | None) -> str:
-    """Return the status with which Cloud Run rejects a request, such as `403 Forbidden`."""
+def post_and_get_rejection(client: httpx2.Client, url: str, authorization: str | None) -> str:
+    """Send a request that Cloud Run must reject; return the status, such as `403 Forbidden`."""
     headers = {"authorization": authorization} if authorization is not None else {}
     response = client.post(url, json={}, headers=headers)
     assert response.headers["content-type"].startswith("text/html")
@@ -75,7 +78,7 @@ def test_a_request_without_a_token_is_rejected(
     small_cloud: Cloud, client: httpx2.Client, authorization: str | None
 ) -> None:
     url = small_cloud.urls["get_chunk"]
-    assert get_rejection_status(client, url, authorization) == "403 Forbidden"
+    assert post_and_get_rejection(client, url, authorization) == "403 Forbidden"
 
 
 @pytest.mark.parametrize("account", ["carrel-scheduler", "carrel-search-kb", "carrel-get-chunk"])
@@ -84,7 +87,7 @@ def test_a_token_of_another_account_is_rejected(
 ) -> None:
     headers = make_authorization_header(small_cloud, account, "get_chunk")
     url = small_cloud.urls["get_chunk"]
-    assert get_rejection_status(client, url, headers["authorization"]) == "403 Forbidden"
+    assert post_and_get_rejection(client, url, headers["authorization"]) == "403 Forbidden"
 
 
 def test_a_token_for_another_function_is_rejected(
@@ -92,24 +95,25 @@ def test_a_token_for_another_function_is_rejected(
 ) -> None:
     headers = make_authorization_header(small_cloud, GATEWAY, "search_kb")
     url = small_cloud.urls["get_chunk"]
-    assert get_rejection_status(client, url, headers["authorization"]) == "401 Unauthorized"
+    assert post_and_get_rejection(client, url, headers["authorization"]) == "401 Unauthorized"
 
 
 def forge_tokens(url: str, genuine: str) -> Iterator[str]:
-    """Yield tokens with the claims of a genuine token, but without its valid signature."""
+    """Yield tokens with the claims of a genuine token, but without a valid signature."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     claims = {
         "aud": url,
         "email": format_email(GATEWAY),
         "exp": time.time() + 60,
         "iat": time.time(),
+        "iss": "https://accounts.google.com",
+        "sub": GATEWAY,
     }
-    claims |= {"iss": "https://accounts.google.com", "sub": GATEWAY}
     yield jwt.encode(claims, key, "RS256")
     yield jwt.encode(claims, "", "none")
     signed_part, _, signature = genuine.rpartition(".")
     yield f"{signed_part}.{signature[::-1]}"
-    yield f"{signed_part}.SIGNATURE_REMOVED_BY_GOOGLE"
+    yield f"{signed_part}.SIGNATURE_REMOVED_BY_GOOGLE"  # as Cloud Run forwards a checked token
     yield signed_part
 
 
@@ -117,8 +121,15 @@ def test_a_forged_token_is_rejected(small_cloud: Cloud, client: httpx2.Client) -
     url = small_cloud.urls["get_chunk"]
     genuine = fetch_id_token(small_cloud, GATEWAY, url)
     for forgery in forge_tokens(url, genuine):
-        assert get_rejection_status(client, url, f"Bearer {forgery}") == "401 Unauthorized"
-    assert get_rejection_status(client, url, f"Basic {genuine}") == "401 Unauthorized"
+        assert post_and_get_rejection(client, url, f"Bearer {forgery}") == "401 Unauthorized"
+
+
+def test_a_genuine_token_with_another_scheme_is_rejected(
+    small_cloud: Cloud, client: httpx2.Client
+) -> None:
+    url = small_cloud.urls["get_chunk"]
+    genuine = fetch_id_token(small_cloud, GATEWAY, url)
+    assert post_and_get_rejection(client, url, f"Basic {genuine}") == "401 Unauthorized"
 
 
 def test_a_function_reports_its_health_to_the_gateway(small_cloud: Cloud) -> None:

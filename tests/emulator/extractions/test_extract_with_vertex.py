@@ -195,7 +195,7 @@ async def test_a_passage_without_an_answer_is_deferred_alone(
     assert (await read_chunks_by_text(vertex_context))[KEYS]["tries"] == {"extract": 1}
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 @pytest.mark.parametrize(
     "outage",
     [

@@ -191,7 +191,7 @@ async def test_a_base_without_vectors_says_so(
     assert "Leave query out" in result["metadata"]["message"]
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_an_unreachable_database_is_unavailable(
     settings: Settings, embedder: WordEmbedder
 ) -> None:

@@ -90,7 +90,7 @@ async def test_a_malformed_answer_leaves_the_word_based_name(
     assert report.counts["named"] == 0
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_an_outage_leaves_names_to_the_next_run(cloud: Context, vertex: FakeVertex) -> None:
     vertex.usual = make_error_reply(503, "UNAVAILABLE")
     report = await cluster(cloud, make_ample_budget())

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import App, Context
     from tests.support.fakes.cloud_storage import Operation
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("sleepless")]
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("instant_sleep")]
 
 BUCKET: Final = "library"
 ADDRESS: Final = f"gs://{BUCKET}/notes"

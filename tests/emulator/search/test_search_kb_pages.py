@@ -78,8 +78,8 @@ FORGED_POSITIONS: list[list[Any]] = [
 async def base_of_nine(make_empty_context: MakeEmptyContext) -> Context:
     """Nine sources with a passage each, which match all `CALLS`."""
     ctx = make_empty_context(None)
-    chance = random.Random(2)  # noqa: S311 - no secret
-    await store_sources(ctx, *(make_passage(number, chance) for number in range(9)))
+    rng = random.Random(2)  # noqa: S311 - no secret
+    await store_sources(ctx, *(make_passage(number, rng) for number in range(9)))
     return ctx
 
 
@@ -108,8 +108,8 @@ async def base_with_long_texts(make_empty_context: MakeEmptyContext) -> Context:
 
 def make_long_sources() -> list[Source]:
     """Return thirty sources with a long passage each, always the same."""
-    chance = random.Random(5)  # noqa: S311 - no secret
-    texts = [" ".join(["anchor", "storm", *chance.choices(WORDS, k=430)]) for _ in range(30)]
+    rng = random.Random(5)  # noqa: S311 - no secret
+    texts = [" ".join(["anchor", "storm", *rng.choices(WORDS, k=430)]) for _ in range(30)]
     return [
         make_source_of_text(text, f"s{number}", tags=("sea",)) for number, text in enumerate(texts)
     ]
@@ -120,9 +120,9 @@ async def search_page(ctx: Context, **arguments: Any) -> Out:
     return await search_kb(In.model_validate(arguments), ctx)
 
 
-def make_passage(number: int, chance: random.Random) -> Source:
+def make_passage(number: int, rng: random.Random) -> Source:
     """Return a source with one passage about an anchor in a storm."""
-    text = " ".join(["anchor storm", *chance.choices(WORDS, k=8), str(number)])
+    text = " ".join(["anchor storm", *rng.choices(WORDS, k=8), str(number)])
     return make_source_of_text(text, f"s{number}", tags=("sea",))
 
 
@@ -136,8 +136,8 @@ async def test_unchanged_passages_appear_once_over_changing_pages(
     ctx: Context, call_arguments: dict[str, Any]
 ) -> None:
     """Between two pages, a passage is added and another one deleted."""
-    chance = random.Random(str(call_arguments))  # noqa: S311 - no secret
-    sources = [make_passage(number, chance) for number in range(14)]
+    rng = random.Random(str(call_arguments))  # noqa: S311 - no secret
+    sources = [make_passage(number, rng) for number in range(14)]
     unchanged_sources, sources_to_delete = sources[:9], sources[9:]
     unchanged_ids = {chunk.chunk_id for chunk in await store_sources(ctx, *unchanged_sources)}
     await store_sources(ctx, *sources_to_delete)
@@ -150,7 +150,7 @@ async def test_unchanged_passages_appear_once_over_changing_pages(
         cursor = out.next_cursor
         if cursor is None:
             break
-        await _add_with_card(ctx, make_passage(number, chance))
+        await _add_with_card(ctx, make_passage(number, rng))
         if sources_to_delete:
             await delete_source(ctx, sources_to_delete.pop())
 
@@ -170,8 +170,8 @@ async def _add_with_card(ctx: Context, source: Source) -> None:
 async def test_a_page_is_full_although_the_best_hits_are_deleted(
     ctx: Context, call_arguments: dict[str, Any]
 ) -> None:
-    chance = random.Random(1)  # noqa: S311 - no secret
-    sources = [make_passage(number, chance) for number in range(12)]
+    rng = random.Random(1)  # noqa: S311 - no secret
+    sources = [make_passage(number, rng) for number in range(12)]
     await store_sources(ctx, *sources)
     all_hits = (await search_page(ctx, limit=12, **call_arguments)).results
     ranked_ids = [hit.source_id for hit in all_hits]
@@ -221,11 +221,11 @@ async def test_a_cursor_of_other_arguments_is_refused(
 async def test_a_damaged_cursor_is_refused_or_harmless(
     base_of_nine: Context, call_arguments: dict[str, Any]
 ) -> None:
-    chance = random.Random(4)  # noqa: S311 - no secret
+    rng = random.Random(4)  # noqa: S311 - no secret
     cursor = (await search_page(base_of_nine, limit=1, **call_arguments)).next_cursor
     assert cursor
     for index in range(0, len(cursor), 3):
-        changed_cursor = cursor[:index] + chance.choice("AQgw_z9-") + cursor[index + 1 :]
+        changed_cursor = cursor[:index] + rng.choice("AQgw_z9-") + cursor[index + 1 :]
         shortened_cursor = cursor[:index] or "A"
         for invalid_cursor in (changed_cursor, shortened_cursor):
             await _assert_refused_or_harmless(base_of_nine, invalid_cursor, call_arguments)

@@ -55,12 +55,12 @@ class History:
     def __init__(self, app: App, seed: int) -> None:
         """Start with no traces."""
         self.app = app
-        self.chance = random.Random(seed)  # noqa: S311 - no secret
+        self.rng = random.Random(seed)  # noqa: S311 - no secret
         self.trace_ids: list[str] = []
 
     async def make_event(self) -> None:
         """Make one to three random calls concurrently."""
-        count = self.chance.choice((1, 1, 1, 2, 3))
+        count = self.rng.choice((1, 1, 1, 2, 3))
         await asyncio.gather(*(self._make_call() for _ in range(count)))
 
     async def _make_call(self) -> None:
@@ -76,13 +76,13 @@ class History:
             self.restore,
             self.vote,
         )
-        await self.chance.choice(actions)()
+        await self.rng.choice(actions)()
 
     async def contribute(self) -> None:
         """Contribute a trace that may supersede another."""
         arguments = self._make_texts()
-        if self.trace_ids and self.chance.random() < 0.3:
-            arguments["supersedes"] = self.chance.choice(self.trace_ids)
+        if self.trace_ids and self.rng.random() < 0.3:
+            arguments["supersedes"] = self.rng.choice(self.trace_ids)
         result = await self._call("contribute_trace", **arguments)
         if result and not result["duplicate"]:
             self.trace_ids.append(result["trace_id"])
@@ -90,12 +90,12 @@ class History:
     async def amend(self) -> None:
         """Amend some fields."""
         texts = self._make_texts()
-        names = self.chance.sample(sorted(texts), self.chance.randint(1, len(texts)))
+        names = self.rng.sample(sorted(texts), self.rng.randint(1, len(texts)))
         await self._change("amend_trace", **{name: texts[name] for name in names})
 
     async def restore_revision(self) -> None:
         """Restore an earlier revision, if there is one."""
-        await self._change("amend_trace", revision=self.chance.randint(1, 3))
+        await self._change("amend_trace", revision=self.rng.randint(1, 3))
 
     async def withdraw(self) -> None:
         """Withdraw a trace."""
@@ -107,11 +107,11 @@ class History:
 
     async def vote(self) -> None:
         """Vote, which changes no postings."""
-        trace_id = self.chance.choice(self.trace_ids)
+        trace_id = self.rng.choice(self.trace_ids)
         await call(self.app, "vote_trace", "ben", trace_id=trace_id, **DOWN)
 
     async def _change(self, name: str, **arguments: Any) -> None:
-        await self._call(name, trace_id=self.chance.choice(self.trace_ids), **arguments)
+        await self._call(name, trace_id=self.rng.choice(self.trace_ids), **arguments)
 
     async def _call(self, name: str, **arguments: Any) -> dict[str, Any] | None:
         answer = await call(self.app, name, **arguments)
@@ -119,12 +119,12 @@ class History:
         return answer.result
 
     def _make_texts(self) -> dict[str, Any]:
-        chance = self.chance
+        rng = self.rng
         return {
-            "title": " ".join(chance.choices(WORDS, k=3)),
-            "context_text": " ".join(chance.choices(WORDS, k=chance.randint(1, 12))),
-            "solution_text": f"{chance.getrandbits(64):x} {' '.join(chance.choices(WORDS, k=4))}",
-            "tags": chance.sample(TAGS, chance.randint(0, 4)),
+            "title": " ".join(rng.choices(WORDS, k=3)),
+            "context_text": " ".join(rng.choices(WORDS, k=rng.randint(1, 12))),
+            "solution_text": f"{rng.getrandbits(64):x} {' '.join(rng.choices(WORDS, k=4))}",
+            "tags": rng.sample(TAGS, rng.randint(0, 4)),
         }
 
 

@@ -71,30 +71,30 @@ async def app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
     await watched_app.aclose()
 
 
-async def contribute_and_vote(app: App, chance: random.Random) -> list[str]:
+async def contribute_and_vote(app: App, rng: random.Random) -> list[str]:
     """Contribute traces of two users, and amend them and vote on them at random."""
     trace_ids = [await contribute(app, number, PEOPLE[number % 2]) for number in range(4)]
     choices: list[dict[str, Any]] = [{"vote_type": "up"}, DOWN, SPAM, {"vote_type": "none"}]
     for _ in range(24):
-        trace_id, user = chance.choice(trace_ids), chance.choice(PEOPLE)
-        await call(app, "vote_trace", user, trace_id=trace_id, **chance.choice(choices))
-        if chance.random() < 0.2:
-            text = f"Try number {chance.random()}."
+        trace_id, user = rng.choice(trace_ids), rng.choice(PEOPLE)
+        await call(app, "vote_trace", user, trace_id=trace_id, **rng.choice(choices))
+        if rng.random() < 0.2:
+            text = f"Try number {rng.random()}."
             for user in PEOPLE[:2]:  # succeeds for the contributor only
                 arguments: dict[str, Any] = {"trace_id": trace_id, "solution_text": text}
                 await call(app, "amend_trace", user, **arguments)
     return trace_ids
 
 
-async def damage(app: App, chance: random.Random) -> None:
+async def damage(app: App, rng: random.Random) -> None:
     """Damage tallies and a record at random."""
     ctx = make_job_context(app)
     for trace_id in sorted(await read_app_documents(app, "traces")):
-        invalid = VoteTally(*(chance.randrange(300) for _ in range(5)))
-        change = chance.choice([{"tally": asdict(invalid)}, {"tally": {"upvotes": 7}}, {}])
+        invalid = VoteTally(*(rng.randrange(300) for _ in range(5)))
+        change = rng.choice([{"tally": asdict(invalid)}, {"tally": {"upvotes": 7}}, {}])
         await set_fields(ctx, f"traces/{trace_id}", change)
-    record: dict[str, Any] = {"up": chance.randrange(50)}
-    await set_fields(ctx, f"contributors/{chance.choice(PEOPLE[:2])}", record)
+    record: dict[str, Any] = {"up": rng.randrange(50)}
+    await set_fields(ctx, f"contributors/{rng.choice(PEOPLE[:2])}", record)
 
 
 async def count_documents_written(app: App) -> int:
@@ -108,10 +108,10 @@ async def count_documents_written(app: App) -> int:
     "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))]
 )
 async def test_damaged_sums_are_repaired(app: App, clock: SettableClock, seed: int) -> None:
-    chance = random.Random(seed)  # noqa: S311 - no secret
-    await contribute_and_vote(app, chance)
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    await contribute_and_vote(app, rng)
     await recount_votes(make_job_context(app), make_ample_budget())
-    await damage(app, chance)
+    await damage(app, rng)
     clock.now += ROUND_INTERVAL
 
     report = await recount_votes(make_job_context(app), make_ample_budget())
@@ -222,7 +222,7 @@ async def test_vote_before_a_correction_is_kept(
 
 async def test_runs_during_votes_lose_no_vote(app: App, clock: SettableClock) -> None:
     trace_ids = [await contribute(app, number, "anna") for number in range(3)]
-    chance = random.Random(5)  # noqa: S311 - no secret
+    rng = random.Random(5)  # noqa: S311 - no secret
 
     async def run_repeatedly() -> None:
         for _ in range(6):
@@ -232,12 +232,12 @@ async def test_runs_during_votes_lose_no_vote(app: App, clock: SettableClock) ->
     async def vote_and_damage() -> None:
         for number in range(10):
             votes = (
-                vote(app, trace_id, f"voter{number}", **chance.choice([{}, DOWN]))
+                vote(app, trace_id, f"voter{number}", **rng.choice([{}, DOWN]))
                 for trace_id in trace_ids
             )
             await asyncio.gather(*votes)
             if number == 4:
-                await damage(app, chance)
+                await damage(app, rng)
 
     await asyncio.gather(run_repeatedly(), vote_and_damage())
     clock.now += ROUND_INTERVAL
@@ -309,15 +309,15 @@ async def test_run_without_time_stops_although_the_clock_went_back(
 async def test_run_killed_after_any_commit_is_continued(
     settings: Settings, app: App, clock: SettableClock
 ) -> None:
-    chance = random.Random(11)  # noqa: S311 - no secret
-    await contribute_and_vote(app, chance)
+    rng = random.Random(11)  # noqa: S311 - no secret
+    await contribute_and_vote(app, rng)
 
     async def commit_and_die(_number: int, send: Any) -> list[Any]:
         await send()
         raise DiedError
 
     for _ in range(3):
-        await damage(app, chance)
+        await damage(app, rng)
         clock.now += ROUND_INTERVAL
         deaths = 0
         while True:

@@ -1,4 +1,4 @@
-"""The trust job, which recounts votes, completes although its process is killed repeatedly."""
+"""The trust job, which recounts votes, completes even if its process is killed repeatedly."""
 
 from __future__ import annotations
 
@@ -37,18 +37,21 @@ async def die():
 
 asyncio.run(run_job(JOB, WatchedApp(Settings(), call_after_commit(int(sys.argv[1]), die))))
 """
-"""A program that runs the job, and kills itself after this number of commits."""
+"""A program that runs the job, and kills itself after the number of commits in its argument."""
 
 
-async def test_run_after_repeated_kills_repairs_all_sums(settings: Settings, project: str) -> None:
-    clock, chance = SettableClock(), random.Random(2)  # noqa: S311 - no secret
+async def test_a_run_after_repeated_kills_repairs_all_tallies(
+    settings: Settings, project: str
+) -> None:
+    clock, rng = SettableClock(), random.Random(2)  # noqa: S311 - no secret
     app = App(settings, clock=clock, embedder=WordEmbedder())
-    await contribute_and_vote(app, chance)
-    await damage(app, chance)
-    for commits in (2, 3, 4):  # the job commits its lease, a note of the time, and then sums
+    await contribute_and_vote(app, rng)
+    await damage(app, rng)
+    # Commits 1 and 2 store the lease and the time, and each further one stores a tally.
+    for commits in (2, 3, 4):
         assert run_until_killed(project, commits) == -signal.SIGKILL
 
-    clock.now += ROUND_INTERVAL
+    clock.now += ROUND_INTERVAL  # so that the next run recounts all traces
     report = await recount_votes(make_job_context(app), make_ample_budget())
     assert report.finished
     assert report.failures == []

@@ -52,7 +52,7 @@ class History:
     def __init__(self, app: App, seed: int) -> None:
         """Start with no traces."""
         self.app = app
-        self.chance = random.Random(seed)  # noqa: S311 - no secret
+        self.rng = random.Random(seed)  # noqa: S311 - no secret
         self.owners: dict[str, str] = {}
         self.votes: dict[tuple[str, str], dict[str, Any]] = {}
         self.earlier: set[tuple[str, str]] = set()
@@ -65,14 +65,14 @@ class History:
 
     async def make_event(self) -> None:
         """Make one random call."""
-        trace_id = self.chance.choice(sorted(self.owners))
+        trace_id = self.rng.choice(sorted(self.owners))
         actions = [self.vote, self.amend_text, self.amend_tags, self.withdraw_and_restore]
-        [action] = self.chance.choices(actions, weights=[12, 2, 1, 1])
+        [action] = self.rng.choices(actions, weights=[12, 2, 1, 1])
         await action(trace_id)
 
     async def vote(self, trace_id: str) -> None:
         """Vote as a random user."""
-        user, ballot = self.chance.choice(PEOPLE), self.chance.choice(BALLOTS)
+        user, ballot = self.rng.choice(PEOPLE), self.rng.choice(BALLOTS)
         answer = await call(self.app, "vote_trace", user, trace_id=trace_id, **ballot)
         if self.owners[trace_id] == user:
             assert answer.error

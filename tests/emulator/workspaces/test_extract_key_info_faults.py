@@ -106,7 +106,7 @@ async def calm_app(fake: FakeOpenAI, project: str) -> AsyncIterator[App]:
     await opened.aclose()
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_a_busy_model_is_tried_again(calm_app: App, fake: FakeOpenAI, open_app: Open) -> None:
     app = open_app()
     failures = [make_error_reply(429, retry_after="0"), make_error_reply(503), CUT_CONNECTION]
@@ -118,7 +118,7 @@ async def test_a_busy_model_is_tried_again(calm_app: App, fake: FakeOpenAI, open
     assert await read_workspaces(calm_app) == await read_workspaces(app)
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 @pytest.mark.parametrize(
     "reply",
     [
@@ -261,7 +261,7 @@ async def test_a_repeated_call_continues_after_a_slow_model(
     assert sorted(list_embedded_passages(fake)) == sorted(LONG_TEXT.split("\n\n"))
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_a_repeated_call_in_an_outage_loses_nothing(
     fake: FakeOpenAI, app: App, open_app: Open
 ) -> None:

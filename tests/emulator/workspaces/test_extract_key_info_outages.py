@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.support.monotonic_clock import MonotonicClock
     from tests.support.tcp_proxy import TcpProxy
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("sleepless")]
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("instant_sleep")]
 
 TEXT: Final = make_text()
 DEADLINE: Final = 30.0

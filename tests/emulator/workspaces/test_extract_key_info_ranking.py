@@ -93,8 +93,8 @@ async def open_app(settings: Settings) -> AsyncIterator[Callable[..., App]]:
 
 def make_filler(seed: str, passages: int) -> str:
     """Return a text with a number of passages, most of them different."""
-    chance = random.Random(seed)  # noqa: S311 - no secret
-    return "\n\n".join(" ".join(chance.choices(WORDS, k=7)) for _ in range(passages))
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    return "\n\n".join(" ".join(rng.choices(WORDS, k=7)) for _ in range(passages))
 
 
 async def assert_best_passages(app: App, text: str, query: str) -> None:

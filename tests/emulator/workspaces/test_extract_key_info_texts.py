@@ -312,24 +312,24 @@ async def test_a_value_is_found_in_json_on_one_line(app: App) -> None:
     assert [context for context in result["contexts"] if "sextant of brass" in context]
 
 
-def make_letters(chance: random.Random, length: int) -> str:
+def make_letters(rng: random.Random, length: int) -> str:
     """Return random letters without white space."""
-    return "".join(chance.choices(string.ascii_letters, k=length))
+    return "".join(rng.choices(string.ascii_letters, k=length))
 
 
-def make_chinese(chance: random.Random, length: int) -> str:
+def make_chinese(rng: random.Random, length: int) -> str:
     """Return random Chinese characters."""
-    return "".join(map(chr, chance.choices(range(0x4E00, 0x9FA5), k=length)))
+    return "".join(map(chr, rng.choices(range(0x4E00, 0x9FA5), k=length)))
 
 
-def make_base64(chance: random.Random, length: int) -> str:
+def make_base64(rng: random.Random, length: int) -> str:
     """Return random bytes in base64."""
-    return base64.b64encode(chance.randbytes(length * 3 // 4)).decode()
+    return base64.b64encode(rng.randbytes(length * 3 // 4)).decode()
 
 
-def make_words(chance: random.Random, length: int) -> str:
+def make_words(rng: random.Random, length: int) -> str:
     """Return random words, with few ends of sentences."""
-    return " ".join(chance.choices(("rye", "comet", "anchor.", "storm", "oven"), k=length // 5))
+    return " ".join(rng.choices(("rye", "comet", "anchor.", "storm", "oven"), k=length // 5))
 
 
 @pytest.mark.parametrize("length", [50_000, pytest.param(MILLION, marks=pytest.mark.slow)])

@@ -168,14 +168,14 @@ async def test_cookies_are_not_kept() -> None:
     assert ["cookie" in call.headers for call in server.calls] == [False, False]
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_a_throttled_request_waits_for_retry_after() -> None:
     with FakeOpenAI(make_error_reply(429, "rate_limit_exceeded", retry_after="10")) as server:
         await embed(server, ["Bees dance."])
     assert server.calls[1].at - server.calls[0].at >= 10
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_a_waiting_request_does_not_block_others() -> None:
     with FakeOpenAI(make_error_reply(429, retry_after="10")) as server:
         async with open_embedder(server, concurrency=1) as embedder, asyncio.TaskGroup() as group:
@@ -196,7 +196,7 @@ async def test_a_waiting_request_does_not_block_others() -> None:
         openai.CUT_CONNECTION,
     ],
 )
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_transient_failures_are_retried(reply: Reply) -> None:
     with FakeOpenAI(reply) as server:
         await embed(server, ["Bees dance."])
@@ -229,7 +229,7 @@ async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
         HANG,
     ],
 )
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: MonotonicClock) -> None:
     with FakeOpenAI(usual=reply) as server:
         server.on_hang = partial(monotonic.advance_soon, 60)
@@ -256,7 +256,7 @@ async def test_a_query_has_a_shorter_time_limit(monotonic: MonotonicClock) -> No
                 await embed(server, ["one"], Purpose.QUERY, time_limit=3600)
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_an_unreachable_server_is_unavailable() -> None:
     with FakeOpenAI() as server:
         pass
@@ -437,7 +437,7 @@ async def test_errors_of_a_callers_key_go_to_the_caller(capsys: pytest.CaptureFi
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_a_throttled_callers_key_is_retried() -> None:
     with FakeOpenAI(usual=make_error_reply(429)) as server:
         failure = await expect_failure(server, CALLERS_KEY, time_limit=60)

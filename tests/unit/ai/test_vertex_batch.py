@@ -158,7 +158,7 @@ async def test_a_job_of_the_same_name_is_not_started_again(
 
 
 @pytest.mark.parametrize("fault", [LOST, THROTTLED, BROKEN])
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_a_retry_after_a_lost_answer_starts_no_second_job(
     batch: VertexBatch, vertex: FakeVertexBatch, fault: Fault
 ) -> None:
@@ -167,7 +167,7 @@ async def test_a_retry_after_a_lost_answer_starts_no_second_job(
     assert len(vertex.jobs) == 1
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_a_retry_after_a_hung_request_starts_no_second_job(vertex: FakeVertexBatch) -> None:
     vertex.faults["create"].append(HANG)
     impatient = make_client(vertex.base_url, attempt_seconds=0.5)
@@ -227,7 +227,7 @@ async def test_unusable_credentials_are_a_fault(vertex: FakeVertexBatch) -> None
     await batch.aclose()
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_an_unreachable_service_is_unavailable(storage: FakeCloudStorage) -> None:
     with FakeVertexBatch(storage) as server:
         pass
@@ -296,7 +296,7 @@ async def test_a_job_in_an_unknown_state_is_under_way(
     assert await batch.get_state(name) == BatchState(BatchProgress.UNDER_WAY, "99")
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_an_outage_is_unavailable(batch: VertexBatch, vertex: FakeVertexBatch) -> None:
     name = await batch.submit("task", SOURCE, DESTINATION)
     vertex.faults["get"].extend([BROKEN] * 50)

@@ -144,7 +144,7 @@ async def test_an_empty_list_of_texts_needs_no_request() -> None:
     assert server.calls == []
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_a_throttled_request_waits_for_retry_after() -> None:
     with FakeVertex(make_error_reply(429, "RESOURCE_EXHAUSTED", retry_after="10")) as server:
         async with open_embedder(server) as embedder:
@@ -157,7 +157,7 @@ async def test_a_throttled_request_waits_for_retry_after() -> None:
     "reply",
     [make_error_reply(500, "INTERNAL"), make_error_reply(503, "UNAVAILABLE"), CUT_CONNECTION],
 )
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_transient_failures_are_retried(reply: Reply) -> None:
     with FakeVertex(reply) as server:
         async with open_embedder(server) as embedder:
@@ -194,7 +194,7 @@ async def test_a_wait_beyond_the_time_limit_is_reported() -> None:
         HANG,
     ],
 )
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: MonotonicClock) -> None:
     with FakeVertex(usual=reply) as server:
         server.on_hang = partial(monotonic.advance_soon, 60)
@@ -214,7 +214,7 @@ async def test_the_time_limit_covers_all_texts_of_a_call(
     assert len(server.calls) == 5
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_an_unreachable_server_is_unavailable() -> None:
     with FakeVertex() as server:
         pass

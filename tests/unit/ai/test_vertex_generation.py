@@ -273,7 +273,7 @@ async def test_a_refused_text_is_not_sent_again(reply: Reply) -> None:
     assert len(server.calls) == 1
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_a_throttled_request_waits_for_retry_after() -> None:
     with FakeVertex(make_error_reply(429, "RESOURCE_EXHAUSTED", retry_after="10")) as server:
         await generate_note(server)
@@ -282,7 +282,7 @@ async def test_a_throttled_request_waits_for_retry_after() -> None:
 
 
 @pytest.mark.parametrize("reply", [make_error_reply(500, "INTERNAL"), CUT_CONNECTION])
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_transient_failures_are_retried(reply: Reply) -> None:
     with FakeVertex(reply) as server:
         await generate_note(server)
@@ -301,7 +301,7 @@ async def test_a_request_without_an_answer_leaves_time_for_a_retry(
 @pytest.mark.parametrize(
     "reply", [make_error_reply(503, "UNAVAILABLE", PRIVATE_TEXT), CUT_CONNECTION, HANG]
 )
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_lasting_failures_are_unavailable(reply: Reply, monotonic: MonotonicClock) -> None:
     with FakeVertex(usual=reply) as server:
         server.on_hang = partial(monotonic.advance_soon, 60)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.usefixtures("sleepless"),
+    pytest.mark.usefixtures("instant_sleep"),
     CLIENT_LEAVES_SOCKETS,
 ]
 

@@ -1,4 +1,4 @@
-"""Ingest waits, retries or reports errors of Readwise, and loses nothing."""
+"""When Readwise fails, ingest waits, retries or reports the error, and loses nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def open_client(
     retry_seconds: float = 120,
     total_seconds: float = 240,
 ) -> ReadwiseClient:
-    """Return a client of the API with time limits that only a hanging request reaches."""
+    """Return a client of the API. By default, only a hanging request reaches its time limits."""
     return ReadwiseClient(
         readwise.base_url,
         SecretStr(token),
@@ -100,7 +100,7 @@ async def test_a_hanging_request_is_retried(
 
 
 @pytest.mark.parametrize("reply", [BROKEN, CUT_CONNECTION, CUT_JSON, WEB_PAGE, NO_RESULTS])
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_a_lasting_error_is_an_outage(readwise: FakeReadwise, reply: Reply) -> None:
     readwise.script.extend([reply] * 99)
     with pytest.raises(Unavailable, match="try again later"):
@@ -108,7 +108,7 @@ async def test_a_lasting_error_is_an_outage(readwise: FakeReadwise, reply: Reply
     assert len(readwise.calls) < 99
 
 
-@pytest.mark.usefixtures("sleepless")
+@pytest.mark.usefixtures("instant_sleep")
 async def test_retry_after_is_honoured(readwise: FakeReadwise) -> None:
     """Readwise asks for a longer wait than the client would choose."""
     readwise.put_book(7, "Reef early.")
@@ -123,6 +123,7 @@ async def test_a_wait_does_not_exceed_the_budget(readwise: FakeReadwise) -> None
     readwise.script.append(make_throttled_reply("3600"))
     with pytest.raises(OutOfTime):
         await request_book_ids(open_client(readwise))
+    assert len(readwise.calls) == 1
 
 
 async def test_no_request_is_sent_after_the_budget(
@@ -132,6 +133,7 @@ async def test_no_request_is_sent_after_the_budget(
     readwise.on_hang = partial(monotonic.advance_soon, 30)
     with pytest.raises(OutOfTime):
         await request_book_ids(open_client(readwise, total_seconds=30))
+    assert len(readwise.calls) == 1
 
 
 async def test_the_next_run_completes_one_that_had_to_wait_too_long(
@@ -163,7 +165,7 @@ async def test_a_permanent_error_names_the_setting_to_change(
     assert len(readwise.calls) == 1
 
 
-@pytest.mark.parametrize("token", ["two words", "caf\xe9", "line\nbreak"])
+@pytest.mark.parametrize("token", ["two words", "café", "line\nbreak"])
 async def test_a_malformed_token_is_not_sent(readwise: FakeReadwise, token: str) -> None:
     with pytest.raises(InvalidInput, match="renew READWISE_TOKEN") as error:
         await request_book_ids(open_client(readwise, token=token))
