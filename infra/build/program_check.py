@@ -7,13 +7,12 @@ would break them unnoticed. By default, the command checks every folder of Pytho
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import dedent
 from typing import TYPE_CHECKING, Final, NamedTuple
-
-from mypy import api
 
 from infra.build.discovery import ROOT
 
@@ -90,12 +89,13 @@ def main(arguments: Sequence[str]) -> int:
                 lines = [_MYPY_OPTIONS, *[""] * (program.line - 2), program.text]
                 (Path(folder) / name).write_text("\n".join(lines), "utf-8")
                 origins[name] = file
-        output, errors, status = api.run(["--no-error-summary", folder])
-    for problem in output.splitlines():
+        command = [sys.executable, "-m", "mypy", "--no-error-summary", folder]
+        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    for problem in result.stdout.splitlines():
         location, _, message = problem.partition(":")
         sys.stdout.write(f"{origins[Path(location).name]}:{message}\n")
-    sys.stderr.write(errors)
-    return status
+    sys.stderr.write(result.stderr)
+    return result.returncode
 
 
 if __name__ == "__main__":
