@@ -89,8 +89,13 @@ def main(arguments: Sequence[str]) -> int:
                 lines = [_MYPY_OPTIONS, *[""] * (program.line - 2), program.text]
                 (Path(folder) / name).write_text("\n".join(lines), "utf-8")
                 origins[name] = file
-        command = [sys.executable, "-m", "mypy", "--no-error-summary", folder]
-        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        result = subprocess.run(  # noqa: S603 - mypy
+            [sys.executable, "-m", "mypy", "--no-error-summary", folder],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     for problem in result.stdout.splitlines():
         location, _, message = problem.partition(":")
         sys.stdout.write(f"{origins[Path(location).name]}:{message}\n")
