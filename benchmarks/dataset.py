@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.scifact import ABSTRACTS, SCIFACT, VECTORS, read_rows
 from functions.jobs.ingest.readers.reading import read
 from infra.local.local_database import SAMPLE
-from shared.knowledge.chunk import embedding_text
+from shared.knowledge.chunk import build_embedding_text
 from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.source import Source
 from tests.support.knowledge import chunk_source, embed_all, index_all
@@ -76,7 +76,7 @@ def load_scifact_vectors() -> dict[str, Vector]:
     """
     if not SCIFACT.is_dir():
         return {}
-    texts = [embedding_text(row["title"], row["text"]) for row in read_rows(ABSTRACTS)]
+    texts = [build_embedding_text(row["title"], row["text"]) for row in read_rows(ABSTRACTS)]
     return {
         text: tuple(vector.tolist()) for text, vector in zip(texts, np.load(VECTORS), strict=True)
     }

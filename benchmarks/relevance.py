@@ -42,7 +42,7 @@ from infra.local.local_database import SAMPLE
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.index.bm25 import Postings, Totals, idf, pack, score
-from shared.knowledge.chunk import embedding_text
+from shared.knowledge.chunk import build_embedding_text
 from shared.search.fusion import Scores, fuse
 from shared.search.relevance import (
     MINILM,
@@ -227,7 +227,7 @@ def read_claims(half: str, vectors: Vectors) -> list[Query]:
 async def build_corpora(claims: Iterable[Query], vectors: Vectors) -> Corpora:
     """Build all corpora; the small ones consist of abstracts that answer a claim."""
     abstracts = {
-        row["_id"]: embedding_text(row["title"], row["text"]) for row in read_rows(ABSTRACTS)
+        row["_id"]: build_embedding_text(row["title"], row["text"]) for row in read_rows(ABSTRACTS)
     }
     vectors.load(abstracts.values(), VECTORS)
     answers = sorted({document for claim in claims for document in claim.relevant})

@@ -1,4 +1,4 @@
-"""`carrel keys`: manages access keys for scripts, local clients, and sign-in without Google."""
+"""`carrel keys`: manages access keys, for scripts, for clients, and for sign-in without Google."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from shared.accounts.repositories.access_store import AccessStore
 
 _SCOPES: Final = ("read", "write", "curate")
-"""The names of `Scope` in ascending order, repeated here to keep the import out of the help."""
+"""The names of `Scope` in ascending order. Importing them would make `--help` slow."""
 _MAX_NAME_LENGTH: Final = 100
 """A key's name has at most this many characters."""
 _USAGE: Final = """
-Copy the key now: it is not shown again. A client sends it
-  in a header             Authorization: Bearer KEY        or  X-API-Key: KEY
+Copy the key now: it is not shown again. Where it goes:
+  a program's header      Authorization: Bearer KEY        or  X-API-Key: KEY
   for one workspace       Authorization: Bearer TASK_ID@KEY
-  on the sign-in page     paste it when Claude opens the page
-  with `carrel call`      in the environment variable CARREL_KEY
+  the sign-in page        paste it when Claude opens the page
+  `carrel call`           the environment variable CARREL_KEY
 Never put it into a URL. To revoke it: carrel keys revoke {key_id}"""
 
 
@@ -42,7 +42,7 @@ def keys() -> None:
 
 @keys.command()
 @click.option("--user", required=True, help="The key's user: an e-mail address or a name.")
-@click.option("--name", required=True, help="A label, such as where the key is used.")
+@click.option("--name", required=True, help="The key's name, such as where it is used.")
 @click.option(
     "--scope",
     "scopes",
@@ -59,7 +59,7 @@ def keys() -> None:
     help="Days until the key expires. By default, it never expires.",
 )
 def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> None:
-    """Create a key and print it once."""
+    """Create a key and print it. It cannot be shown again."""
     from shared.accounts.access_key import new_key
     from shared.accounts.keyring import Keyring
     from shared.core.caller import Scope, add_implied_scopes
@@ -68,20 +68,22 @@ def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> Non
     set_access_secrets()
     keyring = Keyring(Settings().access_secrets)
     allowed = add_implied_scopes(frozenset(Scope[scope.upper()] for scope in scopes))
-    label = _validate_name(name)
+    valid_name = _validate_name(name)
 
     async def add_key(store: AccessStore) -> tuple[str, AccessKey]:
         now = await store.accounts.get_server_time()
         expires_at = now + timedelta(days=days) if days else None
-        text, key = new_key(keyring, user, label, allowed, created_at=now, expires_at=expires_at)
-        await store.keys.add(key)
-        return text, key
+        secret_key, record = new_key(
+            keyring, user, valid_name, allowed, created_at=now, expires_at=expires_at
+        )
+        await store.keys.add(record)
+        return secret_key, record
 
-    text, key = write_access(add_key)
+    secret_key, record = write_access(add_key)
     # Only the key goes to standard output, so that a script can read it from there.
-    click.echo(f"A key for {key.user_id}, named {key.name!r}:\n", err=True)
-    click.echo(text)
-    click.echo(_USAGE.format(key_id=key.key_id), err=True)
+    click.echo(f"A key for {record.user_id}, named {record.name!r}:\n", err=True)
+    click.echo(secret_key)
+    click.echo(_USAGE.format(key_id=record.key_id), err=True)
 
 
 @keys.command("list")
@@ -92,7 +94,8 @@ def list_keys(user: str | None) -> None:
 
     keys_and_accounts = read_access(lambda store: _load_keys_and_accounts(store, user))
     if not keys_and_accounts:
-        click.echo("There are no keys. To create one: carrel keys create")
+        whose = f" of {user}" if user else ""
+        click.echo(f"There are no keys{whose}. To create one: carrel keys create")
         return
     now = utc_now()
     header = ("ID", "NAME", "USER", "SCOPES", "CREATED", "EXPIRES", "LAST USED", "STATE")
@@ -111,7 +114,8 @@ def revoke(key_id: str) -> None:
     # A person may paste the whole key. Its secret part must not appear in any message.
     [key_id, *_] = key_id.removeprefix(KEY_PREFIX).split("_")
     if not re.fullmatch("[0-9a-f]{12}", key_id):
-        raise click.ClickException("A key's id has 12 characters. To see ids: carrel keys list")
+        message = "A key's id has 12 hexadecimal digits. To see ids: carrel keys list"
+        raise click.ClickException(message)
     key, sign_ins = write_access(lambda store: revoke_key(store, key_id))
     suffix = f" {format_count(sign_ins, 'sign-in')} ended with it." if sign_ins else ""
     click.echo(f"Revoked the key {key_id} of {key.user_id}, named {key.name!r}.{suffix}")
@@ -148,6 +152,7 @@ def _format_row(key: AccessKey, account: Account, now: datetime) -> Sequence[str
 
 
 def _describe_state(key: AccessKey, account: Account, now: datetime) -> str:
+    # An account can revoke all keys that were created before a moment.
     if key.revoked_at or not account.accepts(key.created_at):
         return "revoked"
     return "active" if key.is_valid(now) else "expired"

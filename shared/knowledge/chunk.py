@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -45,15 +46,15 @@ class Chunk(SourceFields):
         highlight_url: The highlight in the original, as a deep link.
         highlighted_at: When the reader highlighted it.
         knowledge_card: Its knowledge card, if it has one.
-        cluster_id: The ids of its clusters.
+        cluster_id: The ids of its clusters. The stored field has this name.
         page: The page of the original on which it begins, from 1.
         chapter: The title of the chapter in which it begins.
         location: Any other position in the original, such as a Kindle location.
-        dated_at: The date of the highlight; without one, the date of writing in the file when the
-            chunk was first stored; without that, the date of storing. In a chunk that is not stored
-            yet, only the date in the file.
+        dated_at: The first known of three dates: that of the highlight, that of writing which the
+            file gave when the chunk was first stored, and that of storing. In a chunk that is not
+            stored yet, the date of writing or None.
         own_tags: The chunk's tags that its source does not have. Stored only if the owner set the
-            tags of the source.
+            tags of the source, because otherwise `tags` contains both.
     """
 
     chunk_id: str
@@ -95,7 +96,7 @@ class Chunk(SourceFields):
     @property
     def embedding_text(self) -> str:
         """The text to embed: the title, which gives a short text its subject, and the content."""
-        return embedding_text(self.title, self.content)
+        return build_embedding_text(self.title, self.content)
 
     @property
     def indexed_text(self) -> str:
@@ -122,8 +123,8 @@ class Chunk(SourceFields):
         for field_name, kind in FACET_FIELDS.items():
             if name := getattr(self, field_name):
                 names[make_named_facet(kind, name)] = name
-        position = FIRST if self.position == 1 else LATER
-        names[position] = position.key
+        position_facet = FIRST if self.position == 1 else LATER
+        names[position_facet] = position_facet.key
         return {facet: name for facet, name in names.items() if facet.key}
 
     @property
@@ -132,7 +133,7 @@ class Chunk(SourceFields):
         return _compute_digest(self.embedding_text)
 
 
-def embedding_text(title: str, content: str) -> str:
+def build_embedding_text(title: str, content: str) -> str:
     """Return the text to embed for a chunk with this title and content."""
     return f"{title} {content}"
 
@@ -145,28 +146,44 @@ def split_source(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]
         spans: For each section of the source, where its chunks begin and end in the section's text.
     """
     chunks: list[Chunk] = []
-    occurrences: dict[str, int] = {}
-    ids: set[str] = set()
+    chunk_ids = _ChunkIds(source)
     offset = 0
     for section, section_spans in zip(source.sections, spans, strict=True):
         if section.start is not None:
             offset = section.start
         for span in section_spans:
             chunk = _build_chunk(source, section, span, offset)
-            chunk_id = _match_exported_id(chunk.chunk_id, section)
-            while chunk_id is None or chunk_id in ids:
-                occurrences[chunk.chunk_id] = occurrence = occurrences.get(chunk.chunk_id, 0) + 1
-                chunk_id = chunk.chunk_id + (f"-{occurrence}" if occurrence > 1 else "")
-            ids.add(chunk_id)
+            chunk_id = chunk_ids.choose(chunk.chunk_id, section)
             chunks.append(replace(chunk, chunk_id=chunk_id, position=len(chunks) + 1))
         offset += len(section.text) + len(SECTION_SEPARATOR)
     return [replace(chunk, total=len(chunks)) for chunk in chunks]
 
 
-def _match_exported_id(chunk_id: str, section: Section) -> str | None:
-    """Return the exported id of a section if it has the hash of the text, else None.
+class _ChunkIds:
+    """The ids of a source's chunks. Each is unique, and an id in an export is kept."""
 
-    The counter in it may be any number, because earlier repeats may have been forgotten.
+    def __init__(self, source: Source) -> None:
+        """Reserve the ids in the export for their sections."""
+        self._reserved = {section.chunk_id for section in source.sections}
+        self._chosen: set[str] = set()
+        self._occurrences: Counter[str] = Counter()
+
+    def choose(self, chunk_id: str, section: Section) -> str:
+        """Return the id of a chunk: that in the export, or else this one with a free counter."""
+        chosen = _match_exported_id(chunk_id, section)
+        while chosen is None or chosen in self._chosen:
+            self._occurrences[chunk_id] += 1
+            occurrence = self._occurrences[chunk_id]
+            candidate = f"{chunk_id}-{occurrence}" if occurrence > 1 else chunk_id
+            chosen = None if candidate in self._reserved else candidate
+        self._chosen.add(chosen)
+        return chosen
+
+
+def _match_exported_id(chunk_id: str, section: Section) -> str | None:
+    """Return the exported id of a section if that id has the hash of the text, else None.
+
+    Its counter may be any number, because earlier repeats may have been forgotten.
     """
     exported = section.chunk_id or ""
     return exported if re.fullmatch(rf"{re.escape(chunk_id)}(-[0-9]+)?", exported) else None

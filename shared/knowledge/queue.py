@@ -23,7 +23,7 @@ from shared.firestore.database import WriteConflict
 from shared.firestore.writes import combine_writes
 from shared.index.stored_vector import build_vector_fields
 from shared.knowledge import chunk_repository
-from shared.knowledge.chunk import embedding_text
+from shared.knowledge.chunk import build_embedding_text
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import STEPS
 
@@ -83,7 +83,7 @@ class PendingChunk:
     @property
     def text(self) -> str:
         """The text to embed."""
-        return embedding_text(self.title, self.content)
+        return build_embedding_text(self.title, self.content)
 
 
 @dataclass(frozen=True, slots=True)

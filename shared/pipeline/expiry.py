@@ -1,8 +1,8 @@
-"""Deletes documents that expire: to-dos, idempotency records, former notes, links, runs and leases.
+"""Deletes documents that expire: tasks, idempotency records (`replays`), former notes, and others.
 
-A lease that a killed run did not release stays for a month. From it, the next run of the job learns
-that the run before was killed. After a month, the job no longer exists. In the cloud, Firestore
-also deletes most of these documents, one to three days late. The emulator does not.
+A lease that a killed run did not release stays for a month. It tells the job's next run that the
+previous run was killed. A job that has not run for a month no longer needs it. In the cloud,
+Firestore also deletes most of these documents, one to three days late. The emulator does not.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class ExpiringKind:
         collection: The id of the collection.
         field: The name of the field with the time of expiry.
         nested: Whether there are many collections with this id, such as one for each user.
-        commit_size: The number of documents that one commit deletes. Firestore counts their size.
+        commit_size: The number of documents that one commit deletes. It is small for kinds with
+            large documents, because Firestore limits the total size of a commit.
         delay: How long after the time of expiry the documents are deleted.
     """
 
@@ -46,7 +47,7 @@ class ExpiringKind:
     delay: timedelta = timedelta()
 
 
-EXPIRING: Final = (
+EXPIRING_KINDS: Final = (
     ExpiringKind(name="todos", collection="tasks", field="purge_at", nested=True, commit_size=200),
     ExpiringKind(
         name="replays", collection="replays", field="expires_at", nested=True, commit_size=8
@@ -73,11 +74,11 @@ EXPIRING: Final = (
 )
 
 
-class Expiry:
+class ExpiredDocuments:
     """Finds and deletes the expired documents of one kind."""
 
     def __init__(self, database: Database, kind: ExpiringKind) -> None:
-        """Store the database client. Nothing is read yet."""
+        """Store the arguments. Nothing is read yet."""
         self._database = database
         self._kind = kind
 
@@ -107,5 +108,5 @@ def expired_query(client: AsyncClient, kind: ExpiringKind, now: datetime) -> Asy
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Yield every query of this module, so that a test can check that each has an index."""
-    for kind in EXPIRING:
+    for kind in EXPIRING_KINDS:
         yield expired_query(client, kind, utc_now()).limit(1)

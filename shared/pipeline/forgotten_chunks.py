@@ -1,9 +1,11 @@
 """`forgotten/{chunk_id}`: a forgotten chunk as it was stored, and its extractions.
 
-A chunk that was forgotten alone has a record of who forgot it, when and why. The record stays when
-the job `purge` deletes the text and the extractions for good, after 30 days. A chunk that was
-forgotten with its source has only the id of the source, in `of_source`, because the record is in
-`forgotten_sources/{source_id}`. `purge` deletes the whole document of such a chunk.
+A forgotten chunk can be restored for 30 days. Then the job `purge` deletes it for good.
+
+- If it was forgotten alone, the document also records who did that, when and why. `purge` deletes
+  the text and the extractions, and the record stays.
+- If it was forgotten with its source, the record is in `forgotten_sources/{source_id}`, and the
+  document has the id of the source in `of_source`. `purge` deletes the whole document.
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "forgotten"
 CHUNKS_PER_COMMIT: Final = 25
-"""The maximum number of chunks that one commit moves or deletes. Firestore also counts the index
-entries that it deletes, and a chunk has one with its vector for each facet."""
+"""The maximum number of chunks that one commit moves or deletes. Firestore's limit also covers the
+deleted index entries. A chunk has one for each facet, and each contains the vector."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContentCounts:
-    """What is forgotten or restored with chunks.
+    """How much is forgotten or restored with chunks.
 
     Attributes:
         chunks: The number of chunks.
@@ -57,7 +59,7 @@ def count_contents(documents: Iterable[Mapping[str, Any]]) -> ContentCounts:
         state = read_indexed_state(document)
         total += ContentCounts(
             chunks=1,
-            vectors=int("embedding_model" in document),
+            vectors=int("embedding_model" in document),  # stored together with the vector
             cards=int(bool(document.get("knowledge_card"))),
             extractions=len(get_extraction_summaries(document)),
             postings=len(state.terms) + len(state.facets),
@@ -66,12 +68,12 @@ def count_contents(documents: Iterable[Mapping[str, Any]]) -> ContentCounts:
 
 
 def get_extraction_summaries(chunk_fields: Mapping[str, Any]) -> Mapping[str, dict[str, Any]]:
-    """Return what a chunk's document says of its extractions, by extraction id."""
+    """Return the summaries of extractions that a chunk's document contains, by extraction id."""
     return chunk_fields.get("extracted") or {}
 
 
 def forgotten_with_source_query(client: AsyncClient, source_id: str) -> AsyncQuery:
-    """Build the query for the next chunks that were forgotten with their source."""
+    """Build the query for chunks that were forgotten with a source: as many as one commit moves."""
     same_source = FieldFilter("of_source", "==", source_id)
     return client.collection(COLLECTION).where(filter=same_source).limit(CHUNKS_PER_COMMIT)
 

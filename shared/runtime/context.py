@@ -295,7 +295,7 @@ def _make_embedder(settings: Settings) -> Embedder:
                 base_url=settings.openai_base_url,
                 model=settings.openai_model,
                 dimension=settings.openai_dimension,
-                requests_dimension=settings.openai_shortens,
+                sends_dimension=settings.openai_shortens,
                 api_key=settings.openai_api_key,
             )
 

@@ -1,7 +1,7 @@
 """Excerpts: the part of a passage that matches a query best.
 
-A passage and a query are compared by their terms (`shared.text.terms`): words without differences
-of case and inflection.
+A passage and a query are compared by their terms (`shared.text.terms`), which are words in a form
+that ignores case and inflection.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 MAX_LEAD: Final = 60
-"""At most this many characters precede the first match in an excerpt: about ten words."""
+"""An excerpt begins this many characters before its first match, about ten words. It begins earlier
+if the rest of the passage is shorter than an excerpt."""
 _LINK: Final = "]("
-"""Every text with a Markdown link contains this."""
+"""Every text with a Markdown link that has an address contains this."""
 _MARGIN: Final = 5
 """This many characters of an excerpt are reserved for ellipses and for punctuation at its end."""
 
@@ -49,11 +50,11 @@ class Excerpt:
 
 
 def find_excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
-    """Find the part of a passage that contains the most different terms of a query.
+    """Find the part of a passage that contains the largest number of different terms of a query.
 
     Args:
         content: The passage.
-        query_terms: The terms of the query, from `terms`.
+        query_terms: The terms of the query, as `shared.text.terms.terms` returns them.
     """
     line = to_plain_line(content)
     matches = _find_matches(line, query_terms)
@@ -80,20 +81,21 @@ def _find_matches(line: str, query_terms: Collection[str]) -> list[_Occurrence]:
     ]
 
 
-def _cut_around(line: str, match: int) -> str:
+def _cut_around(line: str, match_start: int) -> str:
     """Cut a line so that it begins shortly before a match."""
-    if match <= MAX_LEAD or len(line) <= SNIPPET_LENGTH:
+    if match_start <= MAX_LEAD or len(line) <= SNIPPET_LENGTH:
         return truncate(line, SNIPPET_LENGTH)
-    start = _find_word_start(line, min(match - MAX_LEAD, len(line) - SNIPPET_LENGTH + 1), match)
+    earliest = min(match_start - MAX_LEAD, len(line) - SNIPPET_LENGTH + 1)
+    start = _find_word_start(line, earliest, match_start)
     return "…" + truncate(line[start:], SNIPPET_LENGTH - 1)
 
 
 def _find_best_start(matches: Sequence[_Occurrence]) -> int:
     """Return the start of the match that an excerpt should begin with.
 
-    From there, the excerpt contains the most different terms; without matches, the result is 0. A
-    window slides over the matches. It grows at its end and shrinks at its start, so the search
-    takes linear time.
+    From there, the excerpt contains the largest number of different terms. Without matches, the
+    result is 0. A window slides over the matches. It grows at its end and shrinks at its start, so
+    the search takes linear time.
     """
     best_start = max_terms = next_match = 0
     term_counts: Counter[str] = Counter()
@@ -113,12 +115,13 @@ def _find_best_start(matches: Sequence[_Occurrence]) -> int:
     return best_start
 
 
-def _find_word_start(line: str, index: int, match: int) -> int:
+def _find_word_start(line: str, index: int, match_start: int) -> int:
     """Return the first start of a word from `index` on, up to the match.
 
     If no word starts there, because the word is very long, return the start of a grapheme cluster.
     """
-    space = line.find(" ", index - 1, match)
+    space = line.find(" ", index - 1, match_start)
     if space >= 0:
         return space + 1
+    # The end of one cluster is the start of the next.
     return next(end for end in find_grapheme_ends(line) if end >= index)

@@ -9,7 +9,7 @@ from functions.jobs.purge.idle_tasks import IDLE_TASKS
 from functions.jobs.purge.orphans import CHUNKS, DUPLICATES, EXTRACTIONS, TOMBSTONES, TOPICS
 from functions.jobs.purge.sweep import make_expiry_sweep
 from functions.jobs.purge.withdrawn_traces import WITHDRAWN_TRACES
-from shared.pipeline.expiry import EXPIRING
+from shared.pipeline.expiry import EXPIRING_KINDS
 from shared.pipeline.worker import run_isolated
 from shared.runtime.job import Job, Report
 
@@ -22,7 +22,7 @@ SWEEPS: Final[tuple[Sweep, ...]] = (
     FORGOTTEN,
     IDLE_TASKS,
     WITHDRAWN_TRACES,
-    *map(make_expiry_sweep, EXPIRING),
+    *map(make_expiry_sweep, EXPIRING_KINDS),
     TOMBSTONES,
     DUPLICATES,
     TOPICS,

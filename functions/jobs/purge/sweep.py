@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from shared.pipeline.expiry import Expiry
+from shared.pipeline.expiry import ExpiredDocuments
 from shared.pipeline.round_progress import RoundProgress
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ def make_expiry_sweep(kind: ExpiringKind) -> Sweep:
     """Make the sweep that deletes the expired documents of a kind."""
 
     async def run(ctx: Context, budget: Budget, report: Report) -> None:
-        expiry = Expiry(ctx.database, kind)
-        while page := await expiry.load_page(ctx.clock()):
-            deleted = await expiry.delete(page)
+        documents = ExpiredDocuments(ctx.database, kind)
+        while page := await documents.load_page(ctx.clock()):
+            deleted = await documents.delete(page)
             report.counts += Counter({kind.name: deleted})
             budget.progress(deleted)
             if budget.spent:
@@ -83,6 +83,6 @@ def make_expiry_sweep(kind: ExpiringKind) -> Sweep:
                 return
 
     async def count(ctx: Context) -> int:
-        return await Expiry(ctx.database, kind).count(ctx.clock())
+        return await ExpiredDocuments(ctx.database, kind).count(ctx.clock())
 
     return Sweep(kind.name, run, count)

@@ -123,7 +123,7 @@ def test_a_list_of_keys_can_be_limited_to_one_user() -> None:
     create_key()
     create_key(user="bob")
     assert len(run_carrel("keys", "list", "--user", "bob").stdout.splitlines()) == 2
-    assert "There are no keys." in run_carrel("keys", "list", "--user", "eve").stdout
+    assert "There are no keys of eve." in run_carrel("keys", "list", "--user", "eve").stdout
 
 
 def test_a_list_of_keys_shows_which_are_revoked_or_expired(project: str) -> None:
@@ -151,8 +151,8 @@ def test_revoking_a_key_does_not_print_the_key(project: str) -> None:
 
 def test_an_unknown_or_invalid_key_id_is_refused() -> None:
     assert "There is no key 0123456789ab." in expect_error("keys", "revoke", "0123456789ab")
-    assert "12 characters" in expect_error("keys", "revoke", "laptop")
-    assert "12 characters" in expect_error("keys", "revoke", "../accounts/ann")
+    assert "12 hexadecimal digits" in expect_error("keys", "revoke", "laptop")
+    assert "12 hexadecimal digits" in expect_error("keys", "revoke", "../accounts/ann")
 
 
 @pytest.mark.parametrize(

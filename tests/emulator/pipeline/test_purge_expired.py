@@ -12,7 +12,7 @@ import pytest
 from functions.jobs.purge.job import SWEEPS, count_pending, purge
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.pipeline.expiry import EXPIRING
+from shared.pipeline.expiry import EXPIRING_KINDS
 from shared.runtime.job import Report
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, call_before_commit
@@ -130,7 +130,7 @@ async def test_a_run_with_nothing_to_delete_writes_nothing(app: App) -> None:
 async def store_expired(ctx: Context, count: int) -> None:
     """Store this many expired documents of every kind."""
     batch, client = ctx.database.client.batch(), ctx.database.client
-    for kind in EXPIRING:
+    for kind in EXPIRING_KINDS:
         for number in range(count):
             parent = f"users/user-{number}/" if kind.nested else ""
             fields = {kind.field: NOON - timedelta(days=40)}
@@ -140,7 +140,7 @@ async def store_expired(ctx: Context, count: int) -> None:
 
 def count_commits(count: int) -> int:
     """Return the number of commits that delete this many documents of every kind."""
-    return sum(math.ceil(count / kind.commit_size) for kind in EXPIRING)
+    return sum(math.ceil(count / kind.commit_size) for kind in EXPIRING_KINDS)
 
 
 async def test_the_next_run_continues_one_without_time(app: App) -> None:
@@ -153,7 +153,7 @@ async def test_the_next_run_continues_one_without_time(app: App) -> None:
 
     assert len(reports) == count_commits(count) + 1
     counts = sum((report.counts for report in reports), Counter[str]())
-    assert counts == Counter({kind.name: count for kind in EXPIRING})
+    assert counts == Counter({kind.name: count for kind in EXPIRING_KINDS})
     assert await read_write_times(ctx) == {}
 
 

@@ -121,7 +121,7 @@ async def test_key_and_dimension_are_optional() -> None:
         server.accepts_dimensions = False
         options: dict[str, Any] = {
             "dimension": openai.DIMENSION,
-            "requests_dimension": False,
+            "sends_dimension": False,
             "api_key": None,
         }
         (vector,) = await embed(server, ["Bees dance."], **options)

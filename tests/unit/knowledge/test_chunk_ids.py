@@ -54,6 +54,11 @@ def test_an_exported_id_of_the_same_text_stays() -> None:
     assert import_with_ids(*exported_ids) == exported_ids
 
 
+def test_a_new_repeat_does_not_take_an_exported_id() -> None:
+    [generated_id] = import_with_ids(None)
+    assert import_with_ids(None, generated_id) == [f"{generated_id}-2", generated_id]
+
+
 @pytest.mark.parametrize(
     "id_template",
     [
