@@ -353,7 +353,7 @@ async def test_a_reply_without_one_vector_per_text_is_a_fault(
         (401, "key that it accepts"),
         (403, "may use the model"),
         (404, "base URL"),
-        (413, "rejects any text"),
+        (413, "rejects every text"),
         (422, "dimension"),
     ],
 )

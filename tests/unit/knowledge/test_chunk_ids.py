@@ -78,7 +78,7 @@ def test_no_two_chunks_have_the_same_id() -> None:
     [generated_id] = import_with_ids(None)
     assert import_with_ids(generated_id, generated_id, f"{generated_id}-2", None) == [
         generated_id,
-        f"{generated_id}-2",
         f"{generated_id}-3",
+        f"{generated_id}-2",
         f"{generated_id}-4",
     ]
