@@ -12,7 +12,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from functions.gateway.auth.visitor import require_visitor
 from functions.gateway.mcp.apps import build_page_contents, parse_app_uri, supports_apps
 from functions.gateway.mcp.resource_links import MIME_TYPE, make_linked_resources, match_template
-from functions.gateway.mcp.results import make_meta, require_result, to_compact_json
+from functions.gateway.mcp.results import make_meta, quote, require_result, to_compact_json
 from shared.core.base64url import from_base64url, to_base64url
 from shared.core.errors import InvalidInput, NotFound
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 INVALID_CURSOR: Final = "This cursor is not valid, or no longer valid. Start over without a cursor."
 MAX_URI_LENGTH: Final = 2_000
-"""An error repeats at most this many characters of a URI."""
+"""The data of an error contains at most this many characters of a URI."""
 HANDSHAKE_NOT_FOUND: Final = -32002
 """The code for a missing resource in the protocol versions with a handshake.
 
@@ -75,7 +75,7 @@ class Resources:
         if answer is None or (answer.error and answer.error.code == InvalidInput.code):
             templates = self._catalog.resource_templates(visitor.caller)
             uris = ", ".join(template.uri for _, template in templates)
-            message = f"There is no resource {params.uri[:200]!r}. Valid URIs look like: {uris}"
+            message = f"There is no resource {quote(params.uri)}. Valid URIs look like: {uris}"
             raise _make_not_found_error(context, params.uri, message)
         if answer.error and answer.error.code == NotFound.code:
             raise _make_not_found_error(context, params.uri, answer.error.message)

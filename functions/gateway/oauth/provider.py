@@ -70,14 +70,14 @@ class SignInService:
         self,
         keyring: Keyring,
         tokens: AccessTokens,
-        access: Connection,
+        database: Connection,
         clock: Clock,
         is_still_allowed: ProofCheck,
     ) -> None:
-        """Store the dependencies; grants are in the database `access`."""
+        """Store the dependencies; grants are stored in the database `access`."""
         self._keyring = keyring
         self._tokens = tokens
-        self._access = access
+        self._database = database
         self._clock = clock
         self._is_still_allowed = is_still_allowed
 
@@ -87,7 +87,7 @@ class SignInService:
 
     async def find_with_account(self, grant_id: str) -> tuple[Grant, Account] | None:
         """Find a valid sign-in, and the account of its user. Costs two round trips."""
-        store = AccessStore(self._access)
+        store = AccessStore(self._database)
         grant = await store.grants.get(grant_id)
         if grant is None or not grant.is_valid(self._clock()):
             return None
@@ -176,7 +176,7 @@ class SignInService:
     async def _change(self, grant_id: str | None, decide: Callable[[Grant], Grant]) -> Grant | None:
         if grant_id is None:
             return None
-        return await AccessStore(self._access).grants.change(grant_id, decide)
+        return await AccessStore(self._database).grants.change(grant_id, decide)
 
     def _issue_tokens(
         self, grant: Grant | None, scopes: frozenset[Scope] | None = None
