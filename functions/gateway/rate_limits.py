@@ -178,7 +178,7 @@ class CallLimits:
         await self._take(limit, visitor.rate_limit_key)
 
     async def take_for_address(self, kind: str, address: str) -> None:
-        """Count a sign-in or registration by its network address.
+        """Count a sign-in attempt or a registration by its network address.
 
         Args:
             kind: LOGINS or REGISTRATIONS.

@@ -60,7 +60,8 @@ class Completions:
         self, uri: str, argument: types.CompletionArgument, visitor: Visitor
     ) -> types.CompleteResult:
         templates = [
-            template.uri for _, template in self._catalog.resource_templates(visitor.caller)
+            template.uri
+            for _, template in self._catalog.list_resource_templates_for(visitor.caller)
         ]
         if uri not in templates:
             names = ", ".join(templates)

@@ -59,7 +59,9 @@ class Resources:
                 description=template.description,
                 mime_type=MIME_TYPE,
             )
-            for _, template in self._catalog.resource_templates(require_visitor(context).caller)
+            for _, template in self._catalog.list_resource_templates_for(
+                require_visitor(context).caller
+            )
         ]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
@@ -73,7 +75,7 @@ class Resources:
             return types.ReadResourceResult(contents=[build_page_contents(app)])
         answer = await self._call_tool(params.uri, visitor)
         if answer is None or (answer.error and answer.error.code == InvalidInput.code):
-            templates = self._catalog.resource_templates(visitor.caller)
+            templates = self._catalog.list_resource_templates_for(visitor.caller)
             uris = ", ".join(template.uri for _, template in templates)
             message = f"There is no resource {quote(params.uri)}. Valid URIs look like: {uris}"
             raise _make_not_found_error(context, params.uri, message)
@@ -84,7 +86,7 @@ class Resources:
         return types.ReadResourceResult(contents=[content], _meta=make_meta(answer))
 
     async def _call_tool(self, uri: str, visitor: Visitor) -> CallAnswer | None:
-        for tool, template in self._catalog.resource_templates(visitor.caller):
+        for tool, template in self._catalog.list_resource_templates_for(visitor.caller):
             if arguments := match_template(template.uri, uri):
                 return await self._pipeline.call(tool, arguments, visitor)
         return None
@@ -95,7 +97,7 @@ class Resources:
         Raises:
             MCPError: The cursor is not valid, or a tool returned an error.
         """
-        listings = self._catalog.resource_listings(visitor.caller)
+        listings = self._catalog.list_resource_listings_for(visitor.caller)
         tool_cursor = None
         if cursor is not None:
             name, tool_cursor = from_cursor(cursor)

@@ -185,9 +185,8 @@ class SignInService:
         if grant is None or not grant.is_valid(now):
             raise TokenError("invalid_grant", _SIGN_IN_ENDED_MESSAGE)
         allowed_scopes = grant.scopes if scopes is None else grant.scopes & scopes
-        expires_at = min(
-            now + ACCESS_TOKEN_LIFETIME, grant.proof.expires_at or now + ACCESS_TOKEN_LIFETIME
-        )
+        latest_expiry = now + ACCESS_TOKEN_LIFETIME
+        expires_at = min(latest_expiry, grant.proof.expires_at or latest_expiry)
         access_token = self._tokens.issue(
             user_id=grant.user_id,
             client_id=grant.client_id,
