@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from starlette.requests import Request
 
-    from functions.gateway.console.visits import Visit
-
 _FOLDER: Final = Path(__file__).parent
 _MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _POLICY: Final = (
@@ -48,11 +46,11 @@ _MAX_HIGHLIGHTED_TERMS: Final = 50
 
 
 def render_page(
-    template: str, *, status: int = 200, visit: Visit | None = None, **values: object
+    template: str, *, status: int = 200, visit: object = None, **values: object
 ) -> HTMLResponse:
     """Render a template, and return it as a response.
 
-    Without a visit, as for an error before it began, the page shows neither the visitor nor the
+    Without a `Visit`, as for an error before it began, the page shows neither the visitor nor the
     costs.
     """
     html = _load_templates().get_template(template).render(values, visit=visit)
