@@ -53,12 +53,12 @@ if TYPE_CHECKING:
 MAX_ANONYMOUS_BYTES: Final = 64 * 1024
 """The maximum size of a request's body without sign-in, in bytes."""
 HEALTHY_TTL_SECONDS: Final = 30.0
-"""How long a healthy state is cached: a check starts an instance of every function."""
+"""How long a healthy state is cached, because a check starts an instance of every function."""
 UNHEALTHY_TTL_SECONDS: Final = 1.0
-"""How long an unhealthy state is cached: not long, so that a recovery shows soon."""
+"""How long an unhealthy state is cached. It is short, so that a recovery shows soon."""
 _HTTP_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """The methods that spans name. Others are recorded as `_OTHER`, because they may be any text."""
-_SEND_LESS_HINT: Final = (
+_SEND_LESS_ADVICE: Final = (
     "Send less in one request: provide long materials in several calls with the same task_id, then"
     ' ask with the scope "task". The operator of this server can raise the limit with'
     " MAX_REQUEST_BYTES, up to Cloud Run's 33,554,432."
@@ -134,9 +134,9 @@ def make_mcp_app(
 
 
 def _guard_endpoint(endpoint: ASGIApp, access: Access) -> ASGIApp:
-    """Wrap the endpoint in the checks of CORS, method, authentication and body, in this order."""
+    """Wrap the endpoint in checks, from CORS and the kind of request to sign-in and body."""
     limit = access.settings.max_request_bytes
-    sign_in_hint = f"Sign in to send up to {limit:,} bytes."
+    sign_in_advice = f"Sign in to send up to {limit:,} bytes."
 
     def is_signed_in(scope: Scope) -> bool:
         return get_attached_visitor(scope).caller.user_id is not None
@@ -144,11 +144,11 @@ def _guard_endpoint(endpoint: ASGIApp, access: Access) -> ASGIApp:
     body = BodyLimit(
         endpoint,
         max_bytes=lambda scope: limit if is_signed_in(scope) else MAX_ANONYMOUS_BYTES,
-        advice=lambda scope: _SEND_LESS_HINT if is_signed_in(scope) else sign_in_hint,
+        advice=lambda scope: _SEND_LESS_ADVICE if is_signed_in(scope) else sign_in_advice,
         find_problem=find_json_problem,
     )
     return CrossOrigin(
-        PostOnly(Authentication(body, access.settings, access.callers)),
+        JsonPostOnly(Authentication(body, access.settings, access.callers)),
         allow_origins=access.settings.allowed_origins,
         allow_methods=["POST"],
         allow_headers=["*"],
@@ -171,7 +171,7 @@ class CrossOrigin(CORSMiddleware):
         await app(scope, receive, send)
 
 
-class PostOnly:
+class JsonPostOnly:
     """Middleware that rejects requests that are not JSON posts, with an explanation.
 
     A stateless endpoint has no stream to open with `GET` and no session to end with `DELETE`; a
@@ -184,10 +184,12 @@ class PostOnly:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer with an explanation."""
-        await (_reject_unless_json_post(scope) or self._app)(scope, receive, send)
+        app = _reject_unless_json_post(scope) or self._app
+        await app(scope, receive, send)
 
 
 def _reject_unless_json_post(scope: Scope) -> JSONResponse | None:
+    """Return the error response to a request that is not a JSON post, otherwise None."""
     if scope["method"] != "POST":
         message = "This is an MCP endpoint: add its URL to an MCP client. It accepts only POST."
         return make_json_rpc_error(405, message, {"allow": "POST"})
@@ -218,7 +220,8 @@ class HealthEndpoint:
     ) -> None:
         """Store the dispatcher, and the seconds to cache each state."""
         self._dispatcher = dispatcher
-        self._lifetimes = {True: healthy_ttl, False: unhealthy_ttl}
+        self._healthy_ttl = healthy_ttl
+        self._unhealthy_ttl = unhealthy_ttl
         self._fresh_until = -math.inf
         self._parts: dict[str, str] = {}
         self._lock = asyncio.Lock()
@@ -228,7 +231,8 @@ class HealthEndpoint:
         async with self._lock:
             if time.monotonic() > self._fresh_until:
                 self._parts = await self._dispatcher.health()
-                self._fresh_until = time.monotonic() + self._lifetimes[self._is_healthy()]
+                ttl = self._healthy_ttl if self._is_healthy() else self._unhealthy_ttl
+                self._fresh_until = time.monotonic() + ttl
             is_healthy = self._is_healthy()
         body = {"status": "ok" if is_healthy else "degraded", "parts": self._parts}
         return JSONResponse(body, status_code=200 if is_healthy else 503)

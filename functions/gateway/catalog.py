@@ -87,7 +87,9 @@ class Catalog:
             declarations: The tools.
             removed_names: The names of other tools, which Carrel has but does not offer here.
         """
-        self._by_name = {tool.name: tool for tool in sorted(declarations, key=lambda d: d.name)}
+        self._by_name = {
+            tool.name: tool for tool in sorted(declarations, key=lambda tool: tool.name)
+        }
         self.removed_names = removed_names
 
     @classmethod
@@ -189,11 +191,13 @@ class Catalog:
         tool = self._by_name.get(name)
         return tool if tool and tool.is_open_to(caller) else None
 
-    def resource_templates(self, caller: Caller) -> list[tuple[Declaration, ResourceTemplate]]:
+    def list_resource_templates_for(
+        self, caller: Caller
+    ) -> list[tuple[Declaration, ResourceTemplate]]:
         """Return the tools whose answers this caller may read as resources, with the templates."""
         return [(tool, tool.resource) for tool in self._list_allowed(caller) if tool.resource]
 
-    def resource_listings(self, caller: Caller) -> list[tuple[Declaration, Links]]:
+    def list_resource_listings_for(self, caller: Caller) -> list[tuple[Declaration, Links]]:
         """Return the tools whose pages make up the list of all resources."""
         tools_with_links = [(tool, tool.links) for tool in self._list_allowed(caller) if tool.links]
         return [(tool, links) for tool, links in tools_with_links if links.in_resource_list]

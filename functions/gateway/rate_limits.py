@@ -142,7 +142,7 @@ class RateLimit:
 class CallLimits:
     """The exact rate limits of calls, sign-ins and registrations."""
 
-    def __init__(self, settings: Settings, access: Connection, clock: Clock) -> None:
+    def __init__(self, settings: Settings, database: Connection, clock: Clock) -> None:
         """Enforce the limits of `settings`, with buckets in the database `access`."""
         reads, writes = settings.reads_per_minute, settings.writes_per_minute
         anonymous = settings.anonymous_per_minute
@@ -162,7 +162,7 @@ class CallLimits:
                 f"{registrations} registrations per hour from one address",
             ),
         }
-        self._buckets = LeasedBuckets(_make_lease_function(access), clock)
+        self._buckets = LeasedBuckets(_make_lease_function(database), clock)
 
     async def take(self, visitor: Visitor, effect: Effect) -> None:
         """Count a tool call.
@@ -178,7 +178,7 @@ class CallLimits:
         await self._take(limit, visitor.rate_limit_key)
 
     async def take_for_address(self, kind: str, address: str) -> None:
-        """Count a sign-in or registration by its network address.
+        """Count a sign-in attempt or a registration by its network address.
 
         Args:
             kind: LOGINS or REGISTRATIONS.
@@ -250,9 +250,9 @@ def _limit_per_minute(kind: str, capacity: int, calls: str) -> RateLimit:
     return RateLimit(kind, Rate(capacity, timedelta(minutes=1)), f"{capacity} {calls} per minute")
 
 
-def _make_lease_function(access: Connection) -> LeaseTokens:
+def _make_lease_function(database: Connection) -> LeaseTokens:
     async def lease(limit_id: str, rate: Rate, now: datetime) -> TokenLease:
-        return await AccessStore(access).limits.lease(limit_id, rate, now)
+        return await AccessStore(database).limits.lease(limit_id, rate, now)
 
     return lease
 

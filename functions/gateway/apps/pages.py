@@ -20,8 +20,13 @@ _STYLES: Final = (
 )
 _SCRIPTS: Final = tuple(_FOLDER / name for name in ("host.js", "elements.js", "reader.js"))
 MAP_SCRIPTS: Final = (
-    *("map-points.js", "map-view.js", "map-names.js", "map-card.js", "map-input.js"),
-    *("dot-raster.js", "map.js"),
+    "map-points.js",
+    "map-view.js",
+    "map-names.js",
+    "map-card.js",
+    "map-input.js",
+    "dot-raster.js",
+    "map.js",
 )
 """The console's scripts that draw a map, in the order in which they are loaded."""
 _MAP: Final = "map"
@@ -54,7 +59,9 @@ def build_app_page(app: str) -> str:
 
     Its script has the app's name. The page joins all scripts into one, so they share one scope.
     """
-    styles, scripts, body = [*_STYLES], [*_SCRIPTS, _FOLDER / f"{app}.js"], ""
+    styles = [*_STYLES]
+    scripts = [*_SCRIPTS, _FOLDER / f"{app}.js"]
+    body = ""
     if app == _MAP:
         styles.insert(-1, _CONSOLE / "static" / "map.css")
         scripts[-1:-1] = [_CONSOLE / "static" / name for name in MAP_SCRIPTS]

@@ -72,6 +72,7 @@ class AccessTokens:
         import jwt
 
         now = self._clock()
+        latest_expiry = now + ACCESS_TOKEN_LIFETIME
         claims = {
             "iss": self._issuer,
             "aud": self._resource,
@@ -80,9 +81,7 @@ class AccessTokens:
             "scope": " ".join(sorted(scopes)),
             "sid": grant_id,
             "iat": int(now.timestamp()),
-            "exp": int(
-                min(now + ACCESS_TOKEN_LIFETIME, until or now + ACCESS_TOKEN_LIFETIME).timestamp()
-            ),
+            "exp": int(min(latest_expiry, until or latest_expiry).timestamp()),
             "jti": uuid.uuid4().hex,
         }
         secret_id = self._keyring.newest_id

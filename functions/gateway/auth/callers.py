@@ -99,14 +99,14 @@ class Callers:
         settings: Settings,
         keyring: Keyring,
         tokens: AccessTokens,
-        access: Connection,
+        database: Connection,
         clock: Clock,
     ) -> None:
-        """Look up keys and accounts through `access`."""
+        """Look up keys and accounts through the database `access`."""
         self._settings = settings
         self._keyring = keyring
         self._tokens = tokens
-        self._access = access
+        self._database = database
         self._clock = clock
         self._owners: dict[str, str] = {}
         self._uses: dict[str, datetime] = {}
@@ -139,7 +139,7 @@ class Callers:
 
     async def _identify_by_token(self, credential: Credential) -> Caller:
         token = self._tokens.verify(credential.text)
-        account = await AccessStore(self._access).accounts.get(token.user_id)
+        account = await AccessStore(self._database).accounts.get(token.user_id)
         if not account.accepts(token.issued_at, token.grant_id):
             raise Unauthorized("This sign-in has ended. Sign in again.")
         return Caller.of(token.user_id, token.scopes, role=self.get_role(account))
@@ -177,13 +177,13 @@ class Callers:
             return
         self._uses[key.key_id] = now
         try:
-            await AccessStore(self._access).keys.record_use(key.key_id, now)
+            await AccessStore(self._database).keys.record_use(key.key_id, now)
         except Exception as error:  # noqa: BLE001 - the key is valid in any case
             log.warning("key_use_not_noted", **error_fields(error))
 
     async def _load_key(self, key_id: str) -> tuple[AccessKey | None, Account | None]:
         """Load a key and its user's account: two round trips, or one if the owner is cached."""
-        store = AccessStore(self._access)
+        store = AccessStore(self._database)
         owner = self._owners.get(key_id)
         if owner:
             return await asyncio.gather(store.keys.get(key_id), store.accounts.get(owner))

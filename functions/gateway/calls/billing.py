@@ -86,9 +86,9 @@ class Billing(Protocol):
 class LedgerBilling:
     """Billing by accounts in the database `access`, with a record of each paid or writing call."""
 
-    def __init__(self, access: Connection, clock: Clock, *, with_accounts: bool = True) -> None:
+    def __init__(self, database: Connection, clock: Clock, *, with_accounts: bool = True) -> None:
         """Store the database. Without accounts, only records of calls are written."""
-        self._access = access
+        self._database = database
         self._clock = clock
         self._with_accounts = with_accounts
 
@@ -144,7 +144,7 @@ class LedgerBilling:
 
     @property
     def _records(self) -> CallRecords:
-        return CallRecords(AccessStore(self._access).database, with_accounts=self._with_accounts)
+        return CallRecords(AccessStore(self._database).database, with_accounts=self._with_accounts)
 
 
 @contextmanager

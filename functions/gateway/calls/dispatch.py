@@ -122,7 +122,7 @@ class HttpDispatcher:
             )
             write_state = WriteState.NOTHING_DONE if never_sent else WriteState.UNKNOWN
             return _make_unreachable_answer(tool, request, write_state), False
-        return _parse(response, tool, request)
+        return _parse_response(response, tool, request)
 
     async def _post(
         self, url: str, request: CallRequest, headers: Mapping[str, str]
@@ -158,9 +158,10 @@ class HttpDispatcher:
         await self._client.aclose()
 
 
-def _parse(
+def _parse_response(
     response: httpx2.Response, tool: Declaration, request: CallRequest
 ) -> tuple[CallAnswer, bool | None]:
+    """Return the answer in a response, and whether the function is healthy, as `_send` does."""
     is_server_error = httpx2.codes.is_server_error(response.status_code)
     try:
         answer = CallAnswer.model_validate_json(response.content)
@@ -170,9 +171,8 @@ def _parse(
         # Cloud Run's front end answers 4xx to a request that it does not pass to the function.
         is_rejected = httpx2.codes.is_client_error(status)
         write_state = WriteState.NOTHING_DONE if is_rejected else WriteState.UNKNOWN
-        return _make_unreachable_answer(
-            tool, request, write_state
-        ), False if is_server_error else None
+        unreachable_answer = _make_unreachable_answer(tool, request, write_state)
+        return unreachable_answer, False if is_server_error else None
     is_failing = is_server_error and answer.error and answer.error.code in FAILURE_CODES
     return answer, not is_failing
 

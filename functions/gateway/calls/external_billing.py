@@ -52,7 +52,7 @@ class ExternalBilling:
         self,
         url: str,
         token: SecretStr | None,
-        access: Connection,
+        database: Connection,
         clock: Clock,
         *,
         breaker: CircuitBreaker | None = None,
@@ -62,7 +62,7 @@ class ExternalBilling:
         headers = {"authorization": f"Bearer {token.get_secret_value()}"} if token else {}
         # Requests have a total timeout below, since a slow drip would satisfy a timeout per read.
         self._client = httpx2.AsyncClient(base_url=url, headers=headers, timeout=None)
-        self._records = LedgerBilling(access, clock, with_accounts=False)
+        self._records = LedgerBilling(database, clock, with_accounts=False)
         self._breaker = breaker or CircuitBreaker("The billing service")
         self._timeout = timeout
 

@@ -186,7 +186,7 @@ def make_notice(tool: str, result: dict[str, Any]) -> Notice:
 
 
 def _find_path(tool: str, result: dict[str, Any]) -> str | None:
-    """Return the address of what a call saved, changed or restored; None for what it forgot."""
+    """Return the path of what a call saved, changed or restored; None for what it forgot."""
     if tool == "forget" and result["forgotten"]:
         return None
     chunk_id = result.get("chunk_id") if tool == "forget" else None

@@ -134,7 +134,7 @@ def _describe_field(name: str, problem: str) -> str:
     if _SECRET.match(problem):
         return (
             f"The {name} seems to contain a secret, which others could read: {problem}."
-            " Replace it by a placeholder."
+            " Replace it with a placeholder."
         )
     if problem.startswith("String should "):  # how pydantic begins
         return f"The {name} {problem.removeprefix('String ')}."

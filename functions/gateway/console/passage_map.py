@@ -53,23 +53,23 @@ async def get_hits(visit: Visit) -> Response:
     """Return the ids of the passages that a search finds: the best, at most `MAX_HITS`."""
     arguments = Search.parse(visit.request.query_params, PATH).to_arguments()
     chunk_ids: list[str] = []
-    page: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     cursor = None
     while len(chunk_ids) < MAX_HITS:
         answer = await visit.call("search_kb", **arguments, limit=HITS_PER_CALL, cursor=cursor)
         if answer.error:
             return visit.make_response({}, answer.error)
-        page = answer.result or {}
-        chunk_ids += [hit["chunk_id"] for hit in page["results"]]
-        cursor = page.get("next_cursor")
+        result = answer.result or {}
+        chunk_ids += [hit["chunk_id"] for hit in result["results"]]
+        cursor = result.get("next_cursor")
         if cursor is None:
             break
     return visit.make_response(
         {
             "chunk_ids": chunk_ids[:MAX_HITS],
-            "matches": page["matches"],
+            "matches": result["matches"],
             "has_more": cursor is not None or len(chunk_ids) > MAX_HITS,
-            "message": page.get("message"),
+            "message": result.get("message"),
         }
     )
 

@@ -29,11 +29,9 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = Path(__file__).parent
 _MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_POLICY: Final = "; ".join(
-    (
-        *("default-src 'none'", "style-src 'self'", "script-src 'self'", "img-src 'self'"),
-        *("connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"),
-    )
+_POLICY: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 PAGE_HEADERS: Final = {
     **SAFE_HEADERS,
@@ -44,12 +42,18 @@ PAGE_HEADERS: Final = {
 """The headers of every page of the console."""
 _CACHE_FOR_A_YEAR: Final = "public, max-age=31536000, immutable"
 _MAX_HIGHLIGHTED_TERMS: Final = 50
-"""The maximum number of words in the pattern of a text's highlights."""
+"""The maximum number of terms that are highlighted in a text. Of more, the longest are."""
 
 
-def render_page(template: str, *, status: int = 200, **values: object) -> HTMLResponse:
-    """Render a template, and return it as a response."""
-    html = _load_templates().get_template(template).render(values)
+def render_page(
+    template: str, *, status: int = 200, visit: object = None, **values: object
+) -> HTMLResponse:
+    """Render a template, and return it as a response.
+
+    Without a `Visit`, as for an error before it began, the page shows neither the visitor nor the
+    costs.
+    """
+    html = _load_templates().get_template(template).render(values, visit=visit)
     return HTMLResponse(html, status, PAGE_HEADERS)
 
 
@@ -66,8 +70,8 @@ def redirect(path: str) -> Response:
 async def serve_static_file(request: Request) -> Response:
     """Serve a style sheet, a script or a picture.
 
-    Browsers may keep it for a year, because its address has a hash of its content. During a
-    rollout, a request may have the hash of another release. Then the answer must not be kept.
+    Browsers may cache it for a year, because its query string has a hash of its content. During a
+    rollout, a request may have the hash of another release. Then the answer must not be cached.
     """
     name = request.path_params["name"]
     content = _load_static_files().get(name)
@@ -77,7 +81,6 @@ async def serve_static_file(request: Request) -> Response:
             status=NotFound.status,
             error=NotFound("There is no such file."),
             title="There is nothing here",
-            visit=None,
         )
     is_this_version = request.query_params.get("v") == _compute_version(name)
     headers = {
@@ -89,25 +92,27 @@ async def serve_static_file(request: Request) -> Response:
 
 
 def split_matches(text: str, terms: Collection[str]) -> list[tuple[str, bool]]:
-    """Split a text at the words to highlight.
+    """Split a text at the terms to highlight.
 
     Args:
         text: The text.
-        terms: The words. Of those that begin at the same place, the longest is highlighted.
+        terms: The terms, of which at most the `_MAX_HIGHLIGHTED_TERMS` longest are highlighted.
+            They match whole words in any case. If several begin at the same place, the longest is
+            highlighted.
 
     Returns:
-        The parts of the text in order, and whether each is such a word.
+        The parts of the text in order, and whether each is such a term.
     """
-    words = sorted(filter(None, terms), key=len, reverse=True)[:_MAX_HIGHLIGHTED_TERMS]
-    if not words:
+    longest_terms = sorted(filter(None, terms), key=len, reverse=True)[:_MAX_HIGHLIGHTED_TERMS]
+    if not longest_terms:
         return [(text, False)]
-    pattern = rf"(?<!\w)({'|'.join(map(re.escape, words))})(?!\w)"
+    pattern = rf"(?<!\w)({'|'.join(map(re.escape, longest_terms))})(?!\w)"
     parts = re.split(pattern, text, flags=re.IGNORECASE)
     return [(part, index % 2 == 1) for index, part in enumerate(parts) if part]
 
 
 def get_web_address(address: str | None) -> str | None:
-    """Return the address if it is safe to link to, which http and https are, or None."""
+    """Return an address if it is safe to link to: one of http or https. Otherwise return None."""
     if not address:
         return None
     try:
@@ -135,7 +140,7 @@ def describe_place(passage: dict[str, object]) -> str:
 
 
 def make_source_path(source_id: str, chunk_id: str | None = None) -> str:
-    """Return the address of a source in the console, and of one of its passages if given."""
+    """Return the path of a source's page, opened at one of its passages if its id is passed."""
     path = f"/sources/{quote(source_id, safe='')}"
     if chunk_id is None:
         return path
@@ -144,12 +149,16 @@ def make_source_path(source_id: str, chunk_id: str | None = None) -> str:
 
 
 def make_passage_path(chunk_id: str) -> str:
-    """Return the address of a passage whose source is not known. It redirects to the source."""
+    """Return the path that redirects to the source of a passage, for when it is not known."""
     return f"/passages/{quote(chunk_id, safe='')}"
 
 
 def describe_modes(modes: Sequence[str]) -> str:
-    """Say how a search found a passage, from the modes of search that did."""
+    """Say how a search found a passage.
+
+    Args:
+        modes: The modes of search that found it, of `lexical` and `semantic`.
+    """
     match sorted(modes):
         case ["lexical", "semantic"]:
             return "meaning and words"
@@ -170,7 +179,7 @@ def _load_static_files() -> dict[str, bytes]:
 
 @cache
 def make_static_path(name: str) -> str:
-    """Return the address of a static file, with a hash of its content."""
+    """Return the path of a static file, with a hash of its content in the query string."""
     return f"/static/{name}?v={_compute_version(name)}"
 
 
@@ -182,6 +191,7 @@ def _compute_version(name: str) -> str:
 
 @cache
 def _load_templates() -> Environment:
+    # Redirects and JSON responses need no templates, so they do not wait for this import.
     from jinja2 import Environment, FileSystemLoader
 
     environment = Environment(
@@ -190,18 +200,19 @@ def _load_templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    # Templates use the names of these functions without their verbs.
     environment.globals.update(
-        describe_modes=describe_modes,
-        new_key=partial(secrets.token_urlsafe, 16),
+        idempotency_key=partial(secrets.token_urlsafe, 16),
         passage_path=make_passage_path,
         source_path=make_source_path,
         static_path=make_static_path,
         map_scripts=MAP_SCRIPTS,
     )
     environment.filters.update(
+        matches=split_matches,
+        modes=describe_modes,
         paragraphs=split_paragraphs,
         place=describe_place,
-        split_matches=split_matches,
         web_address=get_web_address,
         web_host=get_web_host,
     )

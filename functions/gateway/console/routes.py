@@ -19,8 +19,14 @@ if TYPE_CHECKING:
     from functions.gateway.catalog import Catalog
 
 SECTIONS: Final = (
-    *("sources", "passages", "clusters", "map", "forgotten"),
-    *("session", "static", "you"),
+    "sources",
+    "passages",
+    "clusters",
+    "map",
+    "forgotten",
+    "session",
+    "static",
+    "you",
 )
 """The first segments of the console's paths, except the home page `/`."""
 

@@ -24,46 +24,50 @@ RECENT_SOURCES: Final = 8
 MAX_FILTERS: Final = 20
 """The maximum number of filters of a search.
 
-Each has a chip whose address repeats all others, so the page grows with the square of the number.
+Each has a chip whose path repeats all others, so the page grows with the square of the number.
 """
-MAX_CHIPS: Final = 5
-"""The maximum number of chips of each kind next to hits. The home page shows twice as many."""
+MAX_HOME_CHIPS: Final = 10
+"""The maximum number of chips in a group on the home page."""
+MAX_HIT_CHIPS: Final = 5
+"""The maximum number of chips in a group next to hits."""
 _FILTERS: Final = ("tag", "author", "category", "language", "source", "cluster", "period")
-"""The parameters of the address that filter, in the order of their chips."""
+"""The parameters of a query string that filter, in the order of their chips."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search, as the address of a page contains it.
+    """A search, as the path of a page contains it.
 
     Attributes:
-        query: The query; empty for none.
-        filters: The filters, each a parameter of the address and its value.
-        page: The path of the page that shows the results.
+        query: The text to search for; empty for none.
+        filters: The filters, each the name of a parameter and its value. Only `tag` may repeat.
+        base_path: The path of the page that shows the hits, without its query string.
     """
 
     query: str
     filters: tuple[tuple[str, str], ...]
-    page: str = "/"
+    base_path: str = "/"
 
     @classmethod
-    def parse(cls, parameters: QueryParams, page: str = "/") -> Search:
-        """Read the search from the parameters of an address. Unknown parameters are ignored.
+    def parse(cls, parameters: QueryParams, base_path: str = "/") -> Search:
+        """Read the search from the parameters of a request.
+
+        Unknown parameters and empty filters are ignored. If a filter other than `tag` is repeated,
+        its last value counts.
 
         Raises:
             InvalidInput: There are more than `MAX_FILTERS` filters.
         """
-        filters = dict.fromkeys(
-            (name, value.strip())
-            for name in _FILTERS
-            for value in parameters.getlist(name)
-            if value.strip()
-        )
+        filters: list[tuple[str, str]] = []
+        for name in _FILTERS:
+            values = [value.strip() for value in parameters.getlist(name) if value.strip()]
+            effective_values = dict.fromkeys(values) if name == "tag" else values[-1:]
+            filters += [(name, value) for value in effective_values]
         if len(filters) > MAX_FILTERS:
             raise InvalidInput(
                 f"A search has at most {MAX_FILTERS} filters. Remove some from the address."
             )
-        return cls(parameters.get("q", "").strip(), tuple(filters), page)
+        return cls(parameters.get("q", "").strip(), tuple(filters), base_path)
 
     def to_arguments(self) -> dict[str, Any]:
         """Return the arguments of search_kb."""
@@ -71,28 +75,36 @@ class Search:
         tags = [value for name, value in self.filters if name == "tag"]
         names = ("author", "category", "language", "source", "period")
         filters: dict[str, Any] = {name: values[name] for name in names if name in values}
-        filters |= {"tags": tags} if tags else {}
-        filters |= {"cluster_id": values["cluster"]} if "cluster" in values else {}
+        if tags:
+            filters["tags"] = tags
+        if "cluster" in values:
+            filters["cluster_id"] = values["cluster"]
         return {"query": self.query or None, "filters": filters or None}
 
     def make_path(self, cursor: str | None = None) -> str:
-        """Return the address of this search, or of its page at a cursor."""
+        """Return the path of the page of this search, with its query string.
+
+        A cursor selects a later part of the hits.
+        """
         parameters = [("q", self.query)] if self.query else []
-        parameters += [*self.filters, *([("cursor", cursor)] if cursor else [])]
-        return f"{self.page}?{urlencode(parameters)}" if parameters else self.page
+        parameters += self.filters
+        if cursor:
+            parameters.append(("cursor", cursor))
+        return f"{self.base_path}?{urlencode(parameters)}" if parameters else self.base_path
 
     def add_filter(self, name: str, value: str) -> Search:
-        """Return this search with a filter. It replaces others of its name, except for tags."""
-        others = [item for item in self.filters if name == "tag" or item[0] != name]
+        """Return this search with a filter. Unless it is a tag, it replaces others of its name."""
+        others = [other for other in self.filters if name == "tag" or other[0] != name]
         return replace(self, filters=(*others, (name, value)))
 
-    def for_page(self, page: str) -> Search:
-        """Return this search with the address of another page."""
-        return replace(self, page=page)
+    def with_base_path(self, base_path: str) -> Search:
+        """Return this search with its hits on another page."""
+        return replace(self, base_path=base_path)
 
     def remove_filter(self, name: str, value: str) -> Search:
         """Return this search without a filter."""
-        return replace(self, filters=tuple(f for f in self.filters if f != (name, value)))
+        filters = tuple(other for other in self.filters if other != (name, value))
+        return replace(self, filters=filters)
 
     def make_active_chips(self, cluster_names: Mapping[str, str | None]) -> list[Chip]:
         """Make a chip for each filter. Its link leads to the search without the filter."""
@@ -110,11 +122,11 @@ class Chip:
     """A link that adds a filter to a search, or removes one.
 
     Attributes:
-        label: What the filter is called.
-        path: The address of the search with the filter, or without it.
+        label: The text of the link.
+        path: The path of the search with the filter, or without it.
         count: How many passages pass the filter; None for a filter that the search has. The home
-            page counts the whole knowledge base. Next to hits, only those on the page count: a
-            search by meaning ranks all passages, so there is no total.
+            page counts all passages. The results page counts only the hits shown, because a search
+            by meaning ranks all passages, so there is no total.
     """
 
     label: str
@@ -123,7 +135,10 @@ class Chip:
 
 
 async def show(visit: Visit) -> Response:
-    """Show the hits of a search, or without one the home page: recent sources and some counts."""
+    """Show the hits of a search. If there is none, show the home page.
+
+    The home page shows recent sources and some counts.
+    """
     search = Search.parse(visit.request.query_params)
     if search.query or search.filters:
         return await _show_hits(visit, search)
@@ -172,15 +187,17 @@ def _describe_filter(name: str, value: str, cluster_names: Mapping[str, str | No
 def _make_home_chips(search: Search, stats: dict[str, Any]) -> list[tuple[str, list[Chip]]]:
     """Make the chips of the most common categories, tags and authors, in titled groups."""
     groups = {"category": "categories", "tag": "top_tags", "author": "top_authors"}
-    titles = {"category": "Kinds", "tag": "Tags", "author": "Authors"}
+    titles = {"category": "Categories", "tag": "Tags", "author": "Authors"}
     return [
         (
             titles[name],
             [
                 Chip(
-                    item["name"], search.add_filter(name, item["name"]).make_path(), item["chunks"]
+                    entry["name"],
+                    search.add_filter(name, entry["name"]).make_path(),
+                    entry["chunks"],
                 )
-                for item in stats[field][: MAX_CHIPS * 2]
+                for entry in stats[field][:MAX_HOME_CHIPS]
             ],
         )
         for name, field in groups.items()
@@ -191,28 +208,28 @@ def _make_home_chips(search: Search, stats: dict[str, Any]) -> list[tuple[str, l
 def _make_hit_chips(
     search: Search, hits: list[dict[str, Any]], cluster_names: dict[str, str | None]
 ) -> list[tuple[str, list[Chip]]]:
-    """Make the chips of filters that some hits on this page pass, but not all, in titled groups."""
-    counts_by_title = {
-        "Tags": ("tag", Counter(tag for hit in hits for tag in hit["tags"])),
-        "Authors": ("author", Counter(hit["author"] for hit in hits if hit.get("author"))),
-        "Clusters": (
-            "cluster",
-            Counter(h["cluster"]["cluster_id"] for h in _select_clustered(hits)),
-        ),
-    }
-    groups = []
-    for title, (name, counts) in counts_by_title.items():
-        chips = [
-            Chip(
-                (cluster_names.get(value) or value) if name == "cluster" else value,
-                search.add_filter(name, value).make_path(),
-                count,
-            )
-            for value, count in counts.most_common()
-            if count < len(hits) and (name, value) not in search.filters
-        ]
-        groups += [(title, chips[:MAX_CHIPS])] if chips else []
-    return groups
+    """Make the chips of filters that some hits on this page pass, but not all, in titled groups.
+
+    A filter that would exceed `MAX_FILTERS` has no chip.
+    """
+    clusters = [hit["cluster"]["cluster_id"] for hit in _select_clustered(hits)]
+    groups = [
+        ("Tags", "tag", Counter(tag for hit in hits for tag in hit["tags"])),
+        ("Authors", "author", Counter(hit["author"] for hit in hits if hit.get("author"))),
+        ("Clusters", "cluster", Counter(clusters)),
+    ]
+    chip_groups = []
+    for title, name, counts in groups:
+        chips = []
+        for value, count in counts.most_common():
+            narrowed_search = search.add_filter(name, value)
+            is_new = (name, value) not in search.filters
+            if is_new and count < len(hits) and len(narrowed_search.filters) <= MAX_FILTERS:
+                label = cluster_names.get(value) if name == "cluster" else None
+                chips.append(Chip(label or value, narrowed_search.make_path(), count))
+        if chips:
+            chip_groups.append((title, chips[:MAX_HIT_CHIPS]))
+    return chip_groups
 
 
 def _select_clustered(hits: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ _ORDERS: Final = {"recent": "Last changed", "title": "By title"}
 
 
 async def show_list(visit: Visit) -> Response:
-    """List the sources that pass the filters of the address, last changed first or by title."""
+    """List the sources that pass the filters of the query, last changed first or by title."""
     parameters = visit.request.query_params
     order = parameters.get("order", "recent")
     filters = {name: parameters[name] for name in _FILTERS if name in parameters}
@@ -55,7 +55,7 @@ async def show_list(visit: Visit) -> Response:
 
 
 async def show(visit: Visit) -> Response:
-    """Show a source with a page of its passages, opened at one of them if the address names it."""
+    """Show a source with some of its passages, opened at that in the query string, if any."""
     return await _show(visit)
 
 
@@ -142,5 +142,5 @@ async def show_passage(visit: Visit) -> Response:
 
 
 async def _get_passage(visit: Visit, chunk_id: str | None) -> CallAnswer | None:
-    """Read the passage that the address names, if any, with what is related to it."""
+    """Read the passage with this id, if any, and what is related to it."""
     return await visit.call("get_chunk", chunk_id=chunk_id) if chunk_id else None

@@ -66,7 +66,7 @@ class Notice:
 
     Attributes:
         message: What happened.
-        path: The address of what changed, or None if it is gone.
+        path: The path of the page of what changed, or None if it is gone.
         undo: The fields of the form that undoes the change, or None if it cannot be undone.
     """
 
@@ -148,7 +148,7 @@ class Visit:
 
     @property
     def path(self) -> str:
-        """The address of the page with its query."""
+        """The path of the page, with its query string."""
         return _get_path(self.request)
 
     @property
@@ -279,7 +279,6 @@ class Visits:
             status=error.status,
             error=error,
             title=find_title(error),
-            visit=None,
             offers_sign_in=may_sign_in and not self._access.settings.local_user,
             path=_RETURN_PATHS.get(request.url.path) or _get_path(request),
             typed=typed,
@@ -291,7 +290,7 @@ def _answer_rejected_body(status: int, message: str, headers: dict[str, str]) ->
     """Make the page that says why the body of a form was not read."""
     error = InvalidInput(message)
     title = find_title(error)
-    response = render_page("error.html", status=status, error=error, title=title, visit=None)
+    response = render_page("error.html", status=status, error=error, title=title)
     response.headers.update(headers)
     return response
 
@@ -302,7 +301,7 @@ def _answer_script(error: CarrelError, _request: Request) -> Response:
 
 
 def _get_path(request: Request) -> str:
-    """Return the path of a request with its query."""
+    """Return the path of a request, with its query string."""
     return f"{request.url.path}?{request.url.query}".rstrip("?")
 
 

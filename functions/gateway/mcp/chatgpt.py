@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 
 from functions.gateway.auth.visitor import require_visitor
 from functions.gateway.mcp.results import to_result
-from functions.gateway.mcp.tools import Tools, make_forbidden_error, make_unknown_tool_error
+from functions.gateway.mcp.tools import Tools, make_unknown_tool_error, reject_forbidden_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,14 +80,14 @@ class ChatGptTools(Tools):
     ) -> types.CallToolResult:
         """Call the tool behind `search` or `fetch`."""
         visitor = require_visitor(context)
-        adapter = next((item for item in _ADAPTERS if item.tool.name == params.name), None)
+        adapter = next((adapter for adapter in _ADAPTERS if adapter.tool.name == params.name), None)
         if adapter is None:
             raise make_unknown_tool_error(params.name, self.names)
         target = self._catalog.get(adapter.target, visitor.caller)
         if target is None:
             if forbidden := self._catalog.find_forbidden(adapter.target, visitor.caller):
                 renamed = forbidden.model_copy(update={"name": params.name})
-                raise make_forbidden_error(renamed, visitor)
+                reject_forbidden_call(renamed, visitor)
             message = f"This server does not offer {params.name}."
             raise MCPError(types.INVALID_PARAMS, message)
         arguments = params.arguments or {}
@@ -106,9 +106,11 @@ class ChatGptTools(Tools):
 
 
 def _rename(error: WireError) -> WireError:
-    """Replace the names of Carrel's tools and arguments in an error by those that ChatGPT knows."""
-    names = {item.target: item.tool.name for item in _ADAPTERS}
-    names |= {item.target_argument: item.tool.input_schema["required"][0] for item in _ADAPTERS}
+    """Replace the names of Carrel's tools and arguments in an error with those of ChatGPT's."""
+    names: dict[str, str] = {}
+    for adapter in _ADAPTERS:
+        names[adapter.target] = adapter.tool.name
+        [names[adapter.target_argument]] = adapter.tool.input_schema["required"]
     pattern = re.compile(rf"\b({'|'.join(names)})\b")
     details = {names.get(name, name): detail for name, detail in error.details.items()}
     message = pattern.sub(lambda match: names[match[0]], error.message)

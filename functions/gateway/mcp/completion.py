@@ -9,6 +9,7 @@ from mcp.shared.exceptions import MCPError
 
 from functions.gateway.auth.visitor import require_visitor
 from functions.gateway.mcp.resource_links import get_variable_name
+from functions.gateway.mcp.results import quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,11 +60,12 @@ class Completions:
         self, uri: str, argument: types.CompletionArgument, visitor: Visitor
     ) -> types.CompleteResult:
         templates = [
-            template.uri for _, template in self._catalog.resource_templates(visitor.caller)
+            template.uri
+            for _, template in self._catalog.list_resource_templates_for(visitor.caller)
         ]
         if uri not in templates:
             names = ", ".join(templates)
-            message = f"There is no resource template {uri[:200]!r}. The templates are: {names}"
+            message = f"There is no resource template {quote(uri)}. The templates are: {names}"
             raise MCPError(types.INVALID_PARAMS, message)
         if argument.name != get_variable_name(uri) or not argument.name.endswith(_ID):
             return _build_result([])

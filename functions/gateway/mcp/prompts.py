@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from functions.gateway.mcp.results import quote
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -100,8 +101,13 @@ class Prompt:
         required_names = [argument.name for argument in self.arguments if argument.required]
         if missing_names := [name for name in required_names if name not in lines]:
             raise InvalidInput(f"{self.name} needs {', '.join(missing_names)}.")
-        given_arguments = [argument for argument in self.arguments if argument.name in lines]
-        return self.text({arg.name: _quote(arg, lines[arg.name]) for arg in given_arguments})
+        return self.text(
+            {
+                argument.name: _format_value(argument, lines[argument.name])
+                for argument in self.arguments
+                if argument.name in lines
+            }
+        )
 
     def _format_names(self) -> str:
         return ", ".join(argument.name for argument in self.arguments)
@@ -145,14 +151,14 @@ class Prompts:
         """
         if prompt := self._by_name.get(name):
             return prompt
-        message = f"There is no prompt {name[:80]!r}. The prompts are: {', '.join(self._by_name)}."
+        message = f"There is no prompt {quote(name)}. The prompts are: {', '.join(self._by_name)}."
         raise MCPError(types.INVALID_PARAMS, message)
 
 
-def _quote(argument: PromptArgument, line: str) -> str:
-    """Quote a value as a JSON string, so that it cannot be mistaken for the surrounding text."""
+def _format_value(argument: PromptArgument, line: str) -> str:
+    """Check a value, and quote it as a JSON string to separate it from the surrounding text."""
     if len(line) > MAX_ARGUMENT_LENGTH or any(
-        unicodedata.category(char) == _CONTROL_CATEGORY for char in line
+        unicodedata.category(character) == _CONTROL_CATEGORY for character in line
     ):
         raise InvalidInput(
             f"{argument.name} must be one line of at most {MAX_ARGUMENT_LENGTH} characters."

@@ -12,7 +12,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from functions.gateway.auth.visitor import require_visitor
 from functions.gateway.mcp.apps import build_page_contents, parse_app_uri, supports_apps
 from functions.gateway.mcp.resource_links import MIME_TYPE, make_linked_resources, match_template
-from functions.gateway.mcp.results import make_meta, require_result, to_compact_json
+from functions.gateway.mcp.results import make_meta, quote, require_result, to_compact_json
 from shared.core.base64url import from_base64url, to_base64url
 from shared.core.errors import InvalidInput, NotFound
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 INVALID_CURSOR: Final = "This cursor is not valid, or no longer valid. Start over without a cursor."
 MAX_URI_LENGTH: Final = 2_000
-"""An error repeats at most this many characters of a URI."""
+"""The data of an error contains at most this many characters of a URI."""
 HANDSHAKE_NOT_FOUND: Final = -32002
 """The code for a missing resource in the protocol versions with a handshake.
 
@@ -59,7 +59,9 @@ class Resources:
                 description=template.description,
                 mime_type=MIME_TYPE,
             )
-            for _, template in self._catalog.resource_templates(require_visitor(context).caller)
+            for _, template in self._catalog.list_resource_templates_for(
+                require_visitor(context).caller
+            )
         ]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
@@ -73,9 +75,9 @@ class Resources:
             return types.ReadResourceResult(contents=[build_page_contents(app)])
         answer = await self._call_tool(params.uri, visitor)
         if answer is None or (answer.error and answer.error.code == InvalidInput.code):
-            templates = self._catalog.resource_templates(visitor.caller)
+            templates = self._catalog.list_resource_templates_for(visitor.caller)
             uris = ", ".join(template.uri for _, template in templates)
-            message = f"There is no resource {params.uri[:200]!r}. Valid URIs look like: {uris}"
+            message = f"There is no resource {quote(params.uri)}. Valid URIs look like: {uris}"
             raise _make_not_found_error(context, params.uri, message)
         if answer.error and answer.error.code == NotFound.code:
             raise _make_not_found_error(context, params.uri, answer.error.message)
@@ -84,7 +86,7 @@ class Resources:
         return types.ReadResourceResult(contents=[content], _meta=make_meta(answer))
 
     async def _call_tool(self, uri: str, visitor: Visitor) -> CallAnswer | None:
-        for tool, template in self._catalog.resource_templates(visitor.caller):
+        for tool, template in self._catalog.list_resource_templates_for(visitor.caller):
             if arguments := match_template(template.uri, uri):
                 return await self._pipeline.call(tool, arguments, visitor)
         return None
@@ -95,7 +97,7 @@ class Resources:
         Raises:
             MCPError: The cursor is not valid, or a tool returned an error.
         """
-        listings = self._catalog.resource_listings(visitor.caller)
+        listings = self._catalog.list_resource_listings_for(visitor.caller)
         tool_cursor = None
         if cursor is not None:
             name, tool_cursor = from_cursor(cursor)

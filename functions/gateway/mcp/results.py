@@ -23,6 +23,8 @@ TOOL_FAILURE: Final = -32010
 
 The code is from the range that JSON-RPC reserves for servers. The error's `data` has the details.
 """
+MAX_QUOTED_LENGTH: Final = 100
+"""An error quotes at most this many characters of a name or URI that a client sent."""
 REPLAY_REMARK: Final = (
     "A call with the same idempotency_key succeeded before, so nothing was done now. This is the"
     " earlier answer; the data may have changed since."
@@ -41,7 +43,7 @@ def to_result(
     structured_content = _make_structured_content(answer, tool)
     error = answer.error and {"error": answer.error.model_dump(exclude_none=True)}
     text = answer.text or to_compact_json(structured_content or error or {})
-    texts = [text, *([REPLAY_REMARK] if answer.receipt.replayed else [])]
+    texts = [text, REPLAY_REMARK] if answer.receipt.replayed else [text]
     return types.CallToolResult(
         content=[
             *(types.TextContent(type="text", text=text) for text in texts),
@@ -78,6 +80,11 @@ def require_result(answer: CallAnswer) -> dict[str, Any]:
 def make_meta(answer: CallAnswer) -> dict[str, Any]:
     """Make a result's `_meta`, which contains the call's receipt."""
     return {RECEIPT: answer.receipt.cost()}
+
+
+def quote(text: str) -> str:
+    """Quote the beginning of a client's text for an error."""
+    return repr(text[:MAX_QUOTED_LENGTH])
 
 
 def to_compact_json(value: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -10,7 +10,7 @@ from mcp_types.version import is_version_at_least
 
 from functions.gateway.auth.visitor import require_visitor
 from functions.gateway.mcp.apps import build_tool_meta, supports_apps
-from functions.gateway.mcp.results import to_result
+from functions.gateway.mcp.results import quote, to_result
 from shared.core.errors import Forbidden, Unauthorized
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from shared.core.caller import Caller
     from shared.core.errors import CarrelError
 
-FIRST_WITH_LINKS: Final = "2025-06-18"
-"""The first revision with resource links. Older clients reject results with unknown blocks."""
+FIRST_REVISION_WITH_LINKS: Final = "2025-06-18"
+"""The first protocol revision with resource links. Older clients reject unknown blocks."""
 
 
 class Tools:
@@ -42,7 +42,7 @@ class Tools:
     async def list_tools(
         self, context: RequestContext, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        """List the tools that the caller may call."""
+        """List the tools that the caller may call, all on one page."""
         with_apps = supports_apps(context)
         caller = require_visitor(context).caller
         declarations = self._catalog.list_tools_for(caller, with_apps=with_apps)
@@ -57,36 +57,43 @@ class Tools:
         tool = self._catalog.get(params.name, visitor.caller, with_apps=supports_apps(context))
         if tool is None:
             if forbidden := self._catalog.find_forbidden(params.name, visitor.caller):
-                raise make_forbidden_error(forbidden, visitor)
+                reject_forbidden_call(forbidden, visitor)
+            # The list is for the model, which must not call the internal tools of apps.
             names = [offered.name for offered in self._catalog.list_tools_for(visitor.caller)]
             raise make_unknown_tool_error(params.name, names)
         answer = await self._pipeline.call(tool, params.arguments or {}, visitor)
-        supports_links = is_version_at_least(context.protocol_version, FIRST_WITH_LINKS)
+        supports_links = is_version_at_least(context.protocol_version, FIRST_REVISION_WITH_LINKS)
         return to_result(answer, tool, links=tool.links if supports_links else None)
 
 
 def make_unknown_tool_error(name: str, names: Sequence[str]) -> MCPError:
-    """Make the error for a call of a tool that is not among those with these names."""
-    message = f"There is no tool {name[:80]!r}. The tools are: {', '.join(names)}."
+    """Make the error for a call of an unknown tool, which lists the names of the tools."""
+    message = f"There is no tool {quote(name)}. The tools are: {', '.join(names)}."
     return MCPError(types.INVALID_PARAMS, message)
 
 
-def make_forbidden_error(tool: Declaration, visitor: Visitor) -> MCPError:
-    """Make the error for a forbidden tool, and set the HTTP challenge that asks for more rights."""
+def reject_forbidden_call(tool: Declaration, visitor: Visitor) -> NoReturn:
+    """Reject a call of a tool that the caller may not call.
+
+    If a sign-in or another scope would help, the HTTP response also asks the client for it.
+
+    Raises:
+        MCPError: Always; it says what the caller lacks.
+    """
     if not visitor.caller.has_tier(tool.tier):
         visitor.require_sign_in(tool.scope)
-        return _to_mcp_error(Unauthorized(f"Sign in to call {tool.name}."))
+        raise _to_mcp_error(Unauthorized(f"Sign in to call {tool.name}."))
     if not visitor.caller.role.includes(tool.role):
-        return _to_mcp_error(Forbidden(_explain_missing_role(tool, visitor.caller)))
+        raise _to_mcp_error(Forbidden(_explain_missing_role(tool, visitor.caller)))
     scopes = " ".join(sorted(visitor.require_scope(tool.scope)))
-    return _to_mcp_error(Forbidden(f"{tool.name} needs a credential with the scopes {scopes}."))
+    raise _to_mcp_error(Forbidden(f"{tool.name} needs a credential with the scopes {scopes}."))
 
 
 def _explain_missing_role(tool: Declaration, caller: Caller) -> str:
     return (
         f"{tool.name} needs the role {tool.role}; {caller.user_id} has the role {caller.role}. The"
-        " operator of this server can change it: carrel accounts role"
-        f" {caller.user_id} {tool.role}"
+        " operator of this server can change it with"
+        f" `carrel accounts role {caller.user_id} {tool.role}`."
     )
 
 

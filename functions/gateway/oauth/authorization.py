@@ -81,7 +81,7 @@ def seal(keyring: Keyring, request: AuthorizationRequest, clock: Clock) -> str:
 
 
 def unseal(keyring: Keyring, text: str, clock: Clock) -> AuthorizationRequest:
-    """Verify a sealed request and return it.
+    """Verify a sealed request, and return it.
 
     Raises:
         InvalidInput: This server did not seal it, or it has expired.
@@ -102,10 +102,10 @@ class Approvals:
     It is the only place that makes codes, and it requires a proof of identity.
     """
 
-    def __init__(self, keyring: Keyring, access: Connection, issuer: str, clock: Clock) -> None:
-        """Store the dependencies; grants go to the database `access`."""
+    def __init__(self, keyring: Keyring, database: Connection, issuer: str, clock: Clock) -> None:
+        """Store the dependencies; grants are stored in the database `access`."""
         self._keyring = keyring
-        self._access = access
+        self._database = database
         self._issuer = issuer
         self._clock = clock
 
@@ -144,7 +144,7 @@ class Approvals:
             created_at=now,
             expires_at=now + CODE_LIFETIME,
         )
-        await AccessStore(self._access).grants.add(grant)
+        await AccessStore(self._database).grants.add(grant)
         code = make_code(self._keyring, grant.grant_id, grant.client_id)
         return add_query(request.redirect_uri, code=code, state=request.state, iss=self._issuer)
 

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 ALL_SCOPES: Final = sorted(FULL_ACCESS)
 GRANT_TYPES: Final = ("authorization_code", "refresh_token")
-PUBLIC_METHOD: Final = "none"
+AUTH_METHOD_NONE: Final = "none"
 """The authentication method of public clients, which send no secret to the token endpoint."""
-SECRET_IN_FORM_METHOD: Final = "client_secret_post"  # noqa: S105 - a method, not a secret
+AUTH_METHOD_POST: Final = "client_secret_post"
 """The authentication method of confidential clients, which send their secret in the form."""
 MAX_REDIRECT_URIS: Final = 10
 """The maximum number of redirect URIs of a client."""
@@ -78,7 +78,7 @@ class Client(OAuthClientInformationFull):
             client_name=name,
             redirect_uris=[AnyUrl(uri) for uri in redirect_uris],
             client_secret=secret,
-            token_endpoint_auth_method=SECRET_IN_FORM_METHOD if secret else PUBLIC_METHOD,
+            token_endpoint_auth_method=AUTH_METHOD_POST if secret else AUTH_METHOD_NONE,
             expires_at=expires_at,
         )
 
@@ -92,7 +92,9 @@ class Client(OAuthClientInformationFull):
         if not names:
             return [*ALL_SCOPES]
         if not set(names) <= FULL_ACCESS:
-            raise InvalidScopeError(f"the scopes are {' and '.join(ALL_SCOPES)}")
+            raise InvalidScopeError(
+                f"unknown scope; the available scopes are {', '.join(ALL_SCOPES)}"
+            )
         return sorted(add_implied_scopes(frozenset(map(Scope, names))))
 
     def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
@@ -101,12 +103,17 @@ class Client(OAuthClientInformationFull):
         URIs are compared in normal form. The port of a loopback URI is ignored (RFC 8252, 7.3).
 
         Raises:
-            InvalidRedirectUriError: The client did not register this URI.
+            InvalidRedirectUriError: The client did not register this URI, or named none although
+                it did not register exactly one.
         """
         registered_uris = [_normalize_uri(uri) for uri in self.redirect_uris or []]
-        if redirect_uri is None and len(registered_uris) == 1:
+        if redirect_uri is None:
+            if len(registered_uris) != 1:
+                raise InvalidRedirectUriError(
+                    "redirect_uri is missing; only a client that registered exactly one may omit it"
+                )
             return AnyUrl(registered_uris[0])
-        if redirect_uri and is_registered(_normalize_uri(redirect_uri), registered_uris):
+        if is_registered(_normalize_uri(redirect_uri), registered_uris):
             return redirect_uri
         raise InvalidRedirectUriError("this redirect_uri is not registered for the client")
 
@@ -114,7 +121,7 @@ class Client(OAuthClientInformationFull):
 def _normalize_uri(uri: AnyUrl) -> str:
     """Parse a URI again, because the SDK does not normalize all of them when it parses a request.
 
-    Then `http://host` and `http://host/` are equal.
+    As a result, `http://host` and `http://host/` are equal.
     """
     return str(AnyUrl(str(uri)))
 
@@ -132,7 +139,7 @@ class MetadataDocumentLookup(Protocol):
 
 
 class ClientLookup(Protocol):
-    """Looks up clients: one of the three classes below, depending on the endpoint."""
+    """Looks up clients. Endpoints differ in the implementation that they use."""
 
     async def get(self, client_id: str) -> Client | None:
         """Return the client with this id, or None if it is unknown or has expired."""
@@ -143,11 +150,15 @@ class ClientRegistry:
     """Registered clients, and clients with a metadata document."""
 
     def __init__(
-        self, keyring: Keyring, access: Connection, clock: Clock, documents: MetadataDocumentLookup
+        self,
+        keyring: Keyring,
+        database: Connection,
+        clock: Clock,
+        documents: MetadataDocumentLookup,
     ) -> None:
-        """Store the dependencies; registrations go to the database `access`."""
+        """Store the dependencies; registrations are stored in the database `access`."""
         self._keyring = keyring
-        self._access = access
+        self._database = database
         self._clock = clock
         self._documents = documents
 
@@ -157,7 +168,7 @@ class ClientRegistry:
             return await self._get_by_document(client_id)
         if not is_issued_client_id(self._keyring, client_id):
             return None
-        registration = await AccessStore(self._access).clients.get(client_id)
+        registration = await AccessStore(self._database).clients.get(client_id)
         if registration is None or self._clock() >= registration.expires_at:
             return None
         return Client.of(
@@ -183,8 +194,8 @@ class ClientRegistry:
         name = _validate_name(client.client_name)
         # The SDK has filled in a random UUID.
         client.client_id = issue_client_id(self._keyring, uuid=client.client_id)
-        if client.token_endpoint_auth_method != PUBLIC_METHOD:
-            client.token_endpoint_auth_method = SECRET_IN_FORM_METHOD
+        if client.token_endpoint_auth_method != AUTH_METHOD_NONE:
+            client.token_endpoint_auth_method = AUTH_METHOD_POST
             client.client_secret = make_client_secret(self._keyring, client.client_id)
         client.grant_types = [*GRANT_TYPES]
         client.response_types = ["code"]
@@ -198,19 +209,19 @@ class ClientRegistry:
             created_at=now,
             expires_at=now + UNUSED_LIFETIME,
         )
-        await AccessStore(self._access).clients.add(registration)
+        await AccessStore(self._database).clients.add(registration)
 
     async def extend(self, client: Client) -> None:
         """Extend the registration of a client that receives a token, at most once a day."""
         expires_at = self._clock() + USED_LIFETIME
         if client.expires_at and client.expires_at < expires_at - EXTENSION_INTERVAL:
-            await AccessStore(self._access).clients.extend(client.client_id, expires_at)
+            await AccessStore(self._database).clients.extend(client.client_id, expires_at)
 
     async def _get_by_document(self, client_id: str) -> Client | None:
         """Build a client from its metadata document.
 
-        Redirect URIs that a registration must not have are left out, and a long name is cut,
-        because the client may have other uses for them at other servers.
+        A redirect URI that is not allowed is skipped, and a long name is cut. A registration with
+        them is rejected, but a document also serves other servers, with other limits.
         """
         document = await self._documents.get(client_id)
         if document is None:
@@ -233,7 +244,7 @@ class TokenEndpointClientLookup:
         self._clients = clients
 
     async def get(self, client_id: str) -> Client | None:
-        """Return the client with this id. For any URL, that is a public client."""
+        """Return the client with this id, or a public client without metadata for a URL."""
         if is_document_url(client_id):
             return Client.of(client_id)
         return await self._clients.get(client_id)
@@ -285,6 +296,11 @@ def replace_rotated_secret(keyring: Keyring, parameters: dict[str, str]) -> dict
 
 
 def _validate_redirect_uris(uris: list[str]) -> tuple[str, ...]:
+    """Return the redirect URIs of a registration.
+
+    Raises:
+        RegistrationError: One is not allowed, or there are none or too many.
+    """
     has_valid_count = 0 < len(uris) <= MAX_REDIRECT_URIS
     if not has_valid_count or not all(map(parse_redirect_uri, uris)):
         raise RegistrationError(
@@ -297,6 +313,11 @@ def _validate_redirect_uris(uris: list[str]) -> tuple[str, ...]:
 
 
 def _validate_name(name: str | None) -> str | None:
+    """Return the name of a registration, or None if it has none.
+
+    Raises:
+        RegistrationError: The name is too long.
+    """
     if name and len(name) > MAX_NAME_LENGTH:
         raise RegistrationError(
             "invalid_client_metadata", f"client_name may have up to {MAX_NAME_LENGTH} characters."

@@ -133,11 +133,11 @@ def _make_response(html: str, error: CarrelError | None, targets: Iterable[str])
 
 
 def _render(template: str, **values: object) -> str:
-    return _templates().get_template(template).render(values)
+    return _load_templates().get_template(template).render(values)
 
 
 @cache
-def _templates() -> Environment:
+def _load_templates() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

@@ -23,7 +23,7 @@ from urllib.parse import urlencode, urlsplit
 import httpx2
 
 from functions.gateway.auth.public_url import get_issuer_url
-from functions.gateway.oauth.redirect_uris import csp_source
+from functions.gateway.oauth.redirect_uris import format_csp_source
 from shared.accounts.grant import Proof
 from shared.core.base64url import to_base64url
 from shared.core.caller import require_user_id
@@ -83,7 +83,7 @@ class GoogleSignIn:
     @property
     def csp_source(self) -> str:
         """Google's sign-in page, as a content security policy names it."""
-        return csp_source(urlsplit(self._issuer))
+        return format_csp_source(urlsplit(self._issuer))
 
     async def make_authorization_url(self, sealed_request: str, browser_id: str) -> str:
         """Return the address at Google where this browser signs in.

@@ -97,7 +97,7 @@ def make_oauth_error(status: int, code: str, description: str) -> JSONResponse:
 
 
 def make_oauth_error_response(_request: Request, error: CarrelError) -> Response:
-    """Make the response for one of Carrel's errors."""
+    """Make the response for one of Carrel's errors, in the same format."""
     code = _OAUTH_ERROR_CODES.get(type(error), "server_error")
     response = make_oauth_error(error.status, code, error.message)
     if error.retry_after is not None:

@@ -18,14 +18,14 @@ from starlette.routing import Route
 from functions.gateway.auth.public_url import METADATA_PATH, RESOURCE_PATH
 from functions.gateway.oauth.clients import (
     ALL_SCOPES,
+    AUTH_METHOD_NONE,
+    AUTH_METHOD_POST,
     GRANT_TYPES,
-    PUBLIC_METHOD,
-    SECRET_IN_FORM_METHOD,
 )
 
 SERVER_PATH: Final = "/.well-known/oauth-authorization-server"
-_AUTH_METHODS: Final = [PUBLIC_METHOD, SECRET_IN_FORM_METHOD]
-_READ: Final = ["GET", "OPTIONS"]
+_AUTH_METHODS: Final = [AUTH_METHOD_NONE, AUTH_METHOD_POST]
+_METHODS: Final = ["GET", "OPTIONS"]
 
 
 def make_server_metadata(issuer: str) -> OAuthMetadata:
@@ -70,7 +70,7 @@ def make_metadata_routes(issuer: str, resource: str) -> list[Route]:
         make_resource_metadata(issuer, resource)
     ).handle
     return [
-        Route(path + end, cors_middleware(handle, _READ), methods=_READ)
+        Route(path + suffix, cors_middleware(handle, _METHODS), methods=_METHODS)
         for path, handle in ((SERVER_PATH, server_handler), (METADATA_PATH, resource_handler))
-        for end in ("", RESOURCE_PATH)
+        for suffix in ("", RESOURCE_PATH)
     ]

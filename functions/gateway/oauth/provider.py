@@ -70,14 +70,14 @@ class SignInService:
         self,
         keyring: Keyring,
         tokens: AccessTokens,
-        access: Connection,
+        database: Connection,
         clock: Clock,
         is_still_allowed: ProofCheck,
     ) -> None:
-        """Store the dependencies; grants are in the database `access`."""
+        """Store the dependencies; grants are stored in the database `access`."""
         self._keyring = keyring
         self._tokens = tokens
-        self._access = access
+        self._database = database
         self._clock = clock
         self._is_still_allowed = is_still_allowed
 
@@ -87,7 +87,7 @@ class SignInService:
 
     async def find_with_account(self, grant_id: str) -> tuple[Grant, Account] | None:
         """Find a valid sign-in, and the account of its user. Costs two round trips."""
-        store = AccessStore(self._access)
+        store = AccessStore(self._database)
         grant = await store.grants.get(grant_id)
         if grant is None or not grant.is_valid(self._clock()):
             return None
@@ -176,7 +176,7 @@ class SignInService:
     async def _change(self, grant_id: str | None, decide: Callable[[Grant], Grant]) -> Grant | None:
         if grant_id is None:
             return None
-        return await AccessStore(self._access).grants.change(grant_id, decide)
+        return await AccessStore(self._database).grants.change(grant_id, decide)
 
     def _issue_tokens(
         self, grant: Grant | None, scopes: frozenset[Scope] | None = None
@@ -185,9 +185,8 @@ class SignInService:
         if grant is None or not grant.is_valid(now):
             raise TokenError("invalid_grant", _SIGN_IN_ENDED_MESSAGE)
         allowed_scopes = grant.scopes if scopes is None else grant.scopes & scopes
-        expires_at = min(
-            now + ACCESS_TOKEN_LIFETIME, grant.proof.expires_at or now + ACCESS_TOKEN_LIFETIME
-        )
+        latest_expiry = now + ACCESS_TOKEN_LIFETIME
+        expires_at = min(latest_expiry, grant.proof.expires_at or latest_expiry)
         access_token = self._tokens.issue(
             user_id=grant.user_id,
             client_id=grant.client_id,

@@ -98,12 +98,12 @@ class Destination:
             return cls("app", "an app on this device", detail, f"{parts.scheme}:")
         if is_loopback(parts):
             address = f"{parts.hostname}, port {parts.port}" if parts.port else str(parts.hostname)
-            return cls("program", "a program on this computer", address, csp_source(parts))
+            return cls("program", "a program on this computer", address, format_csp_source(parts))
         host = f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
-        return cls("site", host, "", csp_source(parts))
+        return cls("site", host, "", format_csp_source(parts))
 
 
-def csp_source(url: SplitResult) -> str:
+def format_csp_source(url: SplitResult) -> str:
     """Return the origin of a web address, in the form for a content security policy.
 
     An IPv6 address becomes only its scheme, because policies cannot express it.

@@ -184,6 +184,23 @@ async def test_a_loopback_redirect_uri_may_have_any_port(
         assert parse_error(answer) == (400, "invalid_request")
 
 
+async def test_a_client_with_several_redirect_uris_must_name_one(
+    server: AuthorizationServer,
+) -> None:
+    client = await server.register(redirect_uris=[REDIRECT_URI, f"{REDIRECT_URI}/2"])
+    answer = await server.authorize(client.client_id, redirect_uri=None)
+    assert parse_error(answer) == (400, "invalid_request")
+    assert answer.json()["error_description"].startswith("redirect_uri is missing")
+
+
+async def test_an_unknown_scope_is_named_so(server: AuthorizationServer) -> None:
+    client = await server.register()
+    answer = await server.authorize(client.client_id, scope="nonsense")
+    error = parse_query(answer.headers["location"])
+    assert error["error"] == "invalid_scope"
+    assert error["error_description"].startswith("unknown scope; the available scopes are")
+
+
 async def test_a_missing_path_equals_an_empty_path(server: AuthorizationServer) -> None:
     client = await server.register(redirect_uris=["http://localhost:3000"])
     for uri in ("http://localhost:3000", "http://localhost:3000/"):

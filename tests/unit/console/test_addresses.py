@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from functions.gateway.console.search import MAX_FILTERS
-from tests.support.console_app import make_console_client, make_result, parse_page, select
+from tests.support.console_app import (
+    make_console_client,
+    make_result,
+    parse_page,
+    read_texts,
+    select,
+)
 from tests.support.fake_catalog import FakeDispatcher
 
 pytestmark = pytest.mark.anyio
@@ -29,6 +35,34 @@ async def test_a_search_has_a_limited_number_of_filters(page: str) -> None:
     assert response.status_code == 400
     assert f"at most {MAX_FILTERS} filters" in response.text
     assert dispatcher.calls == []
+
+
+async def test_the_last_value_of_a_filter_counts_and_has_the_only_chip() -> None:
+    dispatcher = FakeDispatcher(answer_with_text)
+    async with make_console_client(dispatcher) as client:
+        page = parse_page(await client.get("/?author=Ada&author=Ben&author=+&tag=a&tag=b&tag=a"))
+    [(_, arguments)] = dispatcher.calls
+    assert arguments["filters"] == {"author": "Ben", "tags": ["a", "b"]}
+    assert read_texts(page, ".active a") == [
+        f"{label} \N{MULTIPLICATION SIGN}(remove)" for label in ("tag: a", "tag: b", "author: Ben")
+    ]
+
+
+async def test_a_chip_does_not_lead_to_too_many_filters() -> None:
+    def answer_with_a_tagged_hit(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
+        result = make_result(tool, "text")
+        [hit] = result["results"]
+        other_hit = hit | {"tags": ["other"], "author": "Ben", "cluster": None}
+        return result | {"results": [hit, other_hit]}
+
+    tags = [f"tag={number}" for number in range(MAX_FILTERS - 1)]
+    async with make_console_client(FakeDispatcher(answer_with_a_tagged_hit)) as client:
+        page = parse_page(await client.get(f"/?{'&'.join(tags)}"))
+        assert select(page, "aside .chip")
+        page = parse_page(await client.get(f"/?{'&'.join(tags)}&author=Ada"))
+        paths = [chip.get("href") for chip in select(page, "aside .chip")]
+        assert paths  # an author replaces the one there is
+        assert [(await client.get(path)).status_code for path in paths] == [200] * len(paths)
 
 
 async def test_a_link_removes_one_filter_and_keeps_the_others() -> None:

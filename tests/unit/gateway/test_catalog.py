@@ -77,11 +77,11 @@ def test_resource_of_a_registered_tool_is_hidden_from_others() -> None:
     )
     catalog = Catalog([shelf, shelves])
 
-    assert catalog.resource_templates(ANYONE) == []
-    assert catalog.resource_listings(ANYONE) == []
+    assert catalog.list_resource_templates_for(ANYONE) == []
+    assert catalog.list_resource_listings_for(ANYONE) == []
     assert catalog.find_completer("shelf", ANYONE) is None
-    assert catalog.resource_templates(MEMBER) == [(shelf, SHELF)]
-    assert catalog.resource_listings(MEMBER) == [(shelves, shelves.links)]
+    assert catalog.list_resource_templates_for(MEMBER) == [(shelf, SHELF)]
+    assert catalog.list_resource_listings_for(MEMBER) == [(shelves, shelves.links)]
     assert catalog.find_completer("shelf", MEMBER) == shelf
 
 

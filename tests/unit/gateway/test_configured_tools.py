@@ -154,4 +154,4 @@ def test_disabled_tool_is_reported_as_unknown() -> None:
     catalog = disable_tools("get_book")
     assert catalog.get("get_book", ANNA) is None
     assert catalog.find_forbidden("get_book", Caller()) is None
-    assert BOOK not in [template for _, template in catalog.resource_templates(ANNA)]
+    assert BOOK not in [template for _, template in catalog.list_resource_templates_for(ANNA)]
