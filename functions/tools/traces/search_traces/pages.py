@@ -146,7 +146,8 @@ def format_hit(hit: TraceHit) -> str:
     """Format a hit as text."""
     scores = [f"score: {hit.score:.2f}"] if hit.score is not None else []
     scores += [f"trust: {hit.trust:.2f}", format_votes(hit)]
-    scores += [hit.status] if hit.status != "pending" else []
+    if hit.status != "pending":
+        scores.append(hit.status)
     return (
         f"{hit.rank}. {hit.title} ({', '.join(scores)})\n"
         f"   Tags: {', '.join(hit.tags) or 'none'}\n"
@@ -162,8 +163,9 @@ def _moderate(
     """Sort candidates by their moderated scores. Candidates that were not read are left out."""
     traces = {match.id: match.document for match in candidates if match.document}
     scores = moderate_scores(candidates, traces, ctx.clock())
-    pairs = [(match, traces[match.id]) for match in candidates if match.id in traces]
-    return sorted(pairs, key=lambda pair: (-scores[pair[0].id], pair[0].id))
+    scored = [match for match in candidates if match.id in scores]
+    scored.sort(key=lambda match: (-scores[match.id], match.id))
+    return [(match, traces[match.id]) for match in scored]
 
 
 async def _read_documents(
