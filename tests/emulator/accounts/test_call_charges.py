@@ -107,6 +107,14 @@ async def test_a_record_of_another_version_can_be_read(
     assert record.bill == BILL
 
 
+async def test_a_record_keeps_its_stored_names(store: AccessStore, access: Connection) -> None:
+    """Records of earlier releases must stay readable."""
+    await store.calls.reserve(BILL, "one", NOON)
+    stored = await access.client.document("calls/c1").get()
+    assert stored.get("attempt") == 1
+    assert stored.get("holders") == ["one"]
+
+
 async def test_a_settled_record_has_the_task_of_the_result(
     store: AccessStore, access: Connection
 ) -> None:

@@ -14,7 +14,7 @@ from shared.search.hybrid import rank
 from shared.search.listing import fingerprint_hit, list_newest
 from shared.search.query import Degradation
 from shared.text.snippets import truncate
-from shared.traces.corpus import describe_unknown_tags, trace_corpus
+from shared.traces.corpus import describe_unknown_tags, make_trace_corpus
 from shared.traces.moderation import moderate_scores
 from shared.traces.repository import Traces
 from shared.traces.views import TraceSummary, build_trace_view, format_votes
@@ -89,7 +89,7 @@ async def load_page_by_date(
 ) -> TracePage:
     """List traces, latest first. Costs two round trips, or three if a tag does not exist."""
     count_before, after = (position[0], position[1:]) if position else (0, None)
-    listing = await list_newest(selection, limit, after, trace_corpus(ctx.database))
+    listing = await list_newest(selection, limit, after, make_trace_corpus(ctx.database))
     ranks = count(count_before + 1)
     hits = fit([_build_hit(trace, next(ranks)) for trace in listing.documents])
     is_cut = len(hits) < len(listing.documents)
@@ -121,7 +121,7 @@ async def load_page_by_relevance(
         fit: Returns as many of the first hits as fit into an answer.
         ctx: The context of the call.
     """
-    ranking = await rank(query, trace_corpus(ctx.database), ctx)
+    ranking = await rank(query, make_trace_corpus(ctx.database), ctx)
     candidates = await _read_documents(ranking.hits, query, ctx)
     ordered = [
         (candidate, trace)
