@@ -24,8 +24,8 @@ from shared.traces.trust import (
     Vote,
     VoteTally,
     VoteType,
-    compute_wilson_bound,
     Z,
+    compute_wilson_bound,
 )
 
 MAX_WEIGHT = NEWCOMER_WEIGHT + MAX_RECORD_BONUS

@@ -57,7 +57,7 @@ class RecentLink(Result):
     """A link that was saved with save_link."""
 
     url: str = Field(description="Its address.")
-    source_id: str = Field(description="The id of the source made from its page, for get_source.")
+    source_id: str = Field(description="The id of the source made from its page; for get_source.")
     state: Literal["waiting", "stored", "failed"] = Field(
         description="failed: it was given up after five attempts. save_link tries again."
     )

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from shared.traces.model import Trace
 
     DatePosition = tuple[int, int, str]
+    """See `DATE_POSITION`."""
     Fit = Callable[[list["TraceHit"]], list["TraceHit"]]
+    """Returns as many of the first hits as fit into an answer."""
 
 DATE_POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId])
 """A cursor by date contains the number of traces on previous pages, and the date and the id of the
