@@ -169,7 +169,7 @@ async def _time_ranking(
     timer: StepTimer,
 ) -> None:
     query = next(iterate_claims())
-    vector = await ctx.query_vector(query)
+    vector = await ctx.embed_query(query)
     document = replace(document, status=DocumentStatus.READY)
     in_memory = make_memory_corpus(document, contents.parts, contents.texts, contents.vectors)
     await timer.measure_async(

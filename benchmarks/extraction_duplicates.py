@@ -23,7 +23,7 @@ from infra.local.sample.extractions import SampleExtractions
 from infra.local.sample.knowledge import FOLDER
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
-from shared.extractions.deduplication import answer_resemblance, min_similarity
+from shared.extractions.deduplication import compute_answer_resemblance, get_min_similarity
 from shared.extractions.model import CONTENTS, Content, ExtractionType
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ async def measure_pairs(model: LocalEmbedder) -> dict[str, list[Pair]]:
     def compare(first: Content, second: Content) -> Pair:
         components = zip(vectors[first.text], vectors[second.text], strict=True)
         cosine = sum(a * b for a, b in components)  # the vectors have length 1
-        return Pair(cosine, answer_resemblance(first, second))
+        return Pair(cosine, compute_answer_resemblance(first, second))
 
     return {
         kind: [compare(first, second) for first, second in pairs]
@@ -125,7 +125,9 @@ def main() -> None:
     ]
     print_table("cosine similarity", ["", "minimum", "median", "maximum"], rows)
     print_table(
-        "the threshold in use", ["", "cosine"], [[model.model, str(min_similarity(model.model))]]
+        "the threshold in use",
+        ["", "cosine"],
+        [[model.model, str(get_min_similarity(model.model))]],
     )
 
 

@@ -48,7 +48,7 @@ from shared.tasks.model import TaskStatus
 from shared.tasks.repository import TaskFilter, page_query
 from shared.text.terms import terms
 from shared.traces import repository as traces
-from shared.traces.corpus import trace_corpus
+from shared.traces.corpus import make_trace_corpus
 from shared.traces.repository import READ_FIELDS as TRACE_FIELDS
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class Floors:
         self._client = client = ctx.database.client
         self._knowledge = make_knowledge_searches(ctx)
         self._traces = BareSearches(
-            client, trace_corpus(ctx.database), "traces", TRACE_FIELDS, TRACES
+            client, make_trace_corpus(ctx.database), "traces", TRACE_FIELDS, TRACES
         )
 
     async def prepare(self, tool: str, arguments: dict[str, Any]) -> Floor:  # noqa: C901, PLR0911 - one case for each tool

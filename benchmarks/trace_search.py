@@ -39,7 +39,7 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.search.hybrid import rank
 from shared.search.query import Mode, SearchQuery
-from shared.traces.corpus import build_index_entry, select_by_tags, trace_corpus
+from shared.traces.corpus import build_index_entry, make_trace_corpus, select_by_tags
 from shared.traces.model import Trace, TraceContent
 from shared.traces.moderation import (
     HALF_LIFE_SECONDS,
@@ -172,7 +172,7 @@ async def measure(app: App) -> None:
         answer_ids = frozenset(row["ids"])
         answer_ids |= {copy_ids[trace_id] for trace_id in answer_ids & copy_ids.keys()}
         query = SearchQuery(row["query"], Mode.HYBRID, every_trace)
-        ranking = await rank(query, trace_corpus(ctx.database), ctx)
+        ranking = await rank(query, make_trace_corpus(ctx.database), ctx)
         queries.append(Query(answer_ids, ranking.hits))
     compare_methods(queries, traces, copy_ids)
 

@@ -3,6 +3,9 @@
 Before a call with a price runs, it reserves the price: the amount is put on hold in the user's
 account. When the call succeeds, it is settled (its cost is charged); when it fails, it is cancelled
 (the hold is released). The ledger changes the record and the account together.
+
+A client may repeat a call before the first answer. The runs of the call then share one hold, and
+each run has a reservation, which is its share in the hold.
 """
 
 from __future__ import annotations
@@ -56,7 +59,7 @@ class CallEntry:
         documents_read: The number of documents read, as Firestore bills them.
         documents_written: The number of documents written, as Firestore bills them.
         replayed: Whether the call got the stored answer of an earlier, identical call.
-        task: The id of the workspace that the call belongs to, if any.
+        task: The id of the workspace that the call belongs to (the argument `task_id`), or None.
         notes: Audit facts from the tool: sizes, hashes, scores, codes.
     """
 
@@ -73,13 +76,13 @@ class CallEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What is known of a call before it runs: its price, its payer and its audit entry so far.
+    """A call's price and payer, which are known before it runs, and its latest audit entry.
 
     Attributes:
         call_id: The call's id. A repeated call has the same id.
         user_id: The payer, or None for an anonymous caller.
         tool: The name of the tool.
-        entry: The audit entry so far.
+        entry: The audit entry, which gets the outcome after the call.
         price: The most that the call may cost, in micro-dollars, or 0 for a free call.
         writes: Whether the call may change data. Such a call is recorded even if it is free.
     """
@@ -96,16 +99,15 @@ class Bill:
 class CallRecord:
     """The stored record of a call that cost or changed something.
 
-    The same call may run twice at the same time, if a client repeats it before the first answer.
-    Both runs share one hold. The call is charged once, when one of the runs succeeds, and the money
-    is released when all runs have failed. If the first failure released it, a client could get a
-    call for free by sending a failing call with the same id at the same time.
+    A call is charged once, when one of its runs succeeds, and the money is released when all runs
+    have failed. If the first failure released it, a client could get a call for free by sending a
+    failing call with the same id at the same time.
 
     Attributes:
         bill: The bill, with the latest audit entry.
         state: The state of the payment.
-        attempt: The number of holds that were created for the call so far.
-        holders: The runs of the call that share the hold, each as the random id of its reservation.
+        hold_count: The number of holds that were created for the call so far.
+        reservation_ids: The random ids of the reservations that share the hold, one for each run.
         held_until: When the hold expires, or None if there is no hold.
         paid_until: Until when the call may be repeated for free, or None if it was never paid.
         charged: The total cost charged so far, in micro-dollars.
@@ -113,8 +115,8 @@ class CallRecord:
 
     bill: Bill
     state: PaymentState = PaymentState.FREE
-    attempt: int = 0
-    holders: tuple[str, ...] = ()
+    hold_count: int = 0
+    reservation_ids: tuple[str, ...] = ()
     held_until: datetime | None = None
     paid_until: datetime | None = None
     charged: int = 0
@@ -140,23 +142,30 @@ class CallRecord:
         return 0 if self.charged and entry.replayed else min(max(0, cost), self.bill.price)
 
     def restart(self, bill: Bill) -> CallRecord:
-        """Return the record of another attempt to pay, for which a new hold is created."""
-        attempt = self.attempt + 1
+        """Return the record for a new hold. Of the earlier payments, only the total is kept."""
         return CallRecord(
-            bill=bill, state=PaymentState.RESERVED, attempt=attempt, charged=self.charged
+            bill=bill,
+            state=PaymentState.RESERVED,
+            hold_count=self.hold_count + 1,
+            charged=self.charged,
         )
 
-    def add_holder(self, holder: str, until: datetime) -> CallRecord:
+    def add_reservation(self, reservation_id: str, until: datetime) -> CallRecord:
         """Add a reservation to the hold, and extend the hold until the given time."""
-        return replace(self, holders=(*self.holders, holder), held_until=until)
-
-    def remove_holder(self, holder: str, entry: CallEntry) -> CallRecord:
-        """Remove a reservation from the hold. If none is left, the record is cancelled."""
-        remaining = tuple(other for other in self.holders if other != holder)
-        if remaining:
-            return replace(self, holders=remaining)
         return replace(
-            self.with_entry(entry), state=PaymentState.CANCELLED, holders=(), held_until=None
+            self, reservation_ids=(*self.reservation_ids, reservation_id), held_until=until
+        )
+
+    def remove_reservation(self, reservation_id: str, entry: CallEntry) -> CallRecord:
+        """Remove a reservation from the hold. If none is left, the record is cancelled."""
+        remaining = tuple(other for other in self.reservation_ids if other != reservation_id)
+        if remaining:
+            return replace(self, reservation_ids=remaining)
+        return replace(
+            self.with_entry(entry),
+            state=PaymentState.CANCELLED,
+            reservation_ids=(),
+            held_until=None,
         )
 
     def settle(self, charge: int, entry: CallEntry, now: datetime) -> CallRecord:
@@ -164,9 +173,10 @@ class CallRecord:
         return replace(
             self.with_entry(entry),
             state=PaymentState.SETTLED,
-            holders=(),
+            reservation_ids=(),
             held_until=None,
-            # The remaining lifetime of a replayed answer is unknown.
+            # A replayed answer may expire at any moment, and the call would then run again. So
+            # this payment is over now, and a repetition needs a new hold.
             paid_until=now if entry.replayed else now + PAID_LIFETIME,
             charged=self.charged + charge,
         )
@@ -174,20 +184,6 @@ class CallRecord:
     def with_entry(self, entry: CallEntry) -> CallRecord:
         """Return the record with another audit entry."""
         return replace(self, bill=replace(self.bill, entry=entry))
-
-
-def measure_arguments(arguments: Mapping[str, Any], declared: Collection[str]) -> dict[str, int]:
-    """Measure each declared argument in characters of JSON, and all others together.
-
-    Args:
-        arguments: The arguments as the client sent them.
-        declared: The names that the tool declares.
-    """
-    sizes: dict[str, int] = {}
-    for name, value in arguments.items():
-        key = name if name in declared else UNKNOWN_ARGUMENTS
-        sizes[key] = sizes.get(key, 0) + len(json.dumps(value, ensure_ascii=False))
-    return sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,47 +201,48 @@ class Ledger:
     record: CallRecord
     account: Account | None
 
-    def reserve(self, bill: Bill, holder: str, now: datetime) -> Ledger:
+    def reserve(self, bill: Bill, reservation_id: str, now: datetime) -> Ledger:
         """Set money aside, or join the hold of the same call. A paid call needs no hold.
 
         Args:
             bill: The call and its price.
-            holder: The random id of this reservation.
+            reservation_id: The random id of this reservation.
             now: The present time.
 
         Raises:
             PaymentRequired: The account does not cover the price.
         """
         record = self.record
-        if record.is_paid(now) or holder in record.holders:
+        # The id is already there if the commit is repeated because its response was lost.
+        if record.is_paid(now) or reservation_id in record.reservation_ids:
             return self
         if not record.is_held(now):
             record = record.restart(bill)
         account = self.account and self.account.reserve(bill.call_id, bill.price, now)
-        return Ledger(record.add_holder(holder, now + HOLD_LIFETIME), account)
+        return Ledger(record.add_reservation(reservation_id, now + HOLD_LIFETIME), account)
 
-    def settle(self, holder: str, cost: int, entry: CallEntry, now: datetime) -> Ledger:
+    def settle(self, reservation_id: str, cost: int, entry: CallEntry, now: datetime) -> Ledger:
         """Charge the call, and at most what is on hold for it.
 
         A reservation that no longer shares the hold charges nothing: another run of the call was
         charged since, or can be.
         """
         record, account = self.record, self.account
-        if holder not in record.holders:
+        if reservation_id not in record.reservation_ids:
             return self
         charge = record.compute_charge(cost, entry)
         if account is None:
             return Ledger(record.settle(charge, entry, now), None)
         # The account charges nothing if the hold has expired, so its balance tells the charge.
-        charged = account.settle(record.bill.call_id, charge, now)
-        return Ledger(record.settle(account.balance - charged.balance, entry, now), charged)
+        settled = account.settle(record.bill.call_id, charge, now)
+        return Ledger(record.settle(account.balance - settled.balance, entry, now), settled)
 
-    def cancel(self, holder: str, entry: CallEntry, now: datetime) -> Ledger:
+    def cancel(self, reservation_id: str, entry: CallEntry, now: datetime) -> Ledger:
         """Give up a reservation, and release the money if no reservation is left."""
         record, account = self.record, self.account
-        if holder not in record.holders:
+        if reservation_id not in record.reservation_ids:
             return self
-        updated = record.remove_holder(holder, entry)
+        updated = record.remove_reservation(reservation_id, entry)
         if updated.state is PaymentState.CANCELLED and account:
             account = account.cancel(record.bill.call_id, now)
         return Ledger(updated, account)
@@ -255,3 +252,17 @@ class Ledger:
         if not self.record.is_open:
             return self
         return replace(self, record=self.record.with_entry(entry))
+
+
+def measure_arguments(arguments: Mapping[str, Any], declared: Collection[str]) -> dict[str, int]:
+    """Measure each declared argument in characters of JSON, and all others together.
+
+    Args:
+        arguments: The arguments as the client sent them.
+        declared: The names that the tool declares.
+    """
+    sizes: dict[str, int] = {}
+    for name, value in arguments.items():
+        key = name if name in declared else UNKNOWN_ARGUMENTS
+        sizes[key] = sizes.get(key, 0) + len(json.dumps(value, ensure_ascii=False))
+    return sizes

@@ -30,7 +30,7 @@ To measure again: `python -m benchmarks.extraction_duplicates`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from shared.extractions.model import Content, Decision, Extraction, Methodology, Pattern, Pitfall
 from shared.text.terms import compute_resemblance, terms
@@ -39,11 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from shared.ai.embedding import Vector
-
-    Embedded = tuple[Extraction, Vector]
-    """An extraction and its vector."""
-    Similar = tuple[Extraction, float]
-    """An extraction, and the cosine of its vector with that of another extraction."""
 
 MAX_CANDIDATES: Final = 5
 """An extraction is compared with at most this many of its nearest neighbours, because duplicates
@@ -60,32 +55,52 @@ _DECIMALS: Final = 6
 differently, and the difference must not decide which extraction is the original."""
 
 
-def min_similarity(model: str) -> float:
+class EmbeddedExtraction(NamedTuple):
+    """An extraction and its vector."""
+
+    extraction: Extraction
+    vector: Vector
+
+
+class SimilarExtraction(NamedTuple):
+    """An extraction, and the cosine of its vector with that of another extraction."""
+
+    extraction: Extraction
+    similarity: float
+
+
+def get_min_similarity(model: str) -> float:
     """Return the minimum cosine of two duplicates, which depends on the embedding model."""
     return _MEASURED_SIMILARITIES.get(model, _DEFAULT_SIMILARITY)
 
 
-def answer_resemblance(first: Content, second: Content) -> float:
+def compute_answer_resemblance(first: Content, second: Content) -> float:
     """Return which share of their terms the answers of two contents have in common, from 0 to 1.
 
     An answer of only common words, such as “No.”, has no terms and resembles only itself.
     """
-    answers = _get_answer(first), _get_answer(second)
-    if answers[0].casefold().split() == answers[1].casefold().split():
+    first_answer, second_answer = _get_answer(first), _get_answer(second)
+    if first_answer.casefold().split() == second_answer.casefold().split():
         return 1.0
-    return compute_resemblance(*(frozenset(terms(answer)) for answer in answers))
+    return compute_resemblance(frozenset(terms(first_answer)), frozenset(terms(second_answer)))
 
 
-def compute_similarities(new: Embedded, others: Iterable[Embedded]) -> list[Similar]:
+def compute_similarities(
+    new: EmbeddedExtraction, others: Iterable[EmbeddedExtraction]
+) -> list[SimilarExtraction]:
     """Return the other extractions with their similarities to `new`."""
-    _, new_vector = new
     return [
-        (other, sum(a * b for a, b in zip(new_vector, vector, strict=True)))
-        for other, vector in others
+        SimilarExtraction(
+            other.extraction,
+            sum(a * b for a, b in zip(new.vector, other.vector, strict=True)),
+        )
+        for other in others
     ]
 
 
-def find_original(new: Extraction, others: Iterable[Similar], model: str) -> Extraction | None:
+def find_original(
+    new: Extraction, others: Iterable[SimilarExtraction], model: str
+) -> Extraction | None:
     """Return the most similar extraction that `new` duplicates, or None.
 
     If several are equally similar, the one with the highest id is returned, so that the result does
@@ -96,28 +111,31 @@ def find_original(new: Extraction, others: Iterable[Similar], model: str) -> Ext
         others: The extractions to compare it with, and their similarities to it.
         model: The embedding model.
     """
-    threshold = min_similarity(model)
+    threshold = get_min_similarity(model)
     originals = [
         (round(similarity, _DECIMALS), other.extraction_id, other)
         for other, similarity in others
         if other.type is new.type
         and similarity >= threshold
-        and answer_resemblance(other.content, new.content) >= _MIN_RESEMBLANCE
+        and compute_answer_resemblance(other.content, new.content) >= _MIN_RESEMBLANCE
     ]
     return max(originals, key=lambda original: original[:2])[2] if originals else None
 
 
-def drop_duplicates(extractions: Sequence[Embedded], model: str) -> list[Embedded]:
+def drop_duplicates(
+    extractions: Sequence[EmbeddedExtraction], model: str
+) -> list[EmbeddedExtraction]:
     """Return a passage's extractions without duplicates, in the same order.
 
     Of the extractions that duplicate each other, the one with the highest confidence is kept.
     """
-    unique: list[Embedded] = []
-    for embedded in sorted(extractions, key=lambda pair: -pair[0].confidence):
-        if find_original(embedded[0], compute_similarities(embedded, unique), model) is None:
+    unique: list[EmbeddedExtraction] = []
+    for embedded in sorted(extractions, key=lambda item: -item.extraction.confidence):
+        similarities = compute_similarities(embedded, unique)
+        if find_original(embedded.extraction, similarities, model) is None:
             unique.append(embedded)
-    ids = {extraction.extraction_id for extraction, _ in unique}
-    return [embedded for embedded in extractions if embedded[0].extraction_id in ids]
+    ids = {embedded.extraction.extraction_id for embedded in unique}
+    return [embedded for embedded in extractions if embedded.extraction.extraction_id in ids]
 
 
 def _get_answer(content: Content) -> str:

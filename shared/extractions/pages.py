@@ -129,7 +129,7 @@ async def _load_by_similarity(
     """
     distance, last_id, rank = decode_cursor(args, args.cursor, _SEMANTIC_POSITION) or _START
     vector, is_embedded = await asyncio.gather(
-        ctx.query_vector(query), EmbeddingSpace(ctx.database).expect(ctx.embedder)
+        ctx.embed_query(query), EmbeddingSpace(ctx.database).expect(ctx.embedder)
     )
     if not is_embedded:  # there are no vectors to compare with yet
         return ExtractionPage([])

@@ -117,6 +117,6 @@ class Findings(BaseModel):
         return _remove_blanks(value)
 
 
-def passage_prompt(title: str, content: str) -> str:
+def build_passage_prompt(title: str, content: str) -> str:
     """Format a passage and its source's title as the prompt, which follows `INSTRUCTION`."""
     return f"{title}\n\n{content}"

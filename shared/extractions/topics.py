@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database
 
-    TopicKey = tuple[int, str]
-    """The place of a topic in the order by count: its count and its document id."""
+    TopicCursor = tuple[int, str]
+    """A topic's position in the list by count: its count and its document id."""
 
 _FIELDS: Final = ("name", "counts", "total")
 _DOWN: Final = BaseQuery.DESCENDING
@@ -61,14 +61,17 @@ class Topics:
         Costs one Firestore round trip.
         """
         reference = self._database.document(TOPICS, safe_id(name))
-        topic = _to_topic(await self._database.get(reference, _FIELDS))
+        snapshot = await self._database.get(reference, _FIELDS)
+        if not snapshot.exists:
+            return None
+        topic = _to_topic(snapshot)
         return topic if topic.total > 0 else None
 
     async def list_most_frequent(
         self,
         limit: int,
         extraction_type: ExtractionType | None = None,
-        after: TopicKey | None = None,
+        after: TopicCursor | None = None,
     ) -> list[Topic]:
         """Load the topics with the most extractions, in descending order.
 
@@ -77,7 +80,7 @@ class Topics:
         Args:
             limit: The maximum number of topics.
             extraction_type: The type of the extractions to count, or None for all types.
-            after: The key of the last topic of the previous page.
+            after: The cursor of the last topic of the previous page.
         """
         query = most_frequent_query(self._database.client, limit, extraction_type, after)
         return [_to_topic(snapshot) for snapshot in await self._database.find(query)]
@@ -89,12 +92,12 @@ class Topics:
         """
         query = prefix_query(self._database.client, prefix, limit)
         topics = [_to_topic(snapshot) for snapshot in await self._database.find(query)]
-        # The job `purge` deletes topics without extractions later.
+        # A topic that lost its last extraction stays until the job `purge` deletes it.
         return [topic for topic in topics if topic.total > 0]
 
 
-def make_topic_key(topic: Topic, extraction_type: ExtractionType | None) -> TopicKey:
-    """Return the place of a topic in the order by count, for `list_most_frequent`.
+def make_topic_cursor(topic: Topic, extraction_type: ExtractionType | None) -> TopicCursor:
+    """Return the cursor with which `list_most_frequent` continues after a topic.
 
     Args:
         topic: The topic.
@@ -104,7 +107,10 @@ def make_topic_key(topic: Topic, extraction_type: ExtractionType | None) -> Topi
 
 
 def most_frequent_query(
-    client: AsyncClient, limit: int, extraction_type: ExtractionType | None, after: TopicKey | None
+    client: AsyncClient,
+    limit: int,
+    extraction_type: ExtractionType | None,
+    after: TopicCursor | None,
 ) -> AsyncQuery:
     """Build the query for topics by descending count.
 
@@ -144,11 +150,10 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 def _to_topic(snapshot: DocumentSnapshot[Any]) -> Topic:
-    """Read a topic from its document. A missing document is a topic without extractions."""
     data = snapshot.to_dict() or {}
     counts = data.get("counts") or {}
     return Topic(
-        name=data.get("name", ""),
+        name=data["name"],
         counts={
             extraction_type: counts.get(extraction_type.value, 0)
             for extraction_type in ExtractionType

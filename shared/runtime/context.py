@@ -114,7 +114,7 @@ class Context:
         """How many more seconds the caller waits for the answer, or None in a job."""
         return None if self.deadline is None else max(0.0, self.deadline - time.time())
 
-    async def query_vector(self, query: str) -> Vector:
+    async def embed_query(self, query: str) -> Vector:
         """Embed a query, or return its vector from the process's cache.
 
         A caller with an embedding key gets only vectors that were embedded with the same key.

@@ -86,7 +86,8 @@ def make_argument_error(
         unreported_count: How many more problems there are.
     """
     problems = "; ".join(f"{field}: {message}" for field, message in details.items())
-    problems += f"; and {unreported_count} more" if unreported_count else ""
+    if unreported_count:
+        problems += f"; and {unreported_count} more"
     message = f"{name} was not run. {problems}. Correct this and call {name} again."
     return InvalidInput(message, details=details)
 

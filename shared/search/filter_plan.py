@@ -174,7 +174,8 @@ def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> Fi
     else:
         scope = FilterScope.LARGE if is_exact else FilterScope.UNKNOWN
     sizes = [_bound_size(facets, postings) for facets in filters]
-    sizes += [] if dates is None else [len(dates)]
+    if dates is not None:
+        sizes.append(len(dates))
     prefilter = choose_prefilter(filters, postings)
     return FilterPlan(scope, dates, is_exact, prefilter, min(sizes, default=None))
 

@@ -203,7 +203,7 @@ async def _embed(
     If the provider fails, a hybrid search continues by words alone.
     """
     try:
-        vector = await ctx.query_vector(query.text)
+        vector = await ctx.embed_query(query.text)
     except (PlatformFault, RateLimited, Unavailable) as error:
         if not query.is_lexical:
             raise

@@ -83,8 +83,11 @@ async def fetch_passing(
         ]
         hits = hits[: limit - len(passing_documents)]
         passing_documents += [passing_by_id[document_id] for _, document_id in hits]
-        # On a full page, the ids after the last hit are left for the next page.
-        examined_count += hits[-1][0] if len(passing_documents) == limit else len(block)
+        if len(passing_documents) < limit:
+            examined_count += len(block)
+        else:  # The ids after the last hit of a full page are left for the next page.
+            count_to_last_hit, _ = hits[-1]
+            examined_count += count_to_last_hit
         trips += 1
     return passing_documents, examined_count
 

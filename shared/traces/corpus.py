@@ -37,7 +37,7 @@ SUGGESTION_POOL: Final = 100
 """A misspelt tag is compared with this many existing tags to suggest similar ones."""
 
 
-def trace_corpus(database: Database) -> DatedCorpus[Trace]:
+def make_trace_corpus(database: Database) -> DatedCorpus[Trace]:
     """Return the corpus of all searchable traces."""
     return DatedCorpus(Traces(database), InvertedIndex(database, TRACES))
 

@@ -29,8 +29,12 @@ TraceTitle = Annotated[
     str, StringConstraints(min_length=1, max_length=200), AfterValidator(_join_lines)
 ]
 """A title on one line. Each run of white space becomes one space."""
+MAX_TEXT_CHARACTERS: Final = 50_000
+"""The maximum length of a problem or of a solution, in characters."""
 TraceText = Annotated[
-    str, StringConstraints(min_length=1, max_length=50_000), AfterValidator(validate_prose)
+    str,
+    StringConstraints(min_length=1, max_length=MAX_TEXT_CHARACTERS),
+    AfterValidator(validate_prose),
 ]
 """The description of a problem or of a solution."""
 

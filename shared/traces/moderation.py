@@ -75,13 +75,13 @@ def moderate_scores(
     spread = max(similarities) - min(similarities) if similarities else FULL_SPREAD
     scale = min(1.0, spread / FULL_SPREAD)
     return {
-        hit.id: (1 - (1 - hit.score) * scale) * moderation_factor(traces[hit.id], now)
+        hit.id: (1 - (1 - hit.score) * scale) * compute_factor(traces[hit.id], now)
         for hit in hits
         if hit.id in traces
     }
 
 
-def moderation_factor(trace: Trace, now: datetime) -> float:
+def compute_factor(trace: Trace, now: datetime) -> float:
     """Return the factor for the relevance of a trace, from `MIN_FACTOR` to `MAX_FACTOR`."""
     seconds = max((now - trace.updated_at).total_seconds(), 0.0)
     age = 1 - math.exp2(-seconds / HALF_LIFE_SECONDS)

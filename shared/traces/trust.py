@@ -80,7 +80,7 @@ ALARM_TAGS: Final = frozenset({FeedbackTag.SECURITY_CONCERN, FeedbackTag.SPAM})
 """Votes for these reasons ask to hide a trace, not only to rank it lower."""
 
 
-def wilson(part: float, total: float) -> float:
+def compute_wilson_bound(part: float, total: float) -> float:
     """Compute the lower bound of the Wilson score interval, or 0 if `total` is 0.
 
     Raises:
@@ -114,7 +114,7 @@ class ContributorRecord:
         # A sum that is read while another vote is being written may briefly be below zero.
         up = max(self.up, 0)
         down = max(self.down, 0)
-        return NEWCOMER_WEIGHT + round(MAX_RECORD_BONUS * wilson(up, up + down))
+        return NEWCOMER_WEIGHT + round(MAX_RECORD_BONUS * compute_wilson_bound(up, up + down))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class VoteTally:
     @property
     def status(self) -> TraceStatus:
         """The status that follows from the votes."""
-        alarm = wilson(self.alarm / WEIGHT_UNIT, (self.alarm + self.up) / WEIGHT_UNIT)
+        alarm = compute_wilson_bound(self.alarm / WEIGHT_UNIT, (self.alarm + self.up) / WEIGHT_UNIT)
         if alarm >= FLAGGING_ALARM or self.doubt >= FLAGGING_DOUBT:
             return TraceStatus.FLAGGED
         if self.trust >= VALIDATION_TRUST:
@@ -195,7 +195,7 @@ class VoteTally:
 
     def _compute_share(self, weight: int) -> float:
         """Return the lower bound of a weight's share of the weight of all votes."""
-        return wilson(weight / WEIGHT_UNIT, (self.up + self.down) / WEIGHT_UNIT)
+        return compute_wilson_bound(weight / WEIGHT_UNIT, (self.up + self.down) / WEIGHT_UNIT)
 
     def _add(self, vote: Vote, count: int) -> Self:
         weight = count * vote.weight

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared.knowledge import chunk_repository
 from shared.knowledge.source import Section, Source
-from shared.search.fusion import Scores, diversify, fuse
+from shared.search.fusion import Scores, diversify_ranking, fuse
 from shared.text.terms import terms
 from tests.support.fakes.embedder import compute_similarity
 from tests.support.knowledge import index_all, store_sources
@@ -212,7 +212,7 @@ def _diversify_ids(
 ) -> list[str]:
     """Return the ids of a ranking, reordered so that sources take turns."""
     sources = {entry.chunk.chunk_id: entry.chunk.source_id for entry in candidates}
-    return [chunk_id for chunk_id, _ in diversify(ranking, sources)]
+    return [chunk_id for chunk_id, _ in diversify_ranking(ranking, sources)]
 
 
 def _make_random_source(generator: random.Random, number: int) -> Source:

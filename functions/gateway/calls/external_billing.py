@@ -131,7 +131,7 @@ class ExternalBilling:
     ) -> httpx2.Response:
         """Send an operation, and return a client error or a valid answer."""
         bill = reservation.bill
-        call_id = f"{bill.call_id}-{reservation.record.attempt}"
+        call_id = f"{bill.call_id}-{reservation.record.hold_count}"
         request = self._client.build_request(
             "POST",
             f"/{operation}",

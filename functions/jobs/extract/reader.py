@@ -11,21 +11,21 @@ from shared.ai.embedding import Purpose
 from shared.ai.generation import count_tokens
 from shared.extractions.deduplication import (
     MAX_CANDIDATES,
+    EmbeddedExtraction,
+    SimilarExtraction,
     compute_similarities,
     drop_duplicates,
     find_original,
-    min_similarity,
+    get_min_similarity,
 )
-from shared.extractions.prompt import INSTRUCTION, Findings, passage_prompt
+from shared.extractions.prompt import INSTRUCTION, Findings, build_passage_prompt
 from shared.extractions.quotes import build_extractions, count_findings
 from shared.extractions.repository import Extractions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from shared.ai.embedding import Vector
     from shared.ai.generation import Generator
-    from shared.extractions.deduplication import Embedded, Similar
     from shared.extractions.model import Extraction
     from shared.knowledge.queue import PendingChunk, StepResult
     from shared.runtime.context import Context
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MIN_CHARACTERS: Final = 80
 """The minimum length of a chunk to be read. Shorter chunks rarely explain or discuss anything."""
 PROBE: Final = "Carrel is a small room for reading in a library."
-"""A text that every working model can read, and that contains no findings."""
+"""A harmless text that every working model can read, and in which there is nothing to find."""
 
 
 class ReadingOrder:
@@ -46,13 +46,14 @@ class ReadingOrder:
     which the model answers. The result therefore does not depend on how chunks are batched.
 
     Attributes:
-        visible: The extractions, with their vectors, that chunks whose turn is over will show.
+        originals: The batch's extractions that are not duplicates, from the chunks whose turn is
+            over. The extractions of later chunks are compared with them.
         replaced: The ids of the stored extractions that the batch replaces.
     """
 
     def __init__(self) -> None:
         """Begin with an empty batch."""
-        self.visible: list[tuple[Extraction, Vector]] = []
+        self.originals: list[EmbeddedExtraction] = []
         self.replaced: set[str] = set()
         self._chunk_count = 0
         self._last_turn = asyncio.Event()
@@ -68,14 +69,16 @@ class ReadingOrder:
             A function that waits for the chunk's turn.
         """
         if not self._chunk_count:
-            self.visible.clear()
+            self.originals.clear()
             self.replaced.clear()
         self._chunk_count += 1
         self.replaced |= chunk.extracted.keys()
         previous_turn, turn = self._last_turn, asyncio.Event()
         self._last_turn = turn
         try:
-            await asyncio.sleep(0)  # All chunks join before the first one continues.
+            # `process_pending` starts the tasks of a batch together. Each runs to here and yields
+            # to the next, so all chunks join before the first one continues.
+            await asyncio.sleep(0)
             yield previous_turn.wait
         finally:
             try:
@@ -103,7 +106,7 @@ class PassageReader:
             CarrelError: The model or the embedder fails, or refuses this text.
         """
         async with self._order.join(chunk) as wait_for_turn:
-            extractions = await self._embed(await self._extract(chunk))
+            extractions = await self._embed_distinct(await self._extract(chunk))
             neighbours = await asyncio.gather(*map(self._find_neighbours, extractions))
             await wait_for_turn()
             extractions = list(map(self._mark_duplicate, extractions, neighbours))
@@ -112,7 +115,7 @@ class PassageReader:
         )
 
     async def probe(self) -> None:
-        """Read and embed a harmless chunk.
+        """Send a harmless text to the language model and to the embedder.
 
         Raises:
             CarrelError: The model or the embedder would fail for every chunk.
@@ -125,7 +128,7 @@ class PassageReader:
         if len(chunk.content) < MIN_CHARACTERS:
             self._counts["skipped"] += 1
             return []
-        findings = await self._generate(passage_prompt(chunk.title, chunk.content))
+        findings = await self._generate(build_passage_prompt(chunk.title, chunk.content))
         extractions = build_extractions(
             findings,
             chunk,
@@ -140,40 +143,47 @@ class PassageReader:
         findings = self._generator.generate(INSTRUCTION, text, Findings)
         return await count_tokens(findings, self._context.meter)
 
-    async def _embed(self, extractions: Sequence[Extraction]) -> list[Embedded]:
-        """Return the extractions with their vectors. Of those that say the same, one stays."""
+    async def _embed_distinct(self, extractions: Sequence[Extraction]) -> list[EmbeddedExtraction]:
+        """Embed a chunk's extractions. If several say the same, only one of them is returned."""
         if not extractions:
             return []
         embedder = self._context.embedder
         texts = [extraction.content.text for extraction in extractions]
         vectors = await embedder.embed(texts, Purpose.DOCUMENT)
-        return drop_duplicates(list(zip(extractions, vectors, strict=True)), embedder.model)
+        return drop_duplicates(
+            [EmbeddedExtraction(*pair) for pair in zip(extractions, vectors, strict=True)],
+            embedder.model,
+        )
 
-    async def _find_neighbours(self, embedded_extraction: Embedded) -> list[Similar]:
+    async def _find_neighbours(
+        self, embedded_extraction: EmbeddedExtraction
+    ) -> list[SimilarExtraction]:
         """Return the similar stored extractions, except those that this batch replaces."""
-        extraction, vector = embedded_extraction
         neighbours = await Extractions(self._context.database).find_similar(
-            vector,
-            extraction.type,
+            embedded_extraction.vector,
+            embedded_extraction.extraction.type,
+            # The nearest may be those that the batch replaces, which are left out below.
             MAX_CANDIDATES + len(self._order.replaced),
-            min_similarity(self._context.embedder.model),
+            get_min_similarity(self._context.embedder.model),
         )
         return [
-            (neighbour.extraction, neighbour.similarity)
+            SimilarExtraction(neighbour.extraction, neighbour.similarity)
             for neighbour in neighbours
             if neighbour.extraction.extraction_id not in self._order.replaced
         ]
 
     def _mark_duplicate(
-        self, embedded_extraction: Embedded, neighbours: Sequence[Similar]
-    ) -> Embedded:
-        """Mark an extraction as a duplicate if a visible extraction says the same."""
+        self, embedded_extraction: EmbeddedExtraction, neighbours: Sequence[SimilarExtraction]
+    ) -> EmbeddedExtraction:
+        """Mark an extraction as a duplicate if an original says the same. Count it either way."""
         extraction, vector = embedded_extraction
-        candidates = [*neighbours, *compute_similarities(embedded_extraction, self._order.visible)]
+        originals = self._order.originals
+        candidates = [*neighbours, *compute_similarities(embedded_extraction, originals)]
         original = find_original(extraction, candidates, self._context.embedder.model)
         if original is None:
             self._counts["found"] += 1
-            self._order.visible.append(embedded_extraction)
+            originals.append(embedded_extraction)
             return embedded_extraction
         self._counts["duplicates"] += 1
-        return replace(extraction, duplicate_of=original.extraction_id), vector
+        duplicate = replace(extraction, duplicate_of=original.extraction_id)
+        return EmbeddedExtraction(duplicate, vector)

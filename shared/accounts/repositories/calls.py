@@ -75,25 +75,27 @@ class CallRecords:
 
         await self._database.retry_on_conflict(attempt)
 
-    async def reserve(self, bill: Bill, holder: str, now: datetime) -> CallRecord:
+    async def reserve(self, bill: Bill, reservation_id: str, now: datetime) -> CallRecord:
         """Set money aside for a call, unless it is already paid, and return its record.
 
         Raises:
             PaymentRequired: The account does not cover the price, and nothing was written.
         """
-        return await self._change(bill, now, lambda ledger: ledger.reserve(bill, holder, now))
+        return await self._change(
+            bill, now, lambda ledger: ledger.reserve(bill, reservation_id, now)
+        )
 
-    async def settle(self, bill: Bill, holder: str, cost: int, now: datetime) -> int:
+    async def settle(self, bill: Bill, reservation_id: str, cost: int, now: datetime) -> int:
         """Charge a call unless it was already charged, and return its total cost."""
         record = await self._change(
-            bill, now, lambda ledger: ledger.settle(holder, cost, bill.entry, now)
+            bill, now, lambda ledger: ledger.settle(reservation_id, cost, bill.entry, now)
         )
         return record.charged
 
-    async def cancel(self, bill: Bill, holder: str, now: datetime) -> bool:
+    async def cancel(self, bill: Bill, reservation_id: str, now: datetime) -> bool:
         """Release one reservation, and return whether the call no longer has money on hold."""
         record = await self._change(
-            bill, now, lambda ledger: ledger.cancel(holder, bill.entry, now)
+            bill, now, lambda ledger: ledger.cancel(reservation_id, bill.entry, now)
         )
         return record.state is PaymentState.CANCELLED
 
@@ -172,7 +174,12 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 
 _BILL: Final = Codec(Bill, inline={"entry": Codec(CallEntry)})
-_CODEC: Final = Codec(CallRecord, readers={"state": PaymentState}, inline={"bill": _BILL})
+_CODEC: Final = Codec(
+    CallRecord,
+    stored_as={"hold_count": "attempt", "reservation_ids": "holders"},
+    readers={"state": PaymentState},
+    inline={"bill": _BILL},
+)
 
 
 def _to_fields(record: CallRecord, now: datetime) -> dict[str, Any]:

@@ -88,7 +88,7 @@ async def test_a_settled_call_is_charged_and_recorded(store: AccessStore) -> Non
     expected = CallRecord(
         bill=PAID,
         state=PaymentState.SETTLED,
-        attempt=1,
+        hold_count=1,
         paid_until=SOON + PAID_LIFETIME,
         charged=20,
     )
@@ -105,6 +105,14 @@ async def test_a_record_of_another_version_can_be_read(
     record = await store.calls.get("c1")
     assert record
     assert record.bill == BILL
+
+
+async def test_a_record_keeps_its_stored_names(store: AccessStore, access: Connection) -> None:
+    """Records of earlier releases must stay readable."""
+    await store.calls.reserve(BILL, "one", NOON)
+    stored = await access.client.document("calls/c1").get()
+    assert stored.get("attempt") == 1
+    assert stored.get("holders") == ["one"]
 
 
 async def test_a_settled_record_has_the_task_of_the_result(
@@ -127,7 +135,7 @@ async def test_a_cancelled_call_costs_nothing_and_says_why(store: AccessStore) -
     await store.calls.reserve(BILL, "one", NOON)
     assert await store.calls.cancel(FAILED, "one", SOON)
     await assert_money(store, balance=100, available=100)
-    expected = CallRecord(bill=FAILED, state=PaymentState.CANCELLED, attempt=1)
+    expected = CallRecord(bill=FAILED, state=PaymentState.CANCELLED, hold_count=1)
     assert await store.calls.get("c1") == expected
 
 
@@ -154,7 +162,7 @@ async def test_a_call_paid_long_ago_is_reserved_again(store: AccessStore) -> Non
     await store.calls.settle(PAID, "one", 30, SOON)
     record = await store.calls.reserve(BILL, "two", later)
     assert record.state == PaymentState.RESERVED
-    assert record.attempt == 2
+    assert record.hold_count == 2
     assert record.charged == 30
     await assert_money(store, balance=70, available=40, now=later)
     await store.calls.settle(PAID, "two", 20, later)
@@ -172,8 +180,8 @@ async def test_a_cancelled_call_is_reserved_again(store: AccessStore) -> None:
     await store.calls.cancel(FAILED, "one", NOON)
     record = await store.calls.reserve(BILL, "two", SOON)
     assert record.state == PaymentState.RESERVED
-    assert record.attempt == 2
-    assert record.holders == ("two",)
+    assert record.hold_count == 2
+    assert record.reservation_ids == ("two",)
     await assert_money(store, balance=100, available=70)
 
 
@@ -260,8 +268,8 @@ async def test_a_call_repeated_before_its_hold_expires_is_charged(store: AccessS
 async def test_a_call_repeated_after_its_hold_expired_is_charged(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     record = await store.calls.reserve(BILL, "two", LATE)
-    assert record.attempt == 2
-    assert record.holders == ("two",)
+    assert record.hold_count == 2
+    assert record.reservation_ids == ("two",)
     assert await store.calls.settle(PAID, "two", 30, LATE) == 30
     await assert_money(store, balance=70, available=70, now=LATE)
 
@@ -341,7 +349,7 @@ async def test_an_external_service_needs_only_records_here(
     calls = CallRecords(store.database, with_accounts=False)
     record = await calls.reserve(BILL, "one", NOON)
     assert record.state == PaymentState.RESERVED
-    assert record.attempt == 1
+    assert record.hold_count == 1
     assert await calls.settle(PAID, "one", 40, SOON) == 30  # at most the price
     assert meter.documents_read == 2
     assert meter.documents_written == 2
@@ -370,8 +378,8 @@ async def test_a_call_with_lost_answers_is_charged_once(
 ) -> None:
     lose_answers(access, monkeypatch, second_is_answered=True)
     record = await store.calls.reserve(BILL, "one", NOON)
-    assert record.attempt == 1
-    assert record.holders == ("one",)
+    assert record.hold_count == 1
+    assert record.reservation_ids == ("one",)
     await assert_money(store, balance=100, available=70)
     assert await store.calls.settle(PAID, "one", 30, SOON) == 30
     await assert_money(store, balance=70, available=70)

@@ -29,7 +29,12 @@ from infra.local.sample.knowledge import FOLDER
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.extractions.deduplication import compute_similarities, drop_duplicates, find_original
+from shared.extractions.deduplication import (
+    EmbeddedExtraction,
+    compute_similarities,
+    drop_duplicates,
+    find_original,
+)
 from shared.extractions.model import CONTENTS, ExtractionType, Pattern
 from shared.extractions.quotes import find_code, find_quote
 from shared.extractions.topic_names import canonicalize_topics
@@ -146,7 +151,7 @@ async def test_no_two_extractions_are_duplicates(
     extractions = build_extractions(ctx)
     texts = [extraction.content.text for extraction in extractions]
     vectors = await local_embedder.embed(texts, Purpose.DOCUMENT)
-    embedded = list(zip(extractions, vectors, strict=True))
+    embedded = [EmbeddedExtraction(*pair) for pair in zip(extractions, vectors, strict=True)]
     assert len({extraction.extraction_id for extraction in extractions}) == len(extractions)
     assert drop_duplicates(embedded, local_embedder.model) == embedded
     for first, second in combinations(embedded, 2):

@@ -109,9 +109,9 @@ async def test_a_call_without_a_key_learns_how_to_connect() -> None:
     with FakeOpenAI() as server:
         async with open_app(server) as app:
             ctx = make_call_context(app, None)
-            await app.context(Caller(), Meter()).query_vector("bread")
+            await app.context(Caller(), Meter()).embed_query("bread")
             with pytest.raises(Forbidden, match="Connect with an access key"):
-                await ctx.query_vector("bread")
+                await ctx.embed_query("bread")
     assert [call.key for call in server.calls] == [KEY_OF_DEPLOYMENT]
 
 
@@ -119,10 +119,10 @@ async def test_vectors_are_cached_by_key() -> None:
     with FakeOpenAI() as server:
         server.keys = {KEY_OF_ANNA}
         async with open_app(server) as app:
-            vector = await make_call_context(app, KEY_OF_ANNA).query_vector("bread")
-            assert await make_call_context(app, KEY_OF_ANNA).query_vector("bread") == vector
+            vector = await make_call_context(app, KEY_OF_ANNA).embed_query("bread")
+            assert await make_call_context(app, KEY_OF_ANNA).embed_query("bread") == vector
             with pytest.raises(Forbidden, match="rejected your key"):
-                await make_call_context(app, KEY_OF_BEN).query_vector("bread")
+                await make_call_context(app, KEY_OF_BEN).embed_query("bread")
             cache = pickle.dumps(app.query_vectors)
     assert [call.key for call in server.calls] == [KEY_OF_ANNA, KEY_OF_BEN]
     assert KEY_OF_ANNA.encode() not in cache
@@ -143,7 +143,7 @@ async def test_the_endpoint_is_used_as_configured() -> None:
         server.accepts_dimensions = False
         settings = {"openai_shortens": False, "openai_dimension": 64, "openai_key_of_caller": False}
         async with open_app(server, **settings) as app:
-            vector = await app.context(Caller(), Meter()).query_vector("bread")
+            vector = await app.context(Caller(), Meter()).embed_query("bread")
     assert len(vector) == 64
     [call] = server.calls
     assert call.key == KEY_OF_DEPLOYMENT

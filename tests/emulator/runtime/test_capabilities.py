@@ -33,7 +33,7 @@ class Out(Result):
 
 async def embed(_args: In, ctx: Context) -> Out:
     """Embed a query."""
-    await ctx.query_vector("bread")
+    await ctx.embed_query("bread")
     return Out()
 
 

@@ -130,7 +130,7 @@ async def test_a_receipt_counts_documents_and_round_trips(app: App) -> None:
 
 async def test_a_receipt_has_times_only_of_the_parts_used(app: App) -> None:
     async def embed(_args: In, ctx: Context) -> Out:
-        await ctx.query_vector("bread")
+        await ctx.embed_query("bread")
         return Out(words=[])
 
     tool = replace(TOOL, run=embed, capabilities=frozenset({Capability.EMBEDDING}))

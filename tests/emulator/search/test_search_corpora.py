@@ -85,9 +85,9 @@ async def compute_similarities(
     ctx: Context, text: str, documents: list[Jotting]
 ) -> dict[str, float]:
     """Return the similarity of each jotting to a text."""
-    vector = await ctx.query_vector(text)
+    vector = await ctx.embed_query(text)
     return {
-        document.id: compute_similarity(vector, await ctx.query_vector(document.text))
+        document.id: compute_similarity(vector, await ctx.embed_query(document.text))
         for document in documents
     }
 

@@ -98,7 +98,7 @@ async def test_copy_of_a_flagged_trace_is_warned(app: App) -> None:
     answer = await call(app, "contribute_trace", "ben", **COPY)
     assert answer.result
     assert answer.result["duplicate"]
-    assert "Voters warn of that trace" in str(answer.text)
+    assert "Voters warn against that trace" in str(answer.text)
 
 
 async def test_contributor_of_the_original_is_sent_to_amend(app: App) -> None:

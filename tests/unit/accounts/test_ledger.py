@@ -81,7 +81,7 @@ def test_successful_call_is_charged_once_in_any_order(
     assert ledger.record.charged == (30 if "settle" in past_ends else 0)
 
     balance = 100 - ledger.record.charged
-    on_hold = 30 if ledger.record.holders else 0
+    on_hold = 30 if ledger.record.reservation_ids else 0
     assert read_balances(ledger) == Balances(total=balance, available=balance - on_hold)
 
 
@@ -135,7 +135,7 @@ def test_earlier_payment_is_kept_when_a_call_is_repeated() -> None:
     after_expiry = NOON + PAID_LIFETIME
     ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle("one", 30, ENTRY, NOON)
     ledger = ledger.reserve(BILL, "two", after_expiry).settle("two", 20, ENTRY, after_expiry)
-    assert ledger.record.attempt == 2
+    assert ledger.record.hold_count == 2
     assert ledger.record.charged == 50
     assert read_balances(ledger, after_expiry) == Balances(total=50, available=50)
 

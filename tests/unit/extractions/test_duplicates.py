@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.extractions.deduplication import (
-    answer_resemblance,
+    EmbeddedExtraction,
+    SimilarExtraction,
+    compute_answer_resemblance,
     compute_similarities,
     drop_duplicates,
     find_original,
@@ -26,9 +27,6 @@ from shared.extractions.model import (
     Step,
     compute_extraction_id,
 )
-
-if TYPE_CHECKING:
-    from shared.extractions.deduplication import Embedded
 
 pytestmark = pytest.mark.anyio
 
@@ -67,15 +65,19 @@ def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
     return local_embedder
 
 
-async def embed_extractions(embedder: LocalEmbedder, *extractions: Extraction) -> list[Embedded]:
+async def embed_extractions(
+    embedder: LocalEmbedder, *extractions: Extraction
+) -> list[EmbeddedExtraction]:
     """Return each extraction with its vector."""
     vectors = await embedder.embed(
         [extraction.content.text for extraction in extractions], Purpose.DOCUMENT
     )
-    return list(zip(extractions, vectors, strict=True))
+    return [EmbeddedExtraction(*pair) for pair in zip(extractions, vectors, strict=True)]
 
 
-def find_embedded_original(embedded: Embedded, *candidates: Embedded) -> Extraction | None:
+def find_embedded_original(
+    embedded: EmbeddedExtraction, *candidates: EmbeddedExtraction
+) -> Extraction | None:
     """Return the candidate of which an extraction is a duplicate; None if there is none."""
     extraction, _ = embedded
     return find_original(extraction, compute_similarities(embedded, candidates), MODEL_NAME)
@@ -106,14 +108,17 @@ async def test_the_closest_of_several_extractions_is_the_original(embedder: Loca
 
 def test_an_extraction_of_another_type_is_never_the_original() -> None:
     warning = make_extraction(Pitfall(title=QUESTION, description=SURROGATE))
-    assert find_original(warning, [(make_extraction(ORIGINAL), 1.0)], MODEL_NAME) is None
+    assert (
+        find_original(warning, [SimilarExtraction(make_extraction(ORIGINAL), 1.0)], MODEL_NAME)
+        is None
+    )
 
 
 def test_an_unmeasured_embedding_model_has_a_higher_threshold() -> None:
     original, paraphrase = make_extraction(ORIGINAL), make_extraction(PARAPHRASE)
-    assert find_original(paraphrase, [(original, 0.85)], MODEL_NAME) == original
-    assert find_original(paraphrase, [(original, 0.85)], "another") is None
-    assert find_original(paraphrase, [(original, 0.95)], "another") == original
+    assert find_original(paraphrase, [SimilarExtraction(original, 0.85)], MODEL_NAME) == original
+    assert find_original(paraphrase, [SimilarExtraction(original, 0.85)], "another") is None
+    assert find_original(paraphrase, [SimilarExtraction(original, 0.95)], "another") == original
 
 
 async def test_the_duplicate_with_more_confidence_stays(embedder: LocalEmbedder) -> None:
@@ -141,13 +146,15 @@ async def test_the_duplicate_with_more_confidence_stays(embedder: LocalEmbedder)
 def test_only_the_answers_of_two_extractions_are_compared(
     content: Content, change: dict[str, object]
 ) -> None:
-    assert answer_resemblance(content, content) == 1.0
-    assert answer_resemblance(content, content.model_copy(update=change)) == 0.0
+    assert compute_answer_resemblance(content, content) == 1.0
+    assert compute_answer_resemblance(content, content.model_copy(update=change)) == 0.0
 
 
 def test_extractions_without_duplicates_all_stay() -> None:
     assert drop_duplicates([], MODEL_NAME) == []
-    embedded_extraction = (replace(make_extraction(ORIGINAL), confidence=0.1), (1.0, 0.0))
+    embedded_extraction = EmbeddedExtraction(
+        replace(make_extraction(ORIGINAL), confidence=0.1), (1.0, 0.0)
+    )
     assert drop_duplicates([embedded_extraction], MODEL_NAME) == [embedded_extraction]
 
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from shared.ai.answer_schema import build_answer_schema
 from shared.extractions.model import Decision, ExtractionType, Pattern
-from shared.extractions.prompt import Findings, passage_prompt
+from shared.extractions.prompt import Findings, build_passage_prompt
 from shared.extractions.quotes import build_extractions, count_findings
 from shared.knowledge.queue import PendingChunk
 
@@ -87,7 +87,7 @@ def test_a_finding_without_a_quote_in_the_passage_is_dropped() -> None:
 
 def test_the_title_cannot_be_quoted() -> None:
     chunk = make_chunk(title="Title of a source")
-    assert passage_prompt(chunk.title, chunk.content).startswith("Title of a source\n\n")
+    assert build_passage_prompt(chunk.title, chunk.content).startswith("Title of a source\n\n")
     findings = {"decisions": [make_finding(quote="Title of a source")]}
     assert extract(findings, chunk=chunk) == []
 

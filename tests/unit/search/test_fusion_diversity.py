@@ -10,7 +10,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.search.fusion import HITS_PER_TURN, TIER_SHARE, diversify
+from shared.search.fusion import HITS_PER_TURN, TIER_SHARE, diversify_ranking
 
 Hits = list[tuple[str, float]]
 """The name and the score of each hit."""
@@ -27,7 +27,7 @@ def sort_by_score(hits: Hits) -> Hits:
 
 def format_order(*hits: tuple[str, float]) -> str:
     """Return the diversified order of hits, which are named by source and number: a1 a2 b1."""
-    return " ".join(hit for hit, _ in diversify(hits, get_sources(list(hits))))
+    return " ".join(hit for hit, _ in diversify_ranking(hits, get_sources(list(hits))))
 
 
 def get_sources(hits: Hits) -> dict[str, str]:
@@ -69,14 +69,14 @@ def test_scores_of_zero_take_turns() -> None:
 
 
 def test_an_empty_list_of_hits_stays_empty() -> None:
-    assert diversify([], {}) == []
+    assert diversify_ranking([], {}) == []
 
 
 @with_200_examples
 @given(RANKINGS)
 def test_every_hit_stays_with_its_score_and_the_best_stays_first(hits: Hits) -> None:
     ranking = sort_by_score(hits)
-    diversified_ranking = diversify(ranking, get_sources(hits))
+    diversified_ranking = diversify_ranking(ranking, get_sources(hits))
     assert sorted(diversified_ranking) == sorted(ranking)
     assert diversified_ranking[:1] == ranking[:1]
 
@@ -85,7 +85,7 @@ def test_every_hit_stays_with_its_score_and_the_best_stays_first(hits: Hits) -> 
 @given(RANKINGS)
 def test_the_hits_of_one_source_keep_their_order(hits: Hits) -> None:
     ranking = sort_by_score(hits)
-    diversified_ranking = diversify(ranking, get_sources(hits))
+    diversified_ranking = diversify_ranking(ranking, get_sources(hits))
     for source in "abc":
         hits_of_source = [(hit, score) for hit, score in ranking if hit.startswith(source)]
         assert hits_of_source == [
@@ -96,7 +96,7 @@ def test_the_hits_of_one_source_keep_their_order(hits: Hits) -> None:
 @with_200_examples
 @given(RANKINGS)
 def test_a_third_hit_follows_every_first_hit_of_its_tier(hits: Hits) -> None:
-    diversified_ranking = diversify(sort_by_score(hits), get_sources(hits))
+    diversified_ranking = diversify_ranking(sort_by_score(hits), get_sources(hits))
     counts: Counter[str] = Counter()
     second_turn_has_begun = False
     for hit, score in diversified_ranking:
@@ -112,4 +112,4 @@ def test_a_third_hit_follows_every_first_hit_of_its_tier(hits: Hits) -> None:
 @given(RANKINGS)
 def test_a_ranking_with_two_hits_per_source_is_unchanged(hits: Hits) -> None:
     sources = {hit: str(number // HITS_PER_TURN) for number, (hit, _) in enumerate(hits)}
-    assert diversify(sort_by_score(hits), sources) == sort_by_score(hits)
+    assert diversify_ranking(sort_by_score(hits), sources) == sort_by_score(hits)

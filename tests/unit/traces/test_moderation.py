@@ -14,8 +14,8 @@ from shared.traces.moderation import (
     MAX_AGE_PENALTY,
     MAX_FACTOR,
     MIN_FACTOR,
+    compute_factor,
     moderate_scores,
-    moderation_factor,
 )
 from shared.traces.trust import FeedbackTag, Vote, VoteTally, VoteType
 
@@ -36,27 +36,27 @@ TALLIES = st.builds(VoteTally, up=WEIGHT_SUMS, down=WEIGHT_SUMS, alarm=st.just(0
 
 
 def test_new_trace_without_votes_has_factor_one() -> None:
-    assert moderation_factor(TRACE, NOON) == 1
+    assert compute_factor(TRACE, NOON) == 1
 
 
 def test_votes_change_the_factor_both_ways() -> None:
     popular_trace = replace(TRACE, tally=POPULAR_TALLY)
     unpopular_trace = replace(TRACE, tally=UNPOPULAR_TALLY)
-    assert moderation_factor(unpopular_trace, NOON) < 1 < moderation_factor(popular_trace, NOON)
+    assert compute_factor(unpopular_trace, NOON) < 1 < compute_factor(popular_trace, NOON)
 
 
 def test_a_trace_of_two_years_has_half_of_the_age_penalty() -> None:
     two_years_later = NOON + timedelta(days=2 * 365.25)
-    assert moderation_factor(TRACE, two_years_later) == pytest.approx(1 - MAX_AGE_PENALTY / 2)
+    assert compute_factor(TRACE, two_years_later) == pytest.approx(1 - MAX_AGE_PENALTY / 2)
 
 
 def test_a_trace_from_the_future_counts_as_new() -> None:
-    assert moderation_factor(TRACE, NOON - timedelta(days=1)) == 1
+    assert compute_factor(TRACE, NOON - timedelta(days=1)) == 1
 
 
 @given(TALLIES, st.timedeltas(timedelta(0), timedelta(days=36_500)))
 def test_factor_is_bounded(tally: VoteTally, age: timedelta) -> None:
-    assert MIN_FACTOR <= moderation_factor(replace(TRACE, tally=tally), NOON + age) <= MAX_FACTOR
+    assert MIN_FACTOR <= compute_factor(replace(TRACE, tally=tally), NOON + age) <= MAX_FACTOR
 
 
 def test_clearly_more_relevant_trace_ranks_first() -> None:
@@ -64,14 +64,14 @@ def test_clearly_more_relevant_trace_ranks_first() -> None:
     unpopular_trace = replace(TRACE, tally=VoteTally(down=10**9, downvotes=10**7))
     popular_trace = replace(TRACE, tally=VoteTally(up=10**9, upvotes=10**7))
     century_later = NOON + timedelta(days=36_500)
-    score_of_relevant = 0.68 * moderation_factor(unpopular_trace, century_later)
-    score_of_less_relevant = 0.5 * moderation_factor(popular_trace, NOON)
+    score_of_relevant = 0.68 * compute_factor(unpopular_trace, century_later)
+    score_of_less_relevant = 0.5 * compute_factor(popular_trace, NOON)
     assert score_of_relevant > score_of_less_relevant
 
 
 def test_spam_vote_lowers_the_factor() -> None:
     tally = VoteTally().plus(Vote(VoteType.DOWN, FeedbackTag.SPAM, 50))
-    assert moderation_factor(replace(TRACE, tally=tally), NOON) < 1
+    assert compute_factor(replace(TRACE, tally=tally), NOON) < 1
 
 
 @dataclass(frozen=True)

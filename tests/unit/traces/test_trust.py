@@ -25,7 +25,7 @@ from shared.traces.trust import (
     VoteTally,
     VoteType,
     Z,
-    wilson,
+    compute_wilson_bound,
 )
 
 MAX_WEIGHT = NEWCOMER_WEIGHT + MAX_RECORD_BONUS
@@ -60,27 +60,27 @@ def make_tally(*votes: Vote) -> VoteTally:
 @given(st.floats(0.001, 1), st.floats(0.1, 1e5))
 def test_bound_is_z_standard_errors_below_the_share(share: float, total: float) -> None:
     """Wilson's definition: the smallest p whose distance to the share is z standard errors of p."""
-    low = wilson(share * total, total)
+    low = compute_wilson_bound(share * total, total)
     assert math.isclose(share - low, Z * math.sqrt(low * (1 - low) / total), abs_tol=1e-6)
 
 
 def test_more_votes_raise_the_bound_of_a_perfect_share() -> None:
     """For a share of one, the formula becomes total / (total + z²)."""
-    assert wilson(1, 1) == pytest.approx(1 / (1 + Z**2))
-    assert wilson(10, 10) == pytest.approx(10 / (10 + Z**2))
-    assert round(wilson(1, 1), 4) == 0.2065
-    assert round(wilson(10, 10), 4) == 0.7225
+    assert compute_wilson_bound(1, 1) == pytest.approx(1 / (1 + Z**2))
+    assert compute_wilson_bound(10, 10) == pytest.approx(10 / (10 + Z**2))
+    assert round(compute_wilson_bound(1, 1), 4) == 0.2065
+    assert round(compute_wilson_bound(10, 10), 4) == 0.7225
 
 
 @pytest.mark.parametrize(("part", "total"), [(2, 1), (-1, 1)])
 def test_part_outside_of_the_total_is_refused(part: float, total: float) -> None:
     with pytest.raises(ValueError, match="between 0 and the total"):
-        wilson(part, total)
+        compute_wilson_bound(part, total)
 
 
 @given(st.floats(0, 1), st.floats(0.01, 1e6))
 def test_bound_never_exceeds_the_share(share: float, total: float) -> None:
-    assert 0 <= wilson(share * total, total) <= share + 1e-9
+    assert 0 <= compute_wilson_bound(share * total, total) <= share + 1e-9
 
 
 def test_a_trace_without_votes_has_no_trust_and_no_doubt() -> None:
@@ -175,4 +175,4 @@ def test_two_best_voters_validate_and_one_cannot_flag() -> None:
     assert ALARM_TAGS
     for tag in ALARM_TAGS:
         assert make_tally(make_downvote(tag, best_weight)).status is TraceStatus.PENDING
-    assert wilson(best_weight / 100, best_weight / 100) < FLAGGING_ALARM
+    assert compute_wilson_bound(best_weight / 100, best_weight / 100) < FLAGGING_ALARM

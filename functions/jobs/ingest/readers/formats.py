@@ -25,9 +25,11 @@ class Identity(Enum):
     """The path at which the file was first found. The file is one source, which keeps its id when
     the file is renamed."""
     RECORD = "record"
-    """The name of the folder that is followed, and an id in each record."""
+    """The name of the folder that is followed (compared with what was read of it before), and an id
+    in each record."""
     ORIGIN = "origin"
-    """An id from the application that exported the file. It is the same in every folder."""
+    """An id from the application that exported the file. A source therefore has the same id in
+    whichever folder its export is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,9 @@ class Format:
     is_partial: Callable[[SourceFile], bool] = lambda _file: False
     name_parts: tuple[str, ...] = ()
 
-    def matches_name(self, file: PurePath) -> bool:
-        """Return whether a file of this name may have the format."""
-        if file.suffix.lower() not in self.extensions:
+    def matches_name(self, path: PurePath) -> bool:
+        """Return whether a file with this name may have the format."""
+        if path.suffix.lower() not in self.extensions:
             return False
-        stem = file.stem.casefold()
+        stem = path.stem.casefold()
         return not self.name_parts or any(part in stem for part in self.name_parts)

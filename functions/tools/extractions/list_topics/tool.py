@@ -10,7 +10,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 from shared.core.caller import Tier
 from shared.extractions.model import ExtractionType
 from shared.extractions.topic_names import canonicalize_topic, fold
-from shared.extractions.topics import Topics, make_topic_key
+from shared.extractions.topics import Topics, make_topic_cursor
 from shared.runtime.pagination import (
     CursorCount,
     PagedArguments,
@@ -22,7 +22,7 @@ from shared.runtime.schemas import DocumentId, Result
 from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
-    from shared.extractions.topics import Topic, TopicKey
+    from shared.extractions.topics import Topic, TopicCursor
     from shared.runtime.context import Context
 
 NO_TOPICS: Final = (
@@ -92,19 +92,19 @@ async def list_topics(args: In, ctx: Context) -> Out:
     if not topics and not args.cursor:
         message = message or (NO_MATCH if has_prefix else NO_TOPICS)
     next_cursor = (
-        encode_cursor(args, make_topic_key(last_listed, args.kind)) if last_listed else None
+        encode_cursor(args, make_topic_cursor(last_listed, args.kind)) if last_listed else None
     )
     return Out(topics=page, next_cursor=next_cursor, message=message)
 
 
 async def _load_by_prefix(
-    args: In, after: TopicKey | None, ctx: Context
+    args: In, after: TopicCursor | None, ctx: Context
 ) -> tuple[list[Topic], bool]:
     """Load the topics that start with a prefix or, if the prefix is an alias, with its name.
 
     Returns:
-        The topics that follow the key `after`, in order, and whether topics are missing because too
-        many start with the prefix.
+        The topics after the cursor, in order, and whether topics are missing because too many start
+        with the prefix.
     """
     prefixes = {fold(args.prefix), canonicalize_topic(args.prefix, ctx.settings.topic_aliases)} - {
         ""
@@ -115,12 +115,12 @@ async def _load_by_prefix(
     topics = {topic.name: topic for block in blocks for topic in block[:MAX_WITH_PREFIX]}
     topics_of_kind = [topic for topic in topics.values() if topic.count(args.kind)]
     ordered = sorted(
-        topics_of_kind, key=lambda topic: make_topic_key(topic, args.kind), reverse=True
+        topics_of_kind, key=lambda topic: make_topic_cursor(topic, args.kind), reverse=True
     )
     following = [
         topic
         for topic in ordered
-        if after is None or make_topic_key(topic, args.kind) < tuple(after)
+        if after is None or make_topic_cursor(topic, args.kind) < tuple(after)
     ]
     return following, any(len(block) > MAX_WITH_PREFIX for block in blocks)
 

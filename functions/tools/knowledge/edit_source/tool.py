@@ -228,7 +228,9 @@ def _build_undo(before: StoredSource, after: StoredSource, changed: list[str]) -
         if name not in reset:
             value = getattr(before, name)
             arguments[name] = list(value) if name == "tags" else value or ""
-    return Undo(tool="edit_source", arguments=arguments | ({"reset": reset} if reset else {}))
+    if reset:
+        arguments["reset"] = reset
+    return Undo(tool="edit_source", arguments=arguments)
 
 
 def format_result(out: Out) -> str:

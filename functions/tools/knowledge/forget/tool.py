@@ -84,7 +84,7 @@ class Out(Result):
 async def forget(args: In, ctx: Context) -> Out:
     """Move a passage or a source to where nothing reads it, or bring it back.
 
-    Three to five round trips for a passage, and two for each 25 passages of a source.
+    Costs three to five round trips for a passage, and two for each 25 passages of a source.
 
     Raises:
         InvalidInput: Neither or both ids are given.

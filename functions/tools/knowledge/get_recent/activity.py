@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MAX_SOURCES: Final = 20
 """The maximum number of sources that are read for their titles and authors."""
 MAX_TOP_ENTRIES: Final = 5
-"""The number of sources, and of authors, in the result."""
+"""The maximum number of sources, and of authors, in the result."""
 
 
 class TimelineEntry(Result):
@@ -124,7 +124,7 @@ async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Act
 
 
 async def _count_total(span: DateSpan, indexed_count: int | None, ctx: Context) -> int:
-    """Return the count from the index, or without one let the database count."""
+    """Return the count from the index. If it is None, let the database count."""
     return await Chunks(ctx.database).count(span) if indexed_count is None else indexed_count
 
 

@@ -36,10 +36,11 @@ MAX_LINKS: Final = 5
 EMPTY_MESSAGE: Final = (
     "The knowledge base is empty. The owner adds texts with `carrel ingest PATH`."
 )
-_Day = Annotated[int, Field(ge=date.min.toordinal(), le=date.max.toordinal())]
-_POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId, _Day, _Day])
-"""The shape of a cursor: the date and the id of a page's last passage, and the first and the last
-day of the period."""
+_Ordinal = Annotated[int, Field(ge=date.min.toordinal(), le=date.max.toordinal())]
+"""A day as a number, see `date.toordinal`."""
+_POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId, _Ordinal, _Ordinal])
+"""The shape of a cursor's position: the date and the id of a page's last passage, and the first and
+the last day of the period."""
 
 
 class In(PagedArguments):
@@ -47,7 +48,7 @@ class In(PagedArguments):
 
     period: Period = Field(
         default=Period.LAST_7_DAYS,
-        description="Days of UTC. last_month and last_year are those of the calendar.",
+        description="Days in UTC. last_month, last_year: the previous calendar ones.",
     )
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of passages.")
 
@@ -56,7 +57,7 @@ class RecentLink(Result):
     """A link that was saved with save_link."""
 
     url: str = Field(description="Its address.")
-    source_id: str = Field(description="The source that its page is or becomes, for get_source.")
+    source_id: str = Field(description="The id of the source made from its page; for get_source.")
     state: Literal["waiting", "stored", "failed"] = Field(
         description="failed: it was given up after five attempts. save_link tries again."
     )
@@ -89,8 +90,8 @@ async def get_recent(args: In, ctx: Context) -> Out:
     """List the newest passages of a period.
 
     The first page costs two round trips, or three if the period has no passages. It reads limit + 1
-    chunks, the postings of each month, up to 20 sources and 5 links. Every other page costs one
-    round trip and limit + 1 chunks.
+    chunks, the index entries of each month (its postings), up to 20 sources and 5 links. Every
+    other page costs one round trip and limit + 1 chunks.
     """
     span = resolve_period(args.period, ctx.clock())
     after = None
@@ -108,7 +109,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
     page = fit_page(
         [to_passage(Passage, chunk) for chunk in chunks[: args.limit]],
         args.max_tokens,
-        other_parts=[*recent_links, *([activity] if activity else [])],
+        other_parts=recent_links if activity is None else [*recent_links, activity],
     )
     next_cursor = None
     if len(page) < len(chunks):
@@ -133,7 +134,7 @@ async def _count_activity(args: In, span: DateSpan, ctx: Context) -> Activity | 
 
 
 async def _load_links(args: In, ctx: Context) -> Sequence[Link]:
-    # A saved address is not public before its page is stored.
+    # Anonymous callers get no links, because an address is not public before its page is stored.
     if args.cursor or ctx.caller.user_id is None:
         return ()
     return await SavedLinks(ctx.database).list_newest(MAX_LINKS)
@@ -148,7 +149,7 @@ def _to_recent_link(link: Link) -> RecentLink:
 async def _explain_empty(ctx: Context) -> str:
     """Say why no passage is listed, and how to find others."""
     newest = await Chunks(ctx.database).load_newest(1)
-    if not newest or not newest[0].dated_at:
+    if not newest:
         return EMPTY_MESSAGE
     day = f"{newest[0].dated_at:%Y-%m-%d}"
     return (
@@ -160,8 +161,10 @@ async def _explain_empty(ctx: Context) -> str:
 def format_result(out: Out) -> str:
     """Return the passages and counts as text."""
     paragraphs = [out.message] if out.message else []
-    paragraphs += [_format_activity(out, out.activity)] if out.activity else []
-    paragraphs += ["\n".join(map(_format_link, out.links))] if out.links else []
+    if out.activity:
+        paragraphs.append(_format_activity(out, out.activity))
+    if out.links:
+        paragraphs.append("\n".join(map(_format_link, out.links)))
     paragraphs += [f"- {_format_passage(passage)}" for passage in out.chunks]
     if out.next_cursor:
         paragraphs.append(f"There are more: call again with cursor {out.next_cursor}")

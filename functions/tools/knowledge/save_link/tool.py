@@ -57,7 +57,7 @@ class Out(Result):
 
     url: str = Field(description="The address that is fetched.")
     source_id: str = Field(
-        description="The source that the page becomes, for get_source once it is stored."
+        description="The id of the source made from the page; for get_source once it is stored."
     )
     state: str = Field(description="waiting, or cancelled.")
     title: str | None = Field(description="The title that was given.")

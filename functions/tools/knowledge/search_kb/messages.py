@@ -67,12 +67,14 @@ async def explain_ranking(
     )
     if ranking.degradation and (ranking.documents or not ranking.is_lexical_only):
         messages.append(DEGRADED[ranking.degradation])
-        messages += [ONLY_WORDS] if ranking.is_lexical_only and query.is_lexical else []
+        if ranking.is_lexical_only and query.is_lexical:
+            messages.append(ONLY_WORDS)
     if ranking.truncated:
         messages.append(TRUNCATED)
     if not matches:
         messages += _explain_no_match(query, ranking, any_hits=any_hits)
-        messages += [f"{waiting} passages still wait to be indexed."] if waiting else []
+        if waiting:
+            messages.append(f"{waiting} passages still wait to be indexed.")
     return messages
 
 

@@ -188,7 +188,8 @@ def _fit_hits(hits: list[Hit], args: In) -> list[Hit]:
 def format_result(out: Out) -> str:
     """Return the hits as text."""
     paragraphs = [out.message] if out.message else []
-    paragraphs += [_format_heading(out)] if out.results else []
+    if out.results:
+        paragraphs.append(_format_heading(out))
     paragraphs += map(format_hit, out.results)
     if out.next_cursor:
         paragraphs.append(f"There are more: call again with cursor {out.next_cursor}")

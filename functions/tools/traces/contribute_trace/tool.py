@@ -154,7 +154,9 @@ async def _load_superseded(trace: Trace, ctx: Context) -> StoredTrace | None:
             else "is withdrawn: leave supersedes out"
         )
     elif stored.trace.status is TraceStatus.FLAGGED and caller_contributed(stored, ctx):
-        reason = "is yours, and voters warn of it: amend it, so that they can change their votes"
+        reason = (
+            "is yours, and voters warn against it: amend it, so that they can change their votes"
+        )
     else:
         return stored
     message = f"contribute_trace was not run. The trace in supersedes {reason}."
@@ -190,17 +192,19 @@ def format_result(out: Out) -> str:
         " validated after community review."
     )
     similar = [f"- {trace.title} (ID: {trace.trace_id})" for trace in out.similar]
-    lines = [
-        f"{summary} {out.undo.in_words()}" if out.undo else summary,
-        *(["These may solve the same problem:", *similar] if similar else []),
-    ]
+    lines = [f"{summary} {out.undo.in_words()}" if out.undo else summary]
+    if similar:
+        lines += ["These may solve the same problem:", *similar]
     return "\n".join(lines)
 
 
 def _advise_on_duplicate(out: Out) -> str:
     """Say what to do about the existing trace that prevented storing the new one."""
     if out.status is TraceStatus.FLAGGED:
-        return "Voters warn of that trace: read why with get_trace before you contribute it again."
+        return (
+            "Voters warn against that trace: read why with get_trace before you contribute it"
+            " again."
+        )
     if out.yours:
         return "If yours is better, change that one with amend_trace."
     return (

@@ -1,4 +1,4 @@
-"""Read a whole trace."""
+"""Read a trace: a solved coding problem that a user shared and others voted on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from shared.core.caller import Tier
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Tool
 from shared.traces.access import caller_contributed, get_readable_trace
+from shared.traces.model import MAX_TEXT_CHARACTERS
 from shared.traces.repository import Traces
 from shared.traces.trust import FeedbackTag, TraceStatus, VoteType
 from shared.traces.views import TraceSummary, build_trace_view, format_votes
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
     from shared.traces.repository import Feedback, StoredTrace, StoredVote
 
 MAX_CHARACTERS: Final = 30_000
-"""The maximum number of characters of the problem and the solution in one answer, because clients
-truncate longer answers."""
+"""The maximum number of characters of the problem and the solution together in one answer, because
+clients truncate longer answers."""
 MAX_FEEDBACK: Final = 5
-"""The maximum number of feedback texts in an answer, which has the latest ones."""
+"""The maximum number of feedback texts in an answer. If there are more, the latest are shown."""
 
 
 class In(Arguments):
@@ -35,7 +36,7 @@ class In(Arguments):
     offset: int = Field(
         default=0,
         ge=0,
-        le=100_000,
+        le=2 * MAX_TEXT_CHARACTERS,
         description="next_offset of the previous part of a long trace.",
     )
 
@@ -46,7 +47,7 @@ class FeedbackView(Result):
     feedback_tag: FeedbackTag = Field(description="The reason for the vote against it.")
     feedback_text: str = Field(description="The voter's words.")
     date: str = Field(description="When: YYYY-MM-DD, in UTC.")
-    earlier: bool = Field(description="Whether a text of the trace was changed since.")
+    earlier: bool = Field(description="Whether the title or a text of the trace changed since.")
 
 
 class Out(TraceSummary):
@@ -57,14 +58,18 @@ class Out(TraceSummary):
     next_offset: int | None = Field(
         description="The offset of the next part of a long trace; missing on the last one."
     )
-    revision: int = Field(description="The number of its revision; 1 as contributed.")
+    revision: int = Field(description="Revision number; 1 is the trace as contributed.")
     created_at: str = Field(description="When it was contributed: YYYY-MM-DD, in UTC.")
     supersedes: str | None = Field(
         description="The trace that it replaces, according to its contributor."
     )
-    superseded_by: str | None = Field(description="The trace by which its contributor replaced it.")
+    superseded_by: str | None = Field(
+        description="The trace with which its contributor replaced it."
+    )
     yours: bool = Field(description="Whether you contributed it.")
-    your_vote: VoteType | None = Field(description="Your vote, if you voted.")
+    your_vote: VoteType | None = Field(
+        description="Your vote, if you voted and the vote still counts."
+    )
     feedback: list[FeedbackView] = Field(
         description=f"The latest feedback of voters against it, at most {MAX_FEEDBACK}."
     )
@@ -72,12 +77,12 @@ class Out(TraceSummary):
 
 async def get_trace(args: In, ctx: Context) -> Out:
     """Load a trace, its latest feedback and the caller's vote. Costs one round trip."""
-    stored, feedback, vote = await asyncio.gather(
+    stored, feedback, own_vote = await asyncio.gather(
         get_readable_trace(args.trace_id, ctx),
         Traces(ctx.database).list_latest_feedback(args.trace_id, MAX_FEEDBACK),
         _load_own_vote(args.trace_id, ctx),
     )
-    return _build_out(stored, feedback, vote, args.offset, ctx)
+    return _build_out(stored, feedback, own_vote, args.offset, ctx)
 
 
 async def _load_own_vote(trace_id: str, ctx: Context) -> StoredVote | None:
@@ -94,11 +99,13 @@ def _build_out(
     ctx: Context,
 ) -> Out:
     trace = stored.trace
-    vote = own_vote.vote if own_vote else None
+    your_vote = None
+    if own_vote and own_vote.vote and trace.counts_vote(own_vote.vote, own_vote.revision):
+        your_vote = own_vote.vote.type
     context = trace.content.context_text
     solution = trace.content.solution_text
+    # Offsets count through both texts, as if the solution followed the problem directly.
     end = offset + MAX_CHARACTERS
-    vote_counts = own_vote and vote and trace.counts_vote(vote, own_vote.revision)
     return build_trace_view(
         Out,
         trace,
@@ -107,15 +114,15 @@ def _build_out(
         next_offset=end if end < len(context) + len(solution) else None,
         created_at=f"{trace.created_at:%Y-%m-%d}",
         yours=caller_contributed(stored, ctx),
-        your_vote=vote.type if vote_counts and vote else None,
+        your_vote=your_vote,
         feedback=[
             FeedbackView(
-                feedback_tag=remark.tag,
-                feedback_text=remark.text,
-                date=f"{remark.given_at:%Y-%m-%d}",
-                earlier=remark.revision < trace.text_revision,
+                feedback_tag=entry.tag,
+                feedback_text=entry.text,
+                date=f"{entry.given_at:%Y-%m-%d}",
+                earlier=entry.revision < trace.text_revision,
             )
-            for remark in feedback
+            for entry in feedback
         ],
     )
 
@@ -127,12 +134,14 @@ def format_result(out: Out) -> str:
         f"Status: {out.status} | Trust: {out.trust:.2f} | Tags: {', '.join(out.tags) or 'none'}",
         f"Votes: {format_votes(out)} | Revision {out.revision}, {out.date} | ID: {out.trace_id}",
         *_iterate_notes(out),
-        *(["Feedback:"] if out.feedback else []),
-        *map(_format_feedback, out.feedback),
-        # The contributor's texts come last, so that they cannot pass for the server's lines above.
-        *([f"\nContext:\n{out.context_text}"] if out.context_text else []),
-        *([f"\nSolution:\n{out.solution_text}"] if out.solution_text else []),
     ]
+    if out.feedback:
+        lines += ["Feedback:", *map(_format_feedback, out.feedback)]
+    # Texts of several lines come last, because a line of theirs could imitate one of the server's.
+    if out.context_text:
+        lines.append(f"\nContext:\n{out.context_text}")
+    if out.solution_text:
+        lines.append(f"\nSolution:\n{out.solution_text}")
     return "\n".join(lines)
 
 
@@ -144,9 +153,9 @@ def _iterate_notes(out: Out) -> Iterator[str]:
     if out.your_vote:
         yield f"Your vote: {out.your_vote}."
     if out.status is TraceStatus.FLAGGED:
-        yield "Voters warn of this trace: check it before you use it."
+        yield "Voters warn against this trace: check it before you use it."
     if out.superseded_by:
-        yield f"Its contributor replaced it by the trace {out.superseded_by}."
+        yield f"Its contributor replaced it with the trace {out.superseded_by}."
     if out.supersedes:
         yield f"Its contributor says that it replaces the trace {out.supersedes}."
 

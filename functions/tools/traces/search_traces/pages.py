@@ -14,7 +14,7 @@ from shared.search.hybrid import rank
 from shared.search.listing import fingerprint_hit, list_newest
 from shared.search.query import Degradation
 from shared.text.snippets import truncate
-from shared.traces.corpus import describe_unknown_tags, trace_corpus
+from shared.traces.corpus import describe_unknown_tags, make_trace_corpus
 from shared.traces.moderation import moderate_scores
 from shared.traces.repository import Traces
 from shared.traces.views import TraceSummary, build_trace_view, format_votes
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from shared.traces.model import Trace
 
     DatePosition = tuple[int, int, str]
+    """See `DATE_POSITION`."""
     Fit = Callable[[list["TraceHit"]], list["TraceHit"]]
+    """Returns as many of the first hits as fit into an answer."""
 
 DATE_POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId])
 """A cursor by date contains the number of traces on previous pages, and the date and the id of the
@@ -89,7 +91,7 @@ async def load_page_by_date(
 ) -> TracePage:
     """List traces, latest first. Costs two round trips, or three if a tag does not exist."""
     count_before, after = (position[0], position[1:]) if position else (0, None)
-    listing = await list_newest(selection, limit, after, trace_corpus(ctx.database))
+    listing = await list_newest(selection, limit, after, make_trace_corpus(ctx.database))
     ranks = count(count_before + 1)
     hits = fit([_build_hit(trace, next(ranks)) for trace in listing.documents])
     is_cut = len(hits) < len(listing.documents)
@@ -121,7 +123,7 @@ async def load_page_by_relevance(
         fit: Returns as many of the first hits as fit into an answer.
         ctx: The context of the call.
     """
-    ranking = await rank(query, trace_corpus(ctx.database), ctx)
+    ranking = await rank(query, make_trace_corpus(ctx.database), ctx)
     candidates = await _read_documents(ranking.hits, query, ctx)
     ordered = [
         (candidate, trace)
@@ -146,7 +148,8 @@ def format_hit(hit: TraceHit) -> str:
     """Format a hit as text."""
     scores = [f"score: {hit.score:.2f}"] if hit.score is not None else []
     scores += [f"trust: {hit.trust:.2f}", format_votes(hit)]
-    scores += [hit.status] if hit.status != "pending" else []
+    if hit.status != "pending":
+        scores.append(hit.status)
     return (
         f"{hit.rank}. {hit.title} ({', '.join(scores)})\n"
         f"   Tags: {', '.join(hit.tags) or 'none'}\n"
@@ -162,8 +165,9 @@ def _moderate(
     """Sort candidates by their moderated scores. Candidates that were not read are left out."""
     traces = {match.id: match.document for match in candidates if match.document}
     scores = moderate_scores(candidates, traces, ctx.clock())
-    pairs = [(match, traces[match.id]) for match in candidates if match.id in traces]
-    return sorted(pairs, key=lambda pair: (-scores[pair[0].id], pair[0].id))
+    scored = [match for match in candidates if match.id in scores]
+    scored.sort(key=lambda match: (-scores[match.id], match.id))
+    return [(match, traces[match.id]) for match in scored]
 
 
 async def _read_documents(

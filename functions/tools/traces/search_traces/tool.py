@@ -45,7 +45,7 @@ class In(PagedArguments):
     )
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of traces.")
     include_flagged: bool = Field(
-        default=False, description="Whether to include traces that voters warn of."
+        default=False, description="Whether to include traces that voters flagged."
     )
 
 

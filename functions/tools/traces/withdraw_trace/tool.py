@@ -96,8 +96,8 @@ async def _load_superseded(stored: StoredTrace, args: In, ctx: Context) -> Store
     if superseded.trace.status is TraceStatus.FLAGGED and not superseded.trace.superseded_by:
         raise Conflict(
             "Nothing was changed: the restored trace would replace your trace"
-            f" {superseded.trace.trace_id}, which voters warn of. Amend that trace instead, so that"
-            " they can change their votes.",
+            f" {superseded.trace.trace_id}, which voters warn against. Amend that trace instead, so"
+            " that they can change their votes.",
             details={"supersedes": superseded.trace.trace_id},
         )
     if superseded.trace.superseded_by in (None, stored.trace.trace_id):
@@ -138,7 +138,7 @@ TOOL = Tool(
     description=(
         "Take back a coding trace that you contributed, so that only you can read it; with"
         " withdrawn false restore it within 30 days, votes included. To correct a trace use"
-        " amend_trace; to warn of someone else's use vote_trace."
+        " amend_trace; to warn against someone else's use vote_trace."
     ),
     input=In,
     output=Out,

@@ -87,12 +87,14 @@ def _build_answer(
         ask_again_after=None,
         message=" ".join(message for message in messages if message) or None,
     )
-    facts = {
+    facts: dict[str, Any] = {
         "passages": ranked.considered,
         "known": bool(out.known),
         "scores": [round(passage.hit.score, 4) for passage in passages],
     }
-    return _build_outcome(out, facts | ({"document": document_id} if document_id else {}), request)
+    if document_id:
+        facts["document"] = document_id
+    return _build_outcome(out, facts, request)
 
 
 def _fit_passages(
