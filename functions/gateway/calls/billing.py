@@ -45,12 +45,12 @@ class Reservation:
     Attributes:
         bill: The bill, with the most that the call may cost.
         record: The record of the call, which may have been sent before.
-        holder: The random id of this reservation among those that share the call's hold.
+        reservation_id: A random id, which distinguishes this reservation from others of the call.
     """
 
     bill: Bill
     record: CallRecord
-    holder: str = ""
+    reservation_id: str = ""
 
 
 class Billing(Protocol):
@@ -101,16 +101,18 @@ class LedgerBilling:
                 f"{bill.tool} costs {format_dollars(bill.price)} per call. Sign in first; without"
                 " signing in, only free tools are available."
             )
-        holder = uuid.uuid4().hex
-        return Reservation(bill, await self._records.reserve(bill, holder, self._clock()), holder)
+        reservation_id = uuid.uuid4().hex
+        record = await self._records.reserve(bill, reservation_id, self._clock())
+        return Reservation(bill, record, reservation_id)
 
     async def settle(self, reservation: Reservation, cost: int, entry: CallEntry) -> int:
         """Charge a call."""
         bill = replace(reservation.bill, entry=entry)
         with log_errors("settle", bill):
             if reservation.record.is_open:
-                holder = reservation.holder
-                return await self._records.settle(bill, holder, cost, self._clock())
+                return await self._records.settle(
+                    bill, reservation.reservation_id, cost, self._clock()
+                )
             await self._record_if_free(bill)
         return 0
 
@@ -123,7 +125,7 @@ class LedgerBilling:
         bill = replace(reservation.bill, entry=entry)
         with log_errors("cancel", bill):
             if reservation.record.is_open:
-                return await self._records.cancel(bill, reservation.holder, self._clock())
+                return await self._records.cancel(bill, reservation.reservation_id, self._clock())
         return False
 
     async def leave_open(self, reservation: Reservation, entry: CallEntry) -> None:
