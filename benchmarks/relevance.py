@@ -380,6 +380,8 @@ def main(calibration: Calibration) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    for name in ("similarity", "together", "words"):
-        parser.add_argument(f"--{name}", type=float, default=getattr(MINILM, name))
+    for name in ("min_similarity", "min_weighted_sum", "coverage_weight"):
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", type=float, default=getattr(MINILM, name)
+        )
     main(Calibration(**vars(parser.parse_args())))

@@ -1,7 +1,7 @@
-"""Spectral embedding: a map of few dimensions on which neighbours stay neighbours.
+"""Spectral embedding: a low-dimensional map in which neighbours stay neighbours.
 
-In hundreds of dimensions, all distances are similar, so density says little. Therefore a graph
-connects each vector with its nearest neighbours. Its edges are weighted by local scale
+In hundreds of dimensions, all distances are similar, so density shows no clusters. Therefore, a
+graph connects each vector with its nearest neighbours. Its edges are weighted by local scale
 (Zelnik-Manor and Perona, "Self-Tuning Spectral Clustering", 2004). The leading eigenvectors of its
 normalised adjacency matrix are the coordinates, which are then normalised to the unit sphere (Ng,
 Jordan and Weiss, "On Spectral Clustering", 2001, where that matrix is called L).
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from shared.clustering.neighbours import Neighbours
 
-DIMENSIONS: Final = 16
+MAX_DIMENSIONS: Final = 16
 """The maximum number of dimensions of the map."""
 SCALE_NEIGHBOUR: Final = 7
 """The local scale of a vector is its distance to this neighbour: the seventh, as in the paper."""
-MAX_DENSE: Final = 500
+MAX_DENSE_POINTS: Final = 500
 """Up to this many points, all eigenvectors are computed, because that always converges."""
 _TINY: Final = 1e-6
 """The minimum squared distance, and the minimum weight of an edge: a sparse matrix does not store
@@ -39,10 +39,10 @@ def compute_spectral_map(near: Neighbours) -> NDArray[np.float64]:
     """
     graph = _build_graph(near)
     degrees = np.asarray(graph.sum(axis=1)).ravel()
-    scale = 1 / np.sqrt(degrees)
-    adjacency = graph.multiply(scale[:, None]).multiply(scale[None, :]).tocsr()
+    inverse_roots = 1 / np.sqrt(degrees)
+    adjacency = graph.multiply(inverse_roots[:, None]).multiply(inverse_roots[None, :]).tocsr()
     values, vectors = _compute_leading_eigenvectors(adjacency, np.sqrt(degrees / degrees.sum()))
-    axes = vectors * scale[:, None]
+    axes = vectors * inverse_roots[:, None]
     axes *= values / np.linalg.norm(axes, axis=0)  # Smoother axes weigh more.
     lengths = np.linalg.norm(axes, axis=1, keepdims=True)
     points: NDArray[np.float64] = axes / np.maximum(lengths, np.finfo(float).tiny)
@@ -51,12 +51,13 @@ def compute_spectral_map(near: Neighbours) -> NDArray[np.float64]:
 
 def _build_graph(near: Neighbours) -> Any:
     """Return the weights of the edges between neighbours, as a symmetric sparse matrix."""
-    from scipy.sparse import csr_array
+    from scipy.sparse import csr_array  # slow to import
 
     size, count = near.rows.shape
     squared = np.maximum(2 - 2 * near.similarities.astype(np.float64), _TINY)
-    scale = np.sqrt(squared[:, min(SCALE_NEIGHBOUR, count) - 1])
-    weights = np.maximum(np.exp(-squared / (scale[:, None] * scale[near.rows])), _TINY)
+    local_scales = np.sqrt(squared[:, min(SCALE_NEIGHBOUR, count) - 1])
+    scale_products = local_scales[:, None] * local_scales[near.rows]
+    weights = np.maximum(np.exp(-squared / scale_products), _TINY)
     starts = np.arange(0, size * count + 1, count)
     graph = csr_array((weights.ravel(), near.rows.ravel(), starts), shape=(size, size))
     return (graph + graph.T) / 2
@@ -65,19 +66,19 @@ def _build_graph(near: Neighbours) -> Any:
 def _compute_leading_eigenvectors(
     matrix: Any, trivial: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the leading eigenvalues and eigenvectors of a symmetric matrix.
+    """Return the leading eigenvalues and eigenvectors of a matrix, except for the trivial ones.
 
     Eigenvalues are in descending order, eigenvectors in columns.
 
     Args:
-        matrix: The matrix.
+        matrix: A symmetric matrix.
         trivial: The unit eigenvector of eigenvalue 1 that only shows how well each point is
             connected. It is removed from the matrix, because in a graph of several components, the
             eigenvalue 1 has other eigenvectors too, and their order would be random.
     """
     size = matrix.shape[0]
-    count = min(DIMENSIONS, size - 1)
-    if size <= MAX_DENSE:
+    count = min(MAX_DIMENSIONS, size - 1)
+    if size <= MAX_DENSE_POINTS:
         values, vectors = np.linalg.eigh(matrix.toarray() - np.outer(trivial, trivial))
     else:
         from scipy.sparse.linalg import LinearOperator, eigsh

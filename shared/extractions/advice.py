@@ -73,7 +73,7 @@ async def _explain_topic(name: str, filters: ExtractionFilter, ctx: Context) -> 
     if not frequent_topics:
         return Advice(_explain_missing_type(filters.type), [])
     candidates = (*frequent_topics, *topics_with_prefix)
-    names = [candidate.name for candidate in candidates if candidate.count(filters.type)]
+    names = [candidate.name for candidate in candidates if candidate.count_of(filters.type)]
     similar_names = find_nearest_names(name, list(dict.fromkeys(names)), MAX_SUGGESTIONS)
     intro = "The nearest are" if similar_names else "The most frequent are"
     suggestions = similar_names or names[:MAX_SUGGESTIONS]
@@ -86,7 +86,7 @@ async def _explain_topic(name: str, filters: ExtractionFilter, ctx: Context) -> 
 
 def _explain_existing_topic(topic: Topic, filters: ExtractionFilter) -> str:
     """Explain why nothing matches, although the topic has extractions."""
-    if topic.count(filters.type):
+    if topic.count_of(filters.type):
         return _explain_filters(filters)
     counts = [
         f"{count} with get_{_PLURALS[extraction_type]}"

@@ -1,7 +1,7 @@
 """Topics in Firestore: `topics/{key}`, each with its number of extractions of each type.
 
-A topic is a label of an extraction, such as "testing". Every commit that changes extractions
-updates the counts (`shared.extractions.extracted_chunks`).
+A topic is a label of an extraction, such as "testing". Every Firestore commit that changes
+extractions updates the counts (`shared.extractions.extracted_chunks`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     """A topic's position in the list by count: its count and its document id."""
 
 _FIELDS: Final = ("name", "counts", "total")
-_DOWN: Final = BaseQuery.DESCENDING
+_DESCENDING: Final = BaseQuery.DESCENDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class Topic:
     counts: Mapping[ExtractionType, int]
     total: int
 
-    def count(self, extraction_type: ExtractionType | None) -> int:
-        """Return the number of extractions of a type, or with None of all types."""
+    def count_of(self, extraction_type: ExtractionType | None) -> int:
+        """Return the number of extractions of a type; of all types if it is None."""
         return self.counts[extraction_type] if extraction_type else self.total
 
 
@@ -103,7 +103,7 @@ def make_topic_cursor(topic: Topic, extraction_type: ExtractionType | None) -> T
         topic: The topic.
         extraction_type: The type of the extractions that are counted, or None for all types.
     """
-    return topic.count(extraction_type), safe_id(topic.name)
+    return topic.count_of(extraction_type), safe_id(topic.name)
 
 
 def most_frequent_query(
@@ -114,18 +114,18 @@ def most_frequent_query(
 ) -> AsyncQuery:
     """Build the query for topics by descending count.
 
-    Both fields are in descending order, which needs no composite index.
+    No composite index is needed, because `__name__` has the same direction as the count.
     """
     collection = client.collection(TOPICS)
     count_field = f"counts.{extraction_type.value}" if extraction_type else "total"
     query = (
         collection.where(filter=FieldFilter(count_field, ">", 0))
-        .order_by(count_field, direction=_DOWN)
-        .order_by("__name__", direction=_DOWN)
+        .order_by(count_field, direction=_DESCENDING)
+        .order_by("__name__", direction=_DESCENDING)
     )
     if after:
-        count, name = after
-        query = query.start_after({count_field: count, "__name__": collection.document(name)})
+        count, topic_id = after
+        query = query.start_after({count_field: count, "__name__": collection.document(topic_id)})
     return query.select(_FIELDS).limit(limit)
 
 

@@ -49,10 +49,10 @@ class Section:
         highlighted_at: When the reader highlighted it.
         locators: Positions in the original, in order, each with the offset in `text` where it
             begins. A chunk gets the position in which it begins.
-        written_at: When it was written, if its file says so. When a text that is not a highlight is
-            first stored, this becomes its date.
-        former_text: The text that an earlier release made of it, if that was different. Chunks of
-            that text that were forgotten stay forgotten.
+        written_at: When it was written, if its file says so. It becomes the date of a text that is
+            not a highlight, when that text is first stored.
+        former_text: The text that an earlier release read here, if it was different. By this text,
+            chunks that the user has forgotten are recognised, so that they stay forgotten.
         start: If the section is a chunk from an export, its offset in the source's text. Such a
             section is not split again. Otherwise None.
         chunk_id: The id of the chunk from an export.
@@ -73,8 +73,8 @@ class Section:
 
     def find_locator(self, offset: int) -> Locator:
         """Return the position in the original of the character at an offset, empty if unknown."""
-        begun = [locator for start, locator in self.locators if start <= offset]
-        return begun[-1] if begun else Locator()
+        preceding = [locator for start, locator in self.locators if start <= offset]
+        return preceding[-1] if preceding else Locator()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class SourceFields:
     """The fields of a source, which each of its chunks repeats.
 
     Attributes:
-        source_id: A valid Firestore document id (see `safe_id`), the same in every run.
+        source_id: A valid Firestore document id (see `safe_id`), stable across ingestions.
         title: Its title, not empty.
         author: Who wrote it, if known.
         origin: Where it came from: `kindle`, `reader`, `file`, `jsonl` ...
@@ -110,12 +110,10 @@ class SourceFields:
     about_source_id: str | None = added_field()
 
 
-SOURCE_FIELDS: Final = tuple(declared.name for declared in fields(SourceFields))
+SOURCE_FIELDS: Final = tuple(spec.name for spec in fields(SourceFields))
 """The names of the fields of a source."""
 FACET_FIELDS: Final = {
-    declared.name: declared.metadata["facet"]
-    for declared in fields(SourceFields)
-    if "facet" in declared.metadata
+    spec.name: spec.metadata["facet"] for spec in fields(SourceFields) if "facet" in spec.metadata
 }
 """The names of the fields that declare a facet, each with the kind of the facet."""
 
@@ -141,7 +139,7 @@ class Source(SourceFields):
 
     Attributes:
         sections: The text in sections. Empty if the source was deleted.
-        warnings: What could not be read, for people.
+        warnings: What could not be read, in messages for the user.
         links_to: The ids of the sources that its text links to, whether or not they are stored.
             None if there are no links.
         created_at: When it was first stored. Set if it comes from an export.

@@ -1,4 +1,4 @@
-"""Decides whether any hit answers the query, and how much meaning weighs against words.
+"""Decides whether any hit answers the query, and weighs similarity against BM25.
 
 Every ranking has a first hit, whether or not it answers the query. Scores are normalised within the
 ranking, so they cannot tell. Two other measures of a hit can: its similarity and its coverage,
@@ -6,9 +6,9 @@ which is the share of the query's information that the hit contains. A word's in
 idf, so a word that occurs in no document counts most. A hit matches
 
 - in a hybrid search, if it contains all words of the query, or if
-  `similarity + words * coverage` reaches `together`, so that either measure can make up for the
-  other,
-- in a semantic search, if the similarity reaches `similarity`,
+  `similarity + coverage_weight * coverage` reaches `min_weighted_sum`, so that either measure can
+  make up for the other,
+- in a semantic search, if the similarity reaches `min_similarity`,
 - in a lexical search, if the coverage reaches the result of `compute_min_coverage`.
 
 The constants were chosen for few false alarms on one half of the training data, the tuning half.
@@ -31,8 +31,8 @@ half, and in brackets those in the tuning half.
 | claims | the sample | 0.3 (0.5) | 2.0 (3.1) | 8.7 (8.3) |
 | software the sample does not treat | the sample | 10 (5) | 15 (25) | 70 (70) |
 
-So a query far from the base's subjects is recognised, but a query near them without an answer is
-not, and a lexical search recognises few of either. The numbers are the same for the 30, 50 or 100
+So the lack of an answer is mostly recognised if the query is far from the base's subjects, but not
+if it is near them, and seldom in a lexical search. The numbers are the same for the 30, 50 or 100
 nearest candidates. The confirmation half was used once. It ruled out one minimum coverage for
 bases of all sizes (23 false alarms in 100 with 64 chunks), so a minimum that grows with the base
 was then chosen on the tuning half.
@@ -64,9 +64,9 @@ if TYPE_CHECKING:
     from shared.index.bm25 import Postings, Totals
 
 _CHANCE_COVERAGE: Final = 0.035
-"""The minimum coverage, in units of the idf of a word that occurs in no document. For 97 of 100
-training claims the best hit has more: 0.039 among 64 abstracts, 0.036 among 500, 0.036 among
-5,183."""
+"""The minimum coverage, in units of the idf of a word that occurs in no document. It is just below
+the third percentile of the best hits of training claims: 0.039 among 64 abstracts, 0.036 among 500
+and among 5,183."""
 
 _FULL_COVERAGE: Final = 1 - 1e-9
 """The coverage of a hit that contains all words of the query, allowing for rounding errors."""
@@ -77,24 +77,45 @@ class Calibration:
     """The thresholds above which an embedder's similarities indicate a match.
 
     Attributes:
-        similarity: The minimum similarity if the coverage is not known.
-        together: The minimum sum of similarity and weighted coverage.
-        words: The weight of the coverage in that sum.
+        min_similarity: The minimum similarity if the coverage is not known.
+        min_weighted_sum: The minimum sum of similarity and weighted coverage.
+        coverage_weight: The weight of the coverage in that sum.
     """
 
-    similarity: float
-    together: float
-    words: float
+    min_similarity: float
+    min_weighted_sum: float
+    coverage_weight: float
 
 
-MINILM: Final = Calibration(similarity=0.28, together=0.365, words=0.3)
+MINILM: Final = Calibration(min_similarity=0.28, min_weighted_sum=0.365, coverage_weight=0.3)
 """The calibration of all-MiniLM-L6-v2, quantised, with 256 tokens. The measurements are in the
 module's docstring."""
 
-DEFAULT_CALIBRATION: Final = Calibration(similarity=0.1, together=0.1, words=1 / 3)
+DEFAULT_CALIBRATION: Final = Calibration(
+    min_similarity=0.1, min_weighted_sum=0.1, coverage_weight=1 / 3
+)
 """The calibration of models whose similarities were not measured. The similarity of unrelated texts
 is 0.0 with one model and 0.7 with another. So a hit is rejected only if its similarity is low by
 the standard of any model and its coverage is below 0.3."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How to interpret the similarities of an embedding model.
+
+    Attributes:
+        dense_weight: The weight of similarity, from 0 to 1; BM25 has the rest.
+        calibration: The thresholds of a match.
+        noise: The range of the similarities of texts that are unrelated to the query.
+    """
+
+    dense_weight: float
+    calibration: Calibration
+    noise: float = 0.0
+
+
+_DEFAULT_TUNING: Final = Tuning(dense_weight=DENSE_WEIGHT, calibration=DEFAULT_CALIBRATION)
+_TUNING_BY_MODEL: Final = {"all-MiniLM-L6-v2-onnx-int8": Tuning(DENSE_WEIGHT, MINILM, noise=0.3)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,28 +191,9 @@ def _is_match(hit: Evidence, calibration: Calibration, documents: int) -> bool:
     if hit.similarity is None:
         return hit.coverage is not None and hit.coverage >= compute_min_coverage(documents)
     if hit.coverage is None:
-        return hit.similarity >= calibration.similarity
-    weighted_sum = hit.similarity + calibration.words * hit.coverage
-    return hit.coverage >= _FULL_COVERAGE or weighted_sum >= calibration.together
-
-
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """How to interpret the similarities of an embedding model.
-
-    Attributes:
-        dense_weight: The weight of similarity, from 0 to 1; BM25 has the rest.
-        calibration: The thresholds of a match.
-        noise: How far similarities spread among texts that are unrelated to the query.
-    """
-
-    dense_weight: float
-    calibration: Calibration
-    noise: float = 0.0
-
-
-_DEFAULT_TUNING: Final = Tuning(dense_weight=DENSE_WEIGHT, calibration=DEFAULT_CALIBRATION)
-_TUNING_BY_MODEL: Final = {"all-MiniLM-L6-v2-onnx-int8": Tuning(DENSE_WEIGHT, MINILM, noise=0.3)}
+        return hit.similarity >= calibration.min_similarity
+    weighted_sum = hit.similarity + calibration.coverage_weight * hit.coverage
+    return hit.coverage >= _FULL_COVERAGE or weighted_sum >= calibration.min_weighted_sum
 
 
 def get_tuning(model: str) -> Tuning:

@@ -39,7 +39,7 @@ def match_template(template: str, uri: str) -> dict[str, str] | None:
     return {name: uri_match[1]} if uri_match else None
 
 
-def make_linked_resources(result: dict[str, Any], links: Links) -> list[types.Resource]:
+def build_resources(result: dict[str, Any], links: Links) -> list[types.Resource]:
     """Make the resources that a result links to, in the order of the result."""
     return [
         types.Resource(uri=uri, name=name, mime_type=MIME_TYPE)
@@ -47,7 +47,7 @@ def make_linked_resources(result: dict[str, Any], links: Links) -> list[types.Re
     ]
 
 
-def make_resource_links(result: dict[str, Any], links: Links) -> list[types.ResourceLink]:
+def build_link_blocks(result: dict[str, Any], links: Links) -> list[types.ResourceLink]:
     """Make the content blocks with the links of a result, in the order of the result."""
     return [
         types.ResourceLink(type="resource_link", uri=uri, name=name, mime_type=MIME_TYPE)
@@ -56,10 +56,9 @@ def make_resource_links(result: dict[str, Any], links: Links) -> list[types.Reso
 
 
 def _iterate_links(result: dict[str, Any], links: Links) -> Iterator[tuple[str, str]]:
-    """Yield the URI and the name of each item that has an id. Without a name, the id is the name.
+    """Yield the URI and the name of each item that has an id. The id replaces a missing name.
 
-    The cloud function that runs a tool may be of another release than the gateway, so its answer
-    may lack the declared fields.
+    The gateway and a tool's function may run different releases, so declared fields may be missing.
     """
     id_field = get_variable_name(links.uri_template)
     for item in result.get(links.items_field) or []:

@@ -11,7 +11,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from functions.gateway.auth.visitor import require_visitor
 from functions.gateway.mcp.apps import build_page_contents, parse_app_uri, supports_apps
-from functions.gateway.mcp.resource_links import MIME_TYPE, make_linked_resources, match_template
+from functions.gateway.mcp.resource_links import MIME_TYPE, build_resources, match_template
 from functions.gateway.mcp.results import make_meta, quote, require_result, to_compact_json
 from shared.core.base64url import from_base64url, to_base64url
 from shared.core.errors import InvalidInput, NotFound
@@ -115,7 +115,7 @@ class Resources:
             return types.ListResourcesResult(resources=[])
         (tool, links), *other_listings = listings
         result = await self._call_page(tool, links, cursor, visitor)
-        resources, next_cursor = make_linked_resources(result, links), result.get("next_cursor")
+        resources, next_cursor = build_resources(result, links), result.get("next_cursor")
         if not resources and not next_cursor:
             return await self._find_next_page(other_listings, None, visitor)
         position = None

@@ -8,7 +8,7 @@ import mcp_types as types
 import pydantic_core
 from mcp.shared.exceptions import MCPError
 
-from functions.gateway.mcp.resource_links import make_resource_links
+from functions.gateway.mcp.resource_links import build_link_blocks
 from shared.core.errors import PlatformFault
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def to_result(
     return types.CallToolResult(
         content=[
             *(types.TextContent(type="text", text=text) for text in texts),
-            *(make_resource_links(answer.result or {}, links) if links else []),
+            *(build_link_blocks(answer.result or {}, links) if links else []),
         ],
         structured_content=structured_content,
         is_error=answer.error is not None,

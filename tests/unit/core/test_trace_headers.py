@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN_ID = "00f067aa0ba902b7"
+PROJECT_ID = "shelf"
 TRACEPARENT = f"00-{TRACE_ID}-{SPAN_ID}-01"
 
 
@@ -48,13 +49,11 @@ def test_traceparent_has_trace_and_span(header: str, *, sampled: bool) -> None:
         (f"{TRACE_ID.upper()}/1;o=0", "0000000000000001", False),
         (f"{TRACE_ID};o=1", None, True),
         (f"{TRACE_ID}/0;o=1", None, True),
-        (f"{TRACE_ID}/99999999999999999999", None, False),
+        (f"{TRACE_ID}/99999999999999999999", None, False),  # more than 64 bits
         (TRACE_ID, None, False),
     ],
 )
-def test_googles_older_header_has_trace_and_span(
-    header: str, span_id: str | None, *, sampled: bool
-) -> None:
+def test_googles_older_header_is_parsed(header: str, span_id: str | None, *, sampled: bool) -> None:
     trace = parse_trace(make_headers(("X-Cloud-Trace-Context", header)))
     assert trace == TraceContext(TRACE_ID, span_id, sampled)
 
@@ -78,49 +77,46 @@ def test_traceparent_takes_precedence() -> None:
         [("traceparent", f"{TRACEPARENT}1")],
         [("traceparent", f"01-{TRACE_ID}-{SPAN_ID}-01more")],
         [("traceparent", TRACEPARENT), ("traceparent", TRACEPARENT)],
-        [("traceparent", "a secret")],
-        [("x-cloud-trace-context", "a secret")],
+        [("traceparent", "garbage")],
+        [("x-cloud-trace-context", "garbage")],
         [("x-cloud-trace-context", f"{'0' * 32}/1")],
-        [("x-cloud-trace-context", f"{TRACE_ID}/a secret")],
-        [("x-cloud-trace-context", f"{TRACE_ID}/1;o=secret")],
+        [("x-cloud-trace-context", f"{TRACE_ID}/garbage")],
+        [("x-cloud-trace-context", f"{TRACE_ID}/1;o=garbage")],
     ],
 )
-def test_invalid_headers_are_ignored(fields: Sequence[tuple[str, str]]) -> None:
+def test_missing_or_invalid_headers_give_no_trace(fields: Sequence[tuple[str, str]]) -> None:
     assert parse_trace(make_headers(*fields)) is None
 
 
 @given(st.text(st.characters(max_codepoint=255)), st.text(st.characters(max_codepoint=255)))
-def test_any_combination_of_headers_can_be_parsed(
-    traceparent: str, cloud_trace_context: str
-) -> None:
+def test_parsing_headers_never_raises(traceparent: str, cloud_trace_context: str) -> None:
     parse_trace(
         make_headers(("traceparent", traceparent), ("x-cloud-trace-context", cloud_trace_context))
     )
 
 
 def test_log_lines_of_a_request_have_its_trace(capsys: pytest.CaptureFixture[str]) -> None:
-    with bind_trace(make_headers(("traceparent", TRACEPARENT)), "shelf"):
+    with bind_trace(make_headers(("traceparent", TRACEPARENT)), PROJECT_ID):
         log.info("inside")
     log.info("outside")
-    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    line_in_context, line_after = lines
+    inside, outside = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
 
     assert {
-        "logging.googleapis.com/trace": f"projects/shelf/traces/{TRACE_ID}",
+        "logging.googleapis.com/trace": f"projects/{PROJECT_ID}/traces/{TRACE_ID}",
         "logging.googleapis.com/spanId": SPAN_ID,
         "logging.googleapis.com/trace_sampled": True,
-    }.items() <= line_in_context.items()
-    assert line_after.keys() == {"message", "severity", "time"}
+    }.items() <= inside.items()
+    assert outside.keys() == {"message", "severity", "time"}
 
 
 def test_the_trace_is_passed_on_unchanged() -> None:
-    with bind_trace(make_headers(("traceparent", TRACEPARENT)), "shelf"):
+    with bind_trace(make_headers(("traceparent", TRACEPARENT)), PROJECT_ID):
         assert make_traceparent_header() == {"traceparent": TRACEPARENT}
     assert make_traceparent_header() == {}
 
 
 def test_a_trace_without_a_span_is_passed_on_with_one() -> None:
-    with bind_trace(make_headers(("x-cloud-trace-context", TRACE_ID)), "shelf"):
+    with bind_trace(make_headers(("x-cloud-trace-context", TRACE_ID)), PROJECT_ID):
         trace = parse_trace(Headers(make_traceparent_header()))
     assert trace is not None
     assert trace.trace_id == TRACE_ID

@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceTemplateReference
 
 from functions.gateway.catalog import Catalog
-from functions.gateway.mcp.resource_links import make_resource_links
+from functions.gateway.mcp.resource_links import build_link_blocks
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
@@ -135,7 +135,7 @@ async def test_another_tools_resource_stays_linked() -> None:
     list_books = disable_tools("get_shelf").get("list_books", ANNA)
     assert list_books
     assert list_books.links
-    [link] = make_resource_links({"books": [{"book_id": "b", "title": "B"}]}, list_books.links)
+    [link] = build_link_blocks({"books": [{"book_id": "b", "title": "B"}]}, list_books.links)
     assert link.uri == "carrel://book/b"
 
 

@@ -14,21 +14,21 @@ from shared.runtime.tool import Links
 from tests.support.fake_catalog import BOOK, FakeDispatcher, make_server, make_tool
 
 TOOL = make_tool("list_books")
-LINKS = Links(items_field="like", uri_template=BOOK.uri, name_field="title")
-BOOKS = {"like": [{"book_id": "a", "title": "A"}, {"book_id": "b", "title": None}]}
+LINKS = Links(items_field="books", uri_template=BOOK.uri, name_field="title")
+BOOKS = {"books": [{"book_id": "a", "title": "A"}, {"book_id": "b", "title": None}]}
 
 
-def test_a_template_has_one_variable() -> None:
+def test_the_variable_of_a_template_has_a_name() -> None:
     assert get_variable_name(BOOK.uri) == "book_id"
 
 
-def test_uri_is_parsed_to_its_id() -> None:
+def test_an_expanded_uri_matches_its_template() -> None:
     uri = expand_template(BOOK.uri, {"book_id": "a_B-1", "title": "Other"})
     assert uri == "carrel://book/a_B-1"
     assert match_template(BOOK.uri, uri) == {"book_id": "a_B-1"}
 
 
-def test_suffix_of_the_template_must_match() -> None:
+def test_the_suffix_of_a_template_must_match() -> None:
     template = "carrel://book/{book_id}/cover.json"
     assert match_template(template, "carrel://book/a/cover.json") == {"book_id": "a"}
     assert match_template(template, "carrel://book/a/coverXjson") is None
@@ -36,21 +36,30 @@ def test_suffix_of_the_template_must_match() -> None:
 
 @pytest.mark.parametrize(
     "uri",
-    ["", "carrel://book/", "carrel://book", "carrel://shelf/a", "carrel://book/a/b",
-     "carrel://book/a?b", "carrel://book/a#b", "xcarrel://book/a", "file:///etc/passwd"],
-)  # fmt: skip
+    [
+        "",
+        "carrel://book/",
+        "carrel://book",
+        "carrel://shelf/a",
+        "carrel://book/a/b",
+        "carrel://book/a?b",
+        "carrel://book/a#b",
+        "xcarrel://book/a",
+        "file:///etc/passwd",
+    ],
+)
 def test_a_uri_of_another_form_does_not_match_the_template(uri: str) -> None:
     assert match_template(BOOK.uri, uri) is None
 
 
 def dump_links(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the links in the answer of a tool, which follow its text."""
+    """Return the link blocks of a tool's answer, which follow the text block."""
     text, *blocks = to_result(CallAnswer(result=result), TOOL, links=LINKS).content
     assert text.type == "text"
     return [block.model_dump(exclude_none=True) for block in blocks]
 
 
-def test_each_item_becomes_a_lean_link_in_order() -> None:
+def test_each_item_becomes_a_link_with_its_uri_and_name() -> None:
     common_fields = {"type": "resource_link", "mime_type": "application/json"}
     assert dump_links(BOOKS) == [
         {"uri": "carrel://book/a", "name": "A", **common_fields},
@@ -59,7 +68,7 @@ def test_each_item_becomes_a_lean_link_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "result", [{}, {"like": []}, {"like": None}, {"like": [{"title": "A"}, {"book_id": None}]}]
+    "result", [{}, {"books": []}, {"books": None}, {"books": [{"title": "A"}, {"book_id": None}]}]
 )
 def test_items_without_an_id_make_no_links(result: dict[str, Any]) -> None:
     assert dump_links(result) == []
@@ -75,7 +84,7 @@ def test_an_error_has_no_links() -> None:
 async def test_a_link_in_an_answer_can_be_read(mode: str) -> None:
     dispatcher = FakeDispatcher(lambda *_: BOOKS)
     async with Client(make_server(dispatcher), mode=mode) as client:
-        _, link, _ = (await client.call_tool("get_book", {"book_id": "x"})).content
-        assert link.type == "resource_link"
-        await client.read_resource(link.uri)
+        _, first_link, _ = (await client.call_tool("list_books", {})).content
+        assert first_link.type == "resource_link"
+        await client.read_resource(first_link.uri)
     assert dispatcher.calls[-1] == ("get_book", {"book_id": "a"})

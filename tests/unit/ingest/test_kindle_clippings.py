@@ -49,7 +49,7 @@ def make_note(location: str, text: str) -> str:
     return make_entry(f"Your Note on Location {location} | {FRIDAY}", text)
 
 
-def test_entries_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
+def test_the_entries_of_a_book_become_one_source(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path,
         make_entry(f"Your Highlight on page 12 | Location 150-155 | {FRIDAY}", "Reef early."),
@@ -293,14 +293,14 @@ def test_repeated_and_extended_highlights_are_one(tmp_path: Path) -> None:
 
 def test_a_word_on_another_page_is_a_separate_highlight(tmp_path: Path) -> None:
     sentence = "Entropy is what a sail loses to the wind."
-    on_page = "- Your Highlight on page {} | Added on Sunday, April 7, 2024 10:11:12 PM"
+    on_page = "Your Highlight on page {} | Added on Sunday, April 7, 2024 10:11:12 PM"
     path = write_clippings(
         tmp_path, make_entry(on_page.format(12), sentence), make_entry(on_page.format(13), "sail")
     )
     assert list_texts(read_only_source(path)) == [sentence, "sail"]
 
 
-def test_a_damaged_byte_loses_only_itself(tmp_path: Path) -> None:
+def test_only_a_damaged_byte_is_lost(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path, make_highlight("10-11", "Größe"), make_highlight("20-21", "Caf?")
     )
@@ -312,7 +312,7 @@ def test_a_damaged_byte_loses_only_itself(tmp_path: Path) -> None:
 UNPLUGGED = "blocks of NUL bytes, as after unplugging; an entry there may be incomplete"
 
 
-def test_a_block_of_nul_bytes_loses_only_itself(tmp_path: Path) -> None:
+def test_nul_bytes_end_the_text_of_their_entry(tmp_path: Path) -> None:
     """A device that was unplugged leaves such blocks between entries or inside one."""
     entries = [make_highlight(f"{n}0-{n}1", f"Thought {n}, whole.") for n in range(1, 6)]
     path = write_clippings(tmp_path, *entries)

@@ -24,7 +24,7 @@ from shared.search.relevance import (
 DOCUMENTS = 1_000
 TOTALS = Totals(DOCUMENTS, 20_000)
 KNOWN_TERMS = {"bread": Postings(200, {}), "oven": Postings(20, {})}
-CALIBRATION = Calibration(similarity=0.3, together=0.4, words=0.25)
+CALIBRATION = Calibration(min_similarity=0.3, min_weighted_sum=0.4, coverage_weight=0.25)
 HITS = st.builds(Evidence, st.none() | st.floats(-1, 1), st.none() | st.floats(0, 1))
 POOLS = st.lists(HITS, max_size=5)
 

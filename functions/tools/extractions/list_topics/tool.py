@@ -113,7 +113,7 @@ async def _load_by_prefix(
         *(Topics(ctx.database).list_with_prefix(name, MAX_WITH_PREFIX + 1) for name in prefixes)
     )
     topics = {topic.name: topic for block in blocks for topic in block[:MAX_WITH_PREFIX]}
-    topics_of_kind = [topic for topic in topics.values() if topic.count(args.kind)]
+    topics_of_kind = [topic for topic in topics.values() if topic.count_of(args.kind)]
     ordered = sorted(
         topics_of_kind, key=lambda topic: make_topic_cursor(topic, args.kind), reverse=True
     )

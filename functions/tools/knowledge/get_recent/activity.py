@@ -1,4 +1,8 @@
-"""Counts the passages of a period by day, source and author, from the postings of its months."""
+"""Counts the passages of a period by day, source and author.
+
+It reads the inverted index, in which the postings of a month list its chunks with their dates. A
+chunk is a passage as it is stored.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from shared.index.bm25 import Postings
     from shared.runtime.context import Context
 
-    Months = Mapping[str, Postings]
+    PostingsByMonth = Mapping[str, Postings]
     """The postings with the dates of a month's chunks, by month (YYYY-MM).
 
     A month without chunks is missing."""
@@ -36,7 +40,7 @@ MAX_TOP_ENTRIES: Final = 5
 
 
 class TimelineEntry(Result):
-    """A day, or a month of last_year."""
+    """A day, or a month if the period is last_year."""
 
     date: str = Field(description="YYYY-MM-DD, or YYYY-MM for last_year.")
     chunks: int = Field(description="How many passages are dated in this day or month.")
@@ -82,7 +86,7 @@ class Activity(Result):
 async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Activity:
     """Count the passages of a span.
 
-    Costs two round trips, with at most 14 postings and 20 sources. While passages wait to be
+    Costs two round trips, with one read for each month and source. While passages wait to be
     indexed, the database counts the total, because the postings are incomplete.
     """
     facets = [Facet(Kind.MONTH, month) for month in span.months]
@@ -90,19 +94,19 @@ async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Act
         InvertedIndex(ctx.database, KNOWLEDGE).read([], facets),
         ChunkQueue(ctx.database).is_done("index"),
     )
-    months = {facet.key: month_postings for facet, month_postings in postings.facets.items()}
+    postings_by_month = {facet.key: of_month for facet, of_month in postings.facets.items()}
     units = _split_by_month(span) if by_month else _split_by_day(span)
-    counts = [_count_chunks(unit, months) for unit in units.values()]
-    per_source = _count_per_source(months, span)
-    busiest = dict(_sort_by_count(per_source)[:MAX_SOURCES])
+    counts = [_count_chunks(unit, postings_by_month) for unit in units.values()]
+    counts_by_source = _count_by_source(postings_by_month, span)
+    top_counts = dict(_sort_by_count(counts_by_source)[:MAX_SOURCES])
     total, sources = await asyncio.gather(
         _count_total(span, sum(counts) if is_indexed else None, ctx),
-        Sources(ctx.database).get_all(list(busiest)),
+        Sources(ctx.database).get_all(list(top_counts)),
     )
-    per_author = Counter[str]()
+    counts_by_author = Counter[str]()
     for source in sources:
         if source.author:
-            per_author[source.author] += busiest[source.source_id]
+            counts_by_author[source.author] += top_counts[source.source_id]
     return Activity(
         total=total,
         timeline=[
@@ -110,16 +114,16 @@ async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Act
             for name, count in zip(units, counts, strict=True)
             if count
         ],
-        top_sources=[TopSource.of(source, chunks=busiest[source.source_id]) for source in sources][
-            :MAX_TOP_ENTRIES
-        ],
+        top_sources=[
+            TopSource.of(source, chunks=top_counts[source.source_id]) for source in sources
+        ][:MAX_TOP_ENTRIES],
         top_authors=[
             TopAuthor(author=name, chunks=count)
-            for name, count in _sort_by_count(per_author)[:MAX_TOP_ENTRIES]
+            for name, count in _sort_by_count(counts_by_author)[:MAX_TOP_ENTRIES]
         ],
         partial=sum(counts) != total
-        or len(per_source) > MAX_SOURCES
-        or not all(_covers(months, unit) for unit in units.values()),
+        or len(counts_by_source) > MAX_SOURCES
+        or not all(_is_complete(postings_by_month, unit) for unit in units.values()),
     )
 
 
@@ -148,30 +152,30 @@ def _parse_month(name: str) -> DateSpan:
     return DateSpan(first, following - timedelta(days=1))
 
 
-def _covers(months: Months, unit: DateSpan) -> bool:
+def _is_complete(postings_by_month: PostingsByMonth, unit: DateSpan) -> bool:
     """Return whether the postings contain all chunks of a day or a month.
 
     The postings of a month with very many chunks are truncated to the newest.
     """
-    postings = months.get(unit.months[0])
+    postings = postings_by_month.get(unit.months[0])
     return postings is None or postings.is_complete or postings.since <= unit.microseconds.start
 
 
-def _count_chunks(unit: DateSpan, months: Months) -> int:
+def _count_chunks(unit: DateSpan, postings_by_month: PostingsByMonth) -> int:
     """Count the indexed chunks of a day or a month."""
-    postings = months.get(unit.months[0])
+    postings = postings_by_month.get(unit.months[0])
     if postings is None:
         return 0
     first_day, last_day = unit.first.isoformat(), unit.last.isoformat()
     return sum(count for day, count in postings.days.items() if first_day <= day <= last_day)
 
 
-def _count_per_source(months: Months, span: DateSpan) -> Counter[str]:
+def _count_by_source(postings_by_month: PostingsByMonth, span: DateSpan) -> Counter[str]:
     """Count the chunks of each source in a span, from postings that may be truncated."""
-    moments = span.microseconds
+    timestamps = span.microseconds
     return Counter(
         parse_source_id(chunk_id)
-        for postings in months.values()
-        for chunk_id, date in postings.entries.items()
-        if date in moments and (postings.is_complete or date >= postings.since)
+        for postings in postings_by_month.values()
+        for chunk_id, timestamp in postings.entries.items()
+        if timestamp in timestamps and (postings.is_complete or timestamp >= postings.since)
     )

@@ -62,23 +62,23 @@ class Out(Result):
 
 
 async def search_traces(args: In, ctx: Context) -> Out:
-    """Search the traces with these tags by meaning and words. Costs at most three round trips.
+    """Search the traces with these tags by meaning and words. Costs up to three round trips.
 
     Raises:
         InvalidInput: There is neither a query nor a tag.
     """
     if not (args.query or args.tags):
         message = "Please provide a query, tags, or both to search."
-        raise InvalidInput(message, details={"query": "missing, and tags too"})
+        raise InvalidInput(message, details={"query": "required unless tags are given"})
     selection = select_by_tags(normalize_tags(args.tags), include_flagged=args.include_flagged)
-    fit = partial(fit_page, max_tokens=args.max_tokens, cursor=args.cursor)
+    fit_to_page = partial(fit_page, max_tokens=args.max_tokens, cursor=args.cursor)
     if args.query:
-        previous = decode_cursor(args, args.cursor, FINGERPRINTS) or []
+        seen_fingerprints = decode_cursor(args, args.cursor, FINGERPRINTS) or []
         query = SearchQuery(args.query, Mode.HYBRID, selection)
-        page = await load_page_by_relevance(query, previous, args.limit, fit, ctx)
+        page = await load_page_by_relevance(query, seen_fingerprints, args.limit, fit_to_page, ctx)
     else:
         position = decode_cursor(args, args.cursor, DATE_POSITION)
-        page = await load_page_by_date(selection, position, args.limit, fit, ctx)
+        page = await load_page_by_date(selection, position, args.limit, fit_to_page, ctx)
     return _build_out(args, page)
 
 
@@ -117,7 +117,7 @@ TOOL = Tool(
     title="Search solved problems",
     description=(
         "Search coding problems that other agents and people solved: errors, setups, decisions in"
-        " code. Use it before you work on one. Read a trace with get_trace, and vote with"
+        " code. Search here before you solve one. Read a trace with get_trace, and vote with"
         " vote_trace once you have tried it. For the user's own highlights and notes use"
         " search_kb."
     ),
