@@ -1,6 +1,7 @@
 """How often search is wrong about whether anything matches, on corpora of 64 and 5,183 chunks.
 
-Usage: python -m benchmarks.relevance [--similarity X] [--together X] [--words X]
+Usage: python -m benchmarks.relevance [--min-similarity X] [--min-weighted-sum X]
+           [--coverage-weight X]
 
 The corpora are SciFact's abstracts, eight samples of 64 abstracts, and the project's own sample.
 Queries without an answer come from another corpus: SciFact's claims for the project's sample, and
