@@ -89,6 +89,8 @@ def main(arguments: Sequence[str]) -> int:
                 lines = [_MYPY_OPTIONS, *[""] * (program.line - 2), program.text]
                 (Path(folder) / name).write_text("\n".join(lines), "utf-8")
                 origins[name] = file
+        if not origins:
+            return 0
         result = subprocess.run(  # noqa: S603 - mypy
             [sys.executable, "-m", "mypy", "--no-error-summary", folder],
             cwd=ROOT,
@@ -98,7 +100,7 @@ def main(arguments: Sequence[str]) -> int:
         )
     for problem in result.stdout.splitlines():
         location, _, message = problem.partition(":")
-        sys.stdout.write(f"{origins[Path(location).name]}:{message}\n")
+        sys.stdout.write(f"{origins.get(Path(location).name, location)}:{message}\n")
     sys.stderr.write(result.stderr)
     return result.returncode
 

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 _BUSY_SECONDS: Final = 1.0
 """The pause before trying again to run a job that another process is running."""
 ERROR_SECONDS: Final = 60.0
-"""The pause before the next round after a job has failed."""
+"""The pause before the next round after a failure."""
+MAX_FAILED_ROUNDS: Final = 5
+"""After this many failed rounds in a row, only the next saved link begins another round."""
 _MIN_SECONDS: Final = 1.0
 """The minimum pause between rounds, in case a round leaves a link due."""
 _MAX_WAIT: Final = timedelta(days=1)
@@ -42,8 +44,9 @@ _MAX_WAIT: Final = timedelta(days=1)
 class LinkFetcher:
     """Fetches waiting links in the background, and makes their texts searchable.
 
-    It works in rounds: a round fetches the links that are due, and runs the jobs that embed, sort
-    and index texts. While this process runs, links and jobs that failed are tried again.
+    It works in rounds: a round fetches the links that are due, and runs the jobs that embed, group
+    and index texts. Links that failed are tried again when they are due, and jobs that failed after
+    a pause, while this process runs.
     """
 
     def __init__(
@@ -54,7 +57,7 @@ class LinkFetcher:
         Args:
             app: The resources of this process.
             fetch: Fetches pages; by default, from public addresses only.
-            error_seconds: The pause after a round in which a job failed.
+            error_seconds: The pause after a round with a failure.
         """
         self._app = app
         self._fetch = fetch
@@ -76,40 +79,50 @@ class LinkFetcher:
                 await self._task
 
     async def wait(self) -> None:
-        """Wait until no job fails and no link is due within `_MAX_WAIT`."""
+        """Wait until there is nothing left to do, or too many rounds have failed."""
         if self._task:
             await self._task
 
     async def _work(self) -> None:
-        """Run rounds until there is nothing left to do."""
+        """Run rounds until there is nothing left to do, or too many of them have failed."""
+        failed_rounds = 0
         while self._wake.is_set():
             self._wake.clear()
-            pause = await self._run_round()
+            pause: float | None
+            try:
+                await self._run_jobs()
+                failed_rounds, pause = 0, await self._find_pause()
+            except CarrelError as error:
+                log.error("links_not_fetched", **error_fields(error))
+                failed_rounds += 1
+                pause = self._error_seconds if failed_rounds < MAX_FAILED_ROUNDS else None
             if pause is not None:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), pause)
                 self._wake.set()
 
-    async def _run_round(self) -> float | None:
-        """Run all jobs once. A job that fails does not stop the others.
+    async def _run_jobs(self) -> None:
+        """Run all jobs once. The first error is raised after the others have run.
 
-        Returns:
-            The seconds until the next round, or None if nothing is left to do.
+        Raises:
+            CarrelError: A job has failed.
         """
-        jobs = await asyncio.to_thread(self._load_jobs)
-        succeeded = [await self._run(job) for job in jobs]
-        return await self._find_pause() if all(succeeded) else self._error_seconds
-
-    async def _run(self, job: Job) -> bool:
-        """Run a job, after any run of another process. Return whether it succeeded."""
-        while True:
+        errors = []
+        for job in await asyncio.to_thread(self._load_jobs):
             try:
-                outcome = await run_job(job, self._app)
+                await self._run(job)
             except CarrelError as error:
-                log.error("links_not_fetched", job=job.name, **error_fields(error))
-                return False
-            if not isinstance(outcome, AlreadyRunning):
-                return True
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    async def _run(self, job: Job) -> None:
+        """Run a job, after any run of another process.
+
+        Raises:
+            CarrelError: The job has failed.
+        """
+        while isinstance(await run_job(job, self._app), AlreadyRunning):  # noqa: ASYNC110 - polls another process
             await asyncio.sleep(_BUSY_SECONDS)
 
     async def _find_pause(self) -> float | None:

@@ -224,8 +224,8 @@ class Ledger:
     def settle(self, reservation_id: str, cost: int, entry: CallEntry, now: datetime) -> Ledger:
         """Charge the call, and at most what is on hold for it.
 
-        A reservation that no longer shares the hold charges nothing: another run of the call was
-        charged since, or can be.
+        A reservation that no longer shares the hold charges nothing. Either another run was charged
+        since, or the hold had expired before another run began, which is charged if it succeeds.
         """
         record, account = self.record, self.account
         if reservation_id not in record.reservation_ids:

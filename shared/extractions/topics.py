@@ -153,7 +153,7 @@ def _to_topic(snapshot: DocumentSnapshot[Any]) -> Topic:
     data = snapshot.to_dict() or {}
     counts = data.get("counts") or {}
     return Topic(
-        name=data["name"],
+        name=data.get("name", ""),
         counts={
             extraction_type: counts.get(extraction_type.value, 0)
             for extraction_type in ExtractionType

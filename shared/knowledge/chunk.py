@@ -160,10 +160,10 @@ def split_source(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]
 
 
 class _ChunkIds:
-    """The ids of a source's chunks. Each is unique, and an id in an export is kept."""
+    """The ids of a source's chunks. Each is unique, and an exported id of the same text is kept."""
 
     def __init__(self, source: Source) -> None:
-        """Reserve the ids in the export for their sections."""
+        """Reserve the exported ids for their sections."""
         self._reserved = {section.chunk_id for section in source.sections}
         self._chosen: set[str] = set()
         self._occurrences: Counter[str] = Counter()

@@ -25,16 +25,17 @@ _SECRET_NAMES: Final = "|".join([name.replace("_?", "[_ -]?") for name in DENYLI
     "|access[_-]?key|pass[_-]?phrase|credential|token(?!iz)|_pass(?![a-z])|auth(?=[\"']? ?[:=])"
 )
 """The names of passwords and keys, as a pattern without groups."""
-_HARMLESS_PARTS: Final = (
-    r"hash|digest|url|uri|endpoint|name|path|file|dir(?:ector|s|(?![a-z]))|field|type|len|size|count"
-    r"|limit|regex|pattern|prefix|suffix|expir|ttl|version|label|param|column|class|ref|arn"
-    r"|manager|algorithm|hint|id(?![a-z])"
+_HARMLESS_WORDS: Final = (
+    r"(?:base|dir|file|host|key|max|min|row|salt|sub|user)?"
+    r"(?:hash|digest|url|uri|endpoint|name|path|file|dir(?:ector|s|(?![a-z]))|field|type|len|size"
+    r"|count|limit|regex|pattern|prefix|suffix|expir|ttl|version|label|param|column|class|ref|arn"
+    r"|manager|algorithm|hint|id(?![a-z]))"
 )
 """The beginnings of words that make a name harmless when they follow it, as in `token_url`."""
-_WORD_START: Final = r"(?:|[\w-]{0,30}(?-i:(?<![a-z])|(?=[A-Z])))"
-"""What stands between the name and such a word: nothing, or text up to the start of a word."""
+_WORD_START: Final = r"(?:s?|[\w-]{0,30}(?-i:(?<![A-Za-z])|(?<=[a-z])(?=[A-Z])))"
+"""What stands between the name and such a word: a plural, or text up to the start of a word."""
 _ASSIGNMENT: Final = re.compile(
-    rf"(?P<name>{_SECRET_NAMES})(?!{_WORD_START}(?:{_HARMLESS_PARTS}))[\w-]{{0,30}}"
+    rf"(?P<name>{_SECRET_NAMES})(?!{_WORD_START}{_HARMLESS_WORDS})[\w-]{{0,30}}"
     r"[\"'`\])]{0,3}\s{0,4}"
     r"(?::=|=>|[=!]==?|=|:\s{0,3}[\w.\[\]| ]{1,40}=|:| is | was )\s{0,4}"
     r"(?:[a-zA-Z@]{0,2}(?P<quote>[\"'`])(?P<quoted>(?:(?!(?P=quote)).){1,300})(?P=quote)"

@@ -42,7 +42,7 @@ PAGE_HEADERS: Final = {
 """The headers of every page of the console."""
 _CACHE_FOR_A_YEAR: Final = "public, max-age=31536000, immutable"
 _MAX_HIGHLIGHTED_TERMS: Final = 50
-"""The maximum number of terms that are highlighted in a text. Of more, the longest are."""
+"""At most this many terms are highlighted in a text: the longest, if there are more."""
 
 
 def render_page(

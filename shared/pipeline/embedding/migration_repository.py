@@ -234,7 +234,7 @@ CORPORA: Final = (
 
 
 def _get_position(page: Sequence[DocumentSnapshot[Any]]) -> str | None:
-    """Return the last path of a page, or None if the page is not full, which is the end."""
+    """Return the last path of a page, or None if the page is the last one, so it is not full."""
     return page[-1].reference.path if len(page) == PAGE_SIZE else None
 
 

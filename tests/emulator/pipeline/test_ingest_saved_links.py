@@ -20,7 +20,7 @@ from functions.jobs.ingest.links.page import FETCH_RULES
 from functions.jobs.ingest.links.queue import ingest_link
 from functions.jobs.purge.job import purge
 from infra.local.inline import InlineDispatcher
-from infra.local.link_fetching import LinkFetcher, LinkFetchingDispatcher
+from infra.local.link_fetching import MAX_FAILED_ROUNDS, LinkFetcher, LinkFetchingDispatcher
 from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput, Unavailable
 from shared.links.model import RETENTION, LinkState
@@ -420,3 +420,23 @@ async def test_a_failed_job_stops_no_other_and_is_run_again(
     assert "card" in after["pending"]
     [stored] = (await read_chunks(ctx)).values()
     assert "card" not in stored["pending"]
+
+
+async def test_a_job_that_always_fails_is_not_run_for_ever(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = 0
+
+    async def fail(_ctx: Context, _budget: Budget) -> Report:
+        nonlocal rounds
+        rounds += 1
+        raise Unavailable("The language model does not answer.")
+
+    monkeypatch.setattr("functions.jobs.cards.job.JOB", replace(CARDS, run=fail))
+    await save_link(app)
+    with serve_site(essay=make_text_page(ESSAY)) as site:
+        fetcher = LinkFetcher(app, make_link_fetcher(site), error_seconds=0)
+        fetcher.start()
+        await fetcher.wait()
+        await fetcher.aclose()
+    assert rounds == MAX_FAILED_ROUNDS

@@ -381,6 +381,7 @@ REPLIES_WITHOUT_QUOTA = [
     make_error_reply(402),
     make_error_reply(429, "insufficient_quota", PRIVATE_TEXT),
     make_error_reply(403, "insufficient_user_quota", PRIVATE_TEXT),
+    make_error_reply(400, "insufficient_quota", PRIVATE_TEXT),
     Reply(429, b'{"error": {"type": "insufficient_quota", "code": 429}}'),
 ]
 

@@ -173,7 +173,7 @@ def test_an_export_of_a_newer_version_is_not_read(tmp_path: Path) -> None:
     ]
 
 
-def test_header_that_is_not_an_object_is_reported(tmp_path: Path) -> None:
+def test_a_header_that_is_not_an_object_is_reported(tmp_path: Path) -> None:
     path = write_file(tmp_path, "export.jsonl", '["carrel_export"]\n')
     [(_, reason)] = read_problems(path)
-    assert reason.startswith("is an export of another Carrel version")
+    assert reason == "has a first line that mentions carrel_export, but is not an export"

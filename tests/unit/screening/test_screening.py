@@ -40,14 +40,24 @@ def test_harmless_text_has_no_findings(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["api_key_profile_a", "secret_warning", "token_direct", "passwordForLearning"]
+    "name",
+    [
+        *("api_key_profile_a", "secret_warning", "token_direct", "passwordForLearning"),
+        *("SECRET_WARNING", "API_KEY_PROFILE", "AUTH_TOKEN_LEARN"),
+    ],
 )
 def test_a_harmless_word_inside_another_word_hides_no_secret(name: str) -> None:
     text = f'{name} = "{make_random_text(ALNUM, 16)}"'
     assert [finding.line for finding in screen_texts({"text": text})] == [1]
 
 
-@pytest.mark.parametrize("name", ["tokenUrl", "TOKEN_URL", "secret_arn", "token_directory"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("tokenUrl", "TOKEN_URL", "secret_arn", "token_directory", "TOKENURL", "passwordResetUrl"),
+        *("token_hostname", "password_minlength", "token_basepath", "token_subdir", "tokensfile"),
+    ],
+)
 def test_a_harmless_word_after_a_secret_name_makes_it_harmless(name: str) -> None:
     assert screen_texts({"text": f'{name} = "{make_random_text(ALNUM, 16)}"'}) == []
 

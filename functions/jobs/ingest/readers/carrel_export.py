@@ -121,10 +121,12 @@ def read_records(name: str, header: bytes, lines: Iterator[tuple[int, bytes]]) -
         lines: The other lines, with their numbers.
 
     Raises:
-        Unreadable: Another version of Carrel wrote the file.
+        Unreadable: Another version of Carrel wrote the file, or its header is not valid.
     """
     version = parse_json(decode_utf8(header))
-    if not isinstance(version, dict) or version.get(HEADER_FIELD) != FORMAT:
+    if not isinstance(version, dict) or HEADER_FIELD not in version:
+        raise Unreadable(f"has a first line that mentions {HEADER_FIELD}, but is not an export")
+    if version[HEADER_FIELD] != FORMAT:
         raise Unreadable("is an export of another Carrel version: update this installation")
     group: list[_Line] = []  # a line with the source, the lines of its chunks, and their number
     for number, line in lines:

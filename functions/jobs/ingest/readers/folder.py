@@ -79,6 +79,6 @@ def _walk(start: Path, visited: set[Path], errors: list[OSError]) -> Iterator[tu
 
 
 def _is_hidden(target: Path, folder: Path, boundary: Path) -> bool:
-    """Return whether a target is not listed below `folder`, or else `boundary`, as it is hidden."""
+    """Return whether a target is hidden below `folder` or, if it is outside, below `boundary`."""
     base = folder if target.is_relative_to(folder) else boundary
     return any(part.startswith(".") for part in target.relative_to(base).parts)

@@ -25,8 +25,8 @@ class Identity(Enum):
     """The path at which the file was first found. The file is one source, which keeps its id when
     the file is renamed."""
     RECORD = "record"
-    """The name of the folder that is followed (compared with what was read of it before), and an id
-    in each record."""
+    """The name of the followed folder, and an id in each record. A followed folder is compared with
+    what was read of it before."""
     ORIGIN = "origin"
     """An id from the application that exported the file. A source therefore has the same id in
     whichever folder its export is."""

@@ -137,7 +137,7 @@ FORMAT: Final = Format(
     fields={
         "id, _id": "the id of the source, prefixed with the name of the folder",
         "text": "the passages",
-        "title": "the title; by default, the beginning of the text",
+        "title": "the title; if it is missing, the beginning of the text is",
         "author": "the author",
         "tags": "tags",
         "category": "the category",

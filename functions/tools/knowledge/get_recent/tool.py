@@ -48,7 +48,7 @@ class In(PagedArguments):
 
     period: Period = Field(
         default=Period.LAST_7_DAYS,
-        description="Days in UTC. last_month, last_year: the previous calendar ones.",
+        description="Days are in UTC; last_month and last_year are calendar ones.",
     )
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of passages.")
 
