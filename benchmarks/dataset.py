@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.ai.embedding import Embedder, Purpose, Vector
-    from shared.knowledge.ingestion import ChunkedSource
+    from shared.knowledge.chunked_source import ChunkedSource
     from shared.runtime.context import Context
 
 QUESTIONS: Final = (

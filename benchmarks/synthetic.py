@@ -32,9 +32,9 @@ from shared.index.postings import KNOWLEDGE, TRACES
 from shared.index.stored_vector import build_vector_fields
 from shared.knowledge import chunk_repository, cluster_repository
 from shared.knowledge.chunk import split_source
+from shared.knowledge.chunked_source import ChunkedSource, build_source_document
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import ClusterWithCentroid
-from shared.knowledge.ingestion import ChunkedSource, build_source_document
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.map_repository import KnowledgeMap, MapCluster, MapPoint, Maps
 from shared.knowledge.source import Section, Source

@@ -57,7 +57,7 @@ def build_shapes(queries: Iterable[Any]) -> frozenset[QueryShape]:
     """
     # Tests wrap `_prep_stream` to record the queries that are sent. These queries are not sent.
     return frozenset(
-        QueryShape.from_request(unwrap(type(query)._prep_stream)(query)[0])  # noqa: SLF001
+        QueryShape.from_request(unwrap(type(query)._prep_stream)(query)[0])  # noqa: SLF001 - Google's
         for query in queries
     )
 
@@ -90,7 +90,7 @@ def _parse(path: Path) -> IndexFile:
 
 def _build_module_shapes(name: str) -> frozenset[QueryShape]:
     """Import a module, and build the shapes of the queries that it declares."""
-    credentials = AnonymousCredentials()  # type: ignore[no-untyped-call]
+    credentials = AnonymousCredentials()
     database = ACCESS_DATABASE if name.startswith(_ACCESS_PACKAGE) else "(default)"
     client = AsyncClient(project="index-proof", database=database, credentials=credentials)
     return build_shapes(import_module(name).query_shapes(client))

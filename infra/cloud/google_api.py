@@ -153,7 +153,7 @@ def open_google_session(project: str) -> Any:
         credentials, _ = default(scopes=scopes, quota_project_id=project)
     except DefaultCredentialsError as error:
         raise CommandFailed(f"This machine has no Google credentials. Next: {SIGN_IN}") from error
-    return retry_transient_errors(AuthorizedSession(credentials))  # type: ignore[no-untyped-call]  # the library has no types
+    return retry_transient_errors(AuthorizedSession(credentials))
 
 
 def retry_transient_errors(session: Any) -> Any:

@@ -87,7 +87,7 @@ if __name__ == "__main__":
     # After a graceful shutdown uvicorn raises the signal again, for the handler installed here.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     _secret = os.environ.pop(REQUIRED_SECRET, None)
-    _app = functions_framework.create_app("handle", _path)  # type: ignore[no-untyped-call]
+    _app = functions_framework.create_app("handle", _path)
     make_server(RequireSecret(_app, _secret) if _secret else _app).run(
         [socket.socket(fileno=int(_socket))]
     )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from google.api_core.exceptions import InvalidArgument
@@ -18,12 +16,10 @@ from shared.core.errors import PlatformFault
 from shared.core.log import error_fields, log
 from shared.firestore.database import get_fields
 from shared.firestore.writes import combine_writes, put_if_unchanged
-from shared.index.facets import Kind
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
+from shared.knowledge.chunked_source import ChunkedSource, build_source_document
 from shared.knowledge.forgotten_repository import ForgottenSources
-from shared.knowledge.overrides import apply_source_fields
-from shared.knowledge.source import Source
 from shared.knowledge.source_repository import (
     COLLECTION as SOURCES,
 )
@@ -31,10 +27,7 @@ from shared.knowledge.source_repository import (
     OVERRIDE_FIELDS,
     READ_AGAIN,
     build_note_fields,
-    build_origin_fields,
     build_removed_fields,
-    build_source_fields,
-    make_title_key,
     read_overrides,
 )
 
@@ -47,6 +40,7 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database, Document, Write
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.forgotten_repository import ForgottenSource
+    from shared.knowledge.source import Source
 
     KeepRevision = Callable[[Document, datetime], list[Write]]
     """Builds the writes that store the present revision of a note before it is replaced."""
@@ -62,94 +56,8 @@ above 10 MiB."""
 _DELETION_BYTES: Final = 80_000
 """The size for which the deletion of a chunk counts. The cloud also counts the deleted index
 entries, and the vector is in one entry for each of about ten facets."""
-MAX_CHUNK_BYTES: Final = 500_000
-"""The maximum number of bytes that ingest writes of a chunk. A document may have 1 MiB, and other
-jobs add fields."""
-MAX_TAGS: Final = 4_000
-"""The maximum number of different tags of a source and its chunks."""
-MAX_TAG_BYTES: Final = 300_000
-"""The maximum size of these tags, in bytes. A tag takes three index entries, one of which repeats
-the title. A document may have 40,000 entries, of 8 MiB together."""
 INCOMPLETE: Final = "incomplete"
 """The field that the document of a new source has until its last commit."""
-_SOURCE_FILTERS: Final = frozenset({Kind.AUTHOR, Kind.CATEGORY, Kind.TAG})
-"""The kinds of facets by which sources are filtered. A source has the facets of all its chunks."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkedSource:
-    """A source with its chunks.
-
-    Attributes:
-        source: The source.
-        chunks: All chunks of its text. Empty if the source is to be deleted.
-        forgotten_ids: The ids of chunks that were forgotten. These are not stored.
-        former_ids: By present chunk id, the id under which an earlier release stored the chunk, if
-            that release made another text of it.
-        origin_values: What the origin says of the fields that the owner set, by field name.
-    """
-
-    source: Source
-    chunks: list[Chunk]
-    forgotten_ids: frozenset[str] = frozenset()
-    former_ids: Mapping[str, str] = field(default_factory=dict)
-    origin_values: Mapping[str, Any] = field(default_factory=dict)
-
-    def override(self, values: Mapping[str, Any]) -> ChunkedSource:
-        """Return the source with the values that the owner set, by field name."""
-        if not values:
-            return self
-        origin_values = {name: getattr(self.source, name) for name in values}
-        source = replace(self.source, **values)
-        chunks = [apply_source_fields(chunk, source, origin_values) for chunk in self.chunks]
-        return replace(self, source=source, chunks=chunks, origin_values=origin_values)
-
-    @classmethod
-    def deleted(cls, source_id: str) -> ChunkedSource:
-        """Return the source without chunks, so that `Ingestion.save` deletes it."""
-        return cls(Source(source_id, title=source_id), [])
-
-    @property
-    def stored_chunks(self) -> list[Chunk]:
-        """The chunks to store: all except the forgotten ones."""
-        return [
-            chunk
-            for chunk in self.chunks
-            if self.forgotten_ids.isdisjoint(
-                (chunk.chunk_id, self.former_ids.get(chunk.chunk_id, chunk.chunk_id))
-            )
-        ]
-
-    @property
-    def content_hash(self) -> str:
-        """A hash of everything that ingest writes of the source and its chunks."""
-        parts = [
-            build_source_fields(self.source) | build_origin_fields(self.origin_values),
-            *(chunk_repository.compute_fingerprint(chunk) for chunk in self.chunks),
-        ]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-    @property
-    def excess(self) -> str | None:
-        """A message that says what is too large for a document, or None if everything fits."""
-        largest = max(map(chunk_repository.estimate_write_size, self.chunks), default=0)
-        if largest > MAX_CHUNK_BYTES:
-            return (
-                f"has a passage of {largest:,} bytes with its tags; at most {MAX_CHUNK_BYTES:,} are"
-                " allowed: remove tags from it"
-            )
-        tags = [
-            facet
-            for facet in collect_source_facets(self.stored_chunks)
-            if facet.startswith(Kind.TAG)
-        ]
-        tag_bytes = sum(len(tag.encode()) for tag in tags)
-        if len(tags) > MAX_TAGS or tag_bytes > MAX_TAG_BYTES:
-            return (
-                f"has {len(tags):,} different tags of {tag_bytes:,} bytes; at most {MAX_TAGS:,} of"
-                f" {MAX_TAG_BYTES:,} bytes are allowed: remove some of them"
-            )
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -535,18 +443,6 @@ def _has_changed(source: ChunkedSource, stored: Mapping[str, Document]) -> bool:
     return not source.chunks or data.get("content_hash") != source.content_hash
 
 
-def build_source_document(source: ChunkedSource, now: datetime) -> dict[str, Any]:
-    """Return the fields that every write of a source sets."""
-    fields = build_source_fields(source.source) | build_origin_fields(source.origin_values)
-    return fields | {
-        "title_key": make_title_key(source.source.title),
-        "facets": collect_source_facets(source.stored_chunks),
-        "chunk_count": len(source.stored_chunks),
-        "content_hash": source.content_hash,
-        "updated_at": now,
-    }
-
-
 def _build_first_fields(source: Source, now: datetime) -> dict[str, Any]:
     """Return the fields that only a source's first write sets: its dates, and those of a note."""
     return _build_dates(source, now) | (build_note_fields(source.note) if source.note else {})
@@ -567,12 +463,6 @@ def _build_note_update(source: Source, stored: Mapping[str, Any]) -> dict[str, A
     return build_note_fields(
         replace(source.note, saved_by=stored.get("saved_by", source.note.saved_by))
     )
-
-
-def collect_source_facets(chunks: Iterable[Chunk]) -> list[str]:
-    """Return the ids of the chunks' facets by which their source can be filtered, sorted."""
-    facets = {facet for chunk in chunks for facet in chunk.facets}
-    return sorted(facet.id for facet in facets if facet.kind in _SOURCE_FILTERS)
 
 
 def _build_put(reference: AsyncDocumentReference, data: dict[str, Any], update_time: Any) -> Write:

@@ -47,5 +47,5 @@ def _post(url: str) -> None:
     from google.auth.transport.requests import AuthorizedSession
 
     credentials, _ = google.auth.default(scopes=[_SCOPE])
-    with AuthorizedSession(credentials) as session:  # type: ignore[no-untyped-call]
+    with AuthorizedSession(credentials) as session:
         session.post(url, timeout=_TIMEOUT_SECONDS).raise_for_status()

@@ -31,7 +31,7 @@ from shared.index.stored_vector import NO_VECTOR, build_vector_fields
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import of_source_query
-from shared.knowledge.ingestion import build_source_document
+from shared.knowledge.chunked_source import build_source_document
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import MOVING, STORED_AS, build_removed_fields
 from shared.notes.note import Note, NoteContent
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.firestore.database import Database, Write
     from shared.knowledge.chunk import Chunk
-    from shared.knowledge.ingestion import ChunkedSource
+    from shared.knowledge.chunked_source import ChunkedSource
 
     Snapshots = Mapping[str, DocumentSnapshot[Any]]
     """Documents of chunks, by chunk id."""

@@ -339,7 +339,7 @@ class Workspace:
         """
         return _build_update(record, leased_until=until)
 
-    def defer_write(self, record: DocumentRecord, payment: str, now: datetime) -> Write:
+    def build_deferral_write(self, record: DocumentRecord, payment: str, now: datetime) -> Write:
         """Build the write that leaves the embedding to a job.
 
         Args:

@@ -94,7 +94,7 @@ async def open_pending_base(
 
 
 def _make_endpoint(vertex: FakeVertexBatch) -> VertexEndpoint:
-    credentials = Credentials(token="token")  # type: ignore[no-untyped-call]
+    credentials = Credentials(token="token")
     return VertexEndpoint(
         project="p",
         location="europe-west1",

@@ -58,7 +58,7 @@ def make_generator(server: FakeVertex, time_limit: float = 50) -> VertexGenerato
         project="p",
         location="europe-west1",
         model=MODEL,
-        credentials=Credentials(token="t"),  # type: ignore[no-untyped-call]
+        credentials=Credentials(token="t"),
         base_url=server.base_url,
         time_limit=time_limit,
         breaker=CircuitBreaker("Vertex AI", pause=0),

@@ -115,7 +115,7 @@ class Checkout:
         deployment = Deployment.model_validate(fields)
         variables = self.folder / "deployment.tfvars.json"
         save_deployment(deployment, variables)
-        session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
+        session = AuthorizedSession(AnonymousCredentials())
         api = GoogleApi(session, self.google, sleep=lambda _: None)
         return Cloud(
             deployment=deployment,

@@ -103,7 +103,7 @@ def make_healthy_deployment(
     released = {"manifest": MANIFEST, "deployment": json.loads(deployment.to_json())}
     storage.put(deployment.bucket, LAST_GOOD, json.dumps(released))
     google.projects[project] = _make_project(project)
-    session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
+    session = AuthorizedSession(AnonymousCredentials())
     live = LiveDeployment(
         deployment=deployment,
         settings=Settings(google_cloud_project=project),

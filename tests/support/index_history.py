@@ -18,7 +18,7 @@ from tests.support.knowledge import chunk_source
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.knowledge.ingestion import ChunkedSource
+    from shared.knowledge.chunked_source import ChunkedSource
     from shared.pipeline.indexing import IndexChange
     from shared.runtime.context import Context
 

@@ -8,7 +8,8 @@ from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
 from shared.core.settings import Settings
 from shared.knowledge.chunk import split_source
-from shared.knowledge.ingestion import ChunkedSource, Ingestion
+from shared.knowledge.chunked_source import ChunkedSource
+from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Locator, Section, Source
 from shared.runtime.context import App
 from shared.text.chunking import split_chunks

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from shared.core.settings import Settings
-    from shared.knowledge.ingestion import ChunkedSource
+    from shared.knowledge.chunked_source import ChunkedSource
     from shared.knowledge.source import Section
     from shared.runtime.messages import CallAnswer
 

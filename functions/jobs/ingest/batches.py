@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.source_file import Unreadable
 from shared.knowledge.chunk import split_source
-from shared.knowledge.ingestion import BATCH_SIZE, ChunkedSource, Ingestion
+from shared.knowledge.chunked_source import ChunkedSource
+from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.notes.repository import Notes
 from shared.text.chunking import split_chunks
 from shared.text.spans import Span

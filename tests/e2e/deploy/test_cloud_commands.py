@@ -130,7 +130,7 @@ def test_without_a_deployment_the_environment_is_required(tmp_path: Path) -> Non
 @pytest.fixture
 def values(project: str, google: FakeGoogleCloud) -> SecretValues:
     """The secrets of the project in Secret Manager."""
-    session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
+    session = AuthorizedSession(AnonymousCredentials())
     google.projects[project].services.add("secretmanager.googleapis.com")
     return SecretValues(GoogleApi(session, google.address), project)
 

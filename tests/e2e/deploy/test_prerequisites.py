@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def make_api(address: str) -> GoogleApi:
     """Make a client of the fake APIs that does not wait between attempts."""
-    session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
+    session = AuthorizedSession(AnonymousCredentials())
     return GoogleApi(session, address, sleep=lambda _: None)
 
 

@@ -368,7 +368,7 @@ def lose_answers(
         await send()
         if second_is_answered:
             return await send()
-        raise ServiceUnavailable("no answer")  # type: ignore[no-untyped-call]
+        raise ServiceUnavailable("no answer")
 
     intercept_commits(access.client, monkeypatch, send_twice)
 

@@ -83,7 +83,7 @@ async def test_a_key_is_revoked_despite_a_concurrent_change(
 
     async def abort_first(number: int, send: Send) -> Results:
         if number == 1:
-            raise Aborted("too much contention")  # type: ignore[no-untyped-call]
+            raise Aborted("too much contention")
         return await send()
 
     intercept_commits(access.client, monkeypatch, abort_first)

@@ -83,7 +83,7 @@ async def vertex_context(settings: Settings, vertex: FakeVertex) -> AsyncIterato
         project="p",
         location="europe-west1",
         model=MODEL,
-        credentials=Credentials(token="test-token"),  # type: ignore[no-untyped-call]
+        credentials=Credentials(token="test-token"),
         base_url=vertex.base_url,
         time_limit=LIMIT,
         breaker=CircuitBreaker("Vertex AI", pause=0),  # the next run is an hour away

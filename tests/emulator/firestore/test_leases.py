@@ -231,7 +231,7 @@ async def test_commits_after_a_lost_answer_succeed(
 
     async def commit_without_answer(**request: Any) -> Any:
         await commit(**request)
-        raise ServiceUnavailable("no answer")  # type: ignore[no-untyped-call]
+        raise ServiceUnavailable("no answer")
 
     with monkeypatch.context() as patch:
         patch.setattr(api, "commit", commit_without_answer)

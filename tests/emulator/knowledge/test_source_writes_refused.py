@@ -12,7 +12,8 @@ from google.api_core.exceptions import PermissionDenied
 from shared.core.caller import Caller
 from shared.core.errors import PlatformFault
 from shared.core.meter import Meter
-from shared.knowledge.ingestion import ChunkedSource, Ingestion
+from shared.knowledge.chunked_source import ChunkedSource
+from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from tests.support.commit_hooks import call_before_commit
 from tests.support.knowledge import BAKING, SAILING, chunk_source
@@ -93,7 +94,7 @@ async def test_a_refusal_of_all_writes_is_not_blamed_on_a_source(
     make_watched_app: MakeWatchedApp,
 ) -> None:
     async def refuse() -> None:
-        raise PermissionDenied("no")  # type: ignore[no-untyped-call]  # Google's
+        raise PermissionDenied("no")
 
     ctx = make_watched_app(call_before_commit(1, refuse)).context(Caller(), Meter())
     with pytest.raises(PlatformFault, match="PermissionDenied"):

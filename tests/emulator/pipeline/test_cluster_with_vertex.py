@@ -52,7 +52,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
         project="p",
         location="europe-west1",
         model=MODEL,
-        credentials=Credentials(token="test-token"),  # type: ignore[no-untyped-call]
+        credentials=Credentials(token="test-token"),
         base_url=vertex.base_url,
         time_limit=50,
         breaker=CircuitBreaker("Vertex AI", pause=0),  # as if the next run began much later

@@ -45,7 +45,7 @@ async def cloud(settings: Settings, vertex: FakeVertex) -> AsyncIterator[Context
     embedder = VertexEmbedder(
         project="p",
         location="europe-west1",
-        credentials=Credentials(token=TOKEN),  # type: ignore[no-untyped-call]
+        credentials=Credentials(token=TOKEN),
         base_url=vertex.base_url,
         time_limit=50,
         breaker=CircuitBreaker("Vertex AI", pause=0),  # as if the next run began much later

@@ -77,7 +77,7 @@ async def embedder(
         vertex_embedder = VertexEmbedder(
             project="p",
             location="europe-west1",
-            credentials=Credentials(token="t"),  # type: ignore[no-untyped-call]
+            credentials=Credentials(token="t"),
             base_url=vertex.base_url,
         )
         yield "gcp.vertex_ai", vertex_embedder
@@ -247,7 +247,7 @@ async def test_a_failed_job_has_the_code_of_its_error_not_its_message(
     embedder = VertexEmbedder(
         project="p",
         location="europe-west1",
-        credentials=Credentials(token="t"),  # type: ignore[no-untyped-call]
+        credentials=Credentials(token="t"),
         base_url=vertex.base_url,
         breaker=CircuitBreaker("Vertex AI", pause=0),
     )

@@ -179,7 +179,7 @@ async def test_a_workspace_used_during_the_run_stays(
     def use_second(_count: int) -> None:
         client = Client(project=ctx.settings.google_cloud_project)
         client.document(second_path).update({"touched_at": clock()})
-        client.close()  # type: ignore[no-untyped-call]
+        client.close()
 
     assert await purge(ctx, Budget(math.inf, use_second)) == Report(ONE_WORKSPACE)
 

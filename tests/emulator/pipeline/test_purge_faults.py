@@ -86,7 +86,7 @@ async def test_a_failing_workspace_blocks_no_other(
 
 async def test_a_failing_sweep_blocks_no_other(settings: Settings) -> None:
     clock = await make_idle_workspaces(settings, "only")
-    error = InvalidArgument("too much")  # type: ignore[no-untyped-call]
+    error = InvalidArgument("too much")
     app = WatchedApp(settings, make_failing_hook(SIXTH_COMMIT, error), clock=clock)
     report = await purge(make_job_context(app), make_ample_budget())
     assert [failure.name for failure in report.failures] == ["todos"]

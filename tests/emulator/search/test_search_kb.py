@@ -13,7 +13,8 @@ import pytest
 from functions.tools.knowledge.search_kb import messages
 from functions.tools.knowledge.search_kb.tool import MAX_WEAK_HITS, In, search_kb
 from shared.core.errors import Conflict
-from shared.knowledge.ingestion import ChunkedSource, Ingestion
+from shared.knowledge.chunked_source import ChunkedSource
+from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import (
     BAKING,
     SAILING,

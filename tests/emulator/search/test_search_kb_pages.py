@@ -13,7 +13,8 @@ import pytest
 
 from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.errors import InvalidInput
-from shared.knowledge.ingestion import ChunkedSource, Ingestion
+from shared.knowledge.chunked_source import ChunkedSource
+from shared.knowledge.ingestion import Ingestion
 from shared.runtime.pagination import MAX_PAGE_BYTES, decode_cursor, encode_cursor
 from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, UNCHECKED_POOL
 from shared.search.filter_plan import SMALL_SCOPE_SIZE

@@ -98,7 +98,7 @@ def make_client(base_url: str, attempt_seconds: float = 20) -> VertexBatch:
     endpoint = VertexEndpoint(
         project="p",
         location="europe-west1",
-        credentials=Credentials(token="token"),  # type: ignore[no-untyped-call]
+        credentials=Credentials(token="token"),
         base_url=base_url,
     )
     return VertexBatch(
@@ -218,7 +218,7 @@ async def test_unusable_credentials_are_a_fault(vertex: FakeVertexBatch) -> None
     endpoint = VertexEndpoint(
         project="p",
         location="europe-west1",
-        credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call]
+        credentials=AnonymousCredentials(),
         base_url=vertex.base_url,
     )
     batch = VertexBatch(endpoint, model="gemini-embedding-001", dimension=4)

@@ -50,7 +50,7 @@ async def open_embedder(server: FakeVertex, **options: Any) -> AsyncIterator[Ver
         "project": "shelf",
         "location": "europe-west4",
         "dimension": 8,
-        "credentials": Credentials(token=TOKEN),  # type: ignore[no-untyped-call]
+        "credentials": Credentials(token=TOKEN),
         "base_url": server.base_url,
     }
     embedder = VertexEmbedder(**{**defaults, **options})
@@ -341,6 +341,6 @@ async def test_a_wrong_configuration_is_logged_with_advice(
 
 async def test_unusable_credentials_are_a_fault() -> None:
     with FakeVertex() as server:
-        credentials = AnonymousCredentials()  # type: ignore[no-untyped-call]
+        credentials = AnonymousCredentials()
         failure = await expect_failure(server, credentials=credentials)
     assert type(failure) is PlatformFault

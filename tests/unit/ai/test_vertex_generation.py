@@ -64,7 +64,7 @@ async def open_generator(server: FakeVertex, **options: Any) -> AsyncIterator[Ve
         "project": "shelf",
         "location": "europe-west4",
         "model": MODEL,
-        "credentials": Credentials(token=TOKEN),  # type: ignore[no-untyped-call]
+        "credentials": Credentials(token=TOKEN),
         "base_url": server.base_url,
     }
     generator = VertexGenerator(**{**defaults, **options})

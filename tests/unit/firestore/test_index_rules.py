@@ -24,7 +24,7 @@ DESCENDING = Query.DESCENDING
 @pytest.fixture
 def client() -> Client:
     """A client to build queries, which are never run."""
-    anonymous = AnonymousCredentials()  # type: ignore[no-untyped-call] # google-auth has no types
+    anonymous = AnonymousCredentials()
     return Client(project="rules", credentials=anonymous)
 
 

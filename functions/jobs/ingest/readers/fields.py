@@ -81,7 +81,7 @@ def _parse_people(value: Any) -> Any:
 def _parse_tags(value: Any) -> tuple[str, ...]:
     items = value.split(",") if isinstance(value, str) else value or []
     if not isinstance(items, list):
-        raise ValueError("Tags are a list, or a text with commas")  # noqa: TRY004  pydantic's way
+        raise ValueError("Tags are a list, or a text with commas")  # noqa: TRY004 - pydantic's way
     names = (to_one_line(_get_tag_name(item)).lstrip("#") for item in items)
     return tuple(dict.fromkeys(name for name in names if name))
 
@@ -89,7 +89,7 @@ def _parse_tags(value: Any) -> tuple[str, ...]:
 def _get_tag_name(item: Any) -> str:
     name = item.get("name") if isinstance(item, dict) else item
     if not isinstance(name, str | int | float | None):
-        raise ValueError("A tag is a text, or an object with a name")  # noqa: TRY004  pydantic's way
+        raise ValueError("A tag is a text, or an object with a name")  # noqa: TRY004 - pydantic's way
     return "" if name is None else str(name)
 
 
@@ -99,7 +99,7 @@ def _parse_moment(value: Any) -> datetime | None:
     # A list must not reach the message below. With YAML aliases, a small file can contain a list
     # whose text is gigabytes long ("billion laughs").
     if not isinstance(value, str | int | float):
-        raise ValueError("A date is a text such as 2024-05-31")  # noqa: TRY004  pydantic's way
+        raise ValueError("A date is a text such as 2024-05-31")  # noqa: TRY004 - pydantic's way
     try:
         text = str(value).strip()
         if _YEAR_OR_MONTH.fullmatch(text):

@@ -55,9 +55,12 @@ def list_files_below(folder: Path, boundary: Path) -> FolderContents:
             target = Path(os.path.realpath(link))
             if not target.is_relative_to(boundary):
                 outside.append(link)
-            elif _is_hidden(target, folder, boundary) and os.path.isdir(target):  # noqa: PTH112
+                continue
+            is_hidden = _is_hidden(target, folder, boundary)
+            # Path's methods raise an error for a target that cannot be examined.
+            if is_hidden and os.path.isdir(target):  # noqa: PTH112 - see above
                 folders.append(link)
-            elif _is_hidden(target, folder, boundary) or not os.path.exists(target):  # noqa: PTH110
+            elif is_hidden or not os.path.exists(target):  # noqa: PTH110 - see above
                 files.setdefault(target, link)
     by_path = {path: real_path for real_path, path in files.items()}
     return FolderContents(dict(sorted(by_path.items())), sorted(outside), errors)

@@ -91,7 +91,7 @@ def _load(text: str) -> Any:
     """
     try:
         # Keep strings: SafeLoader turns the title `12:30` into 750 and the tag `no` into False.
-        return yaml.load(text, yaml.BaseLoader)  # noqa: S506  builds str, list, dict only
+        return yaml.load(text, yaml.BaseLoader)  # noqa: S506 - builds str, list, dict only
     except yaml.MarkedYAMLError as error:
         raise _Malformed(error.problem) from error
     except yaml.reader.ReaderError as error:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from functions.jobs.ingest.readwise.client import ExportPage
-    from shared.knowledge.ingestion import ChunkedSource
+    from shared.knowledge.chunked_source import ChunkedSource
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 

@@ -12,7 +12,7 @@ from shared.runtime.schemas import Result, Undo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.knowledge.ingestion import ChunkedSource
+    from shared.knowledge.chunked_source import ChunkedSource
     from shared.notes.repository import StoredNote
     from shared.runtime.context import Context
 

@@ -27,7 +27,7 @@ from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
 
 if TYPE_CHECKING:
-    from shared.knowledge.ingestion import ChunkedSource
+    from shared.knowledge.chunked_source import ChunkedSource
     from shared.notes.note import NoteContent
     from shared.notes.repository import ChunkVectors, StoredNote
     from shared.runtime.context import Context

@@ -195,7 +195,7 @@ async def defer(
         # An earlier call may have paid without receiving an answer.
         settled = free if document.prepaid else outcome
         payment = document.prepaid or secrets.token_hex(8)
-        write = request.workspace.defer_write(record, payment, ctx.clock())
+        write = request.workspace.build_deferral_write(record, payment, ctx.clock())
         return await ctx.commit([write], settled)
 
     return await ctx.database.retry_on_conflict(attempt)

@@ -21,13 +21,13 @@ _BASE: Final = re.compile(r"(?:\d|(?<![^\W\d_])[^\W\d_]{1,3}|[)\]}])\Z")
 """What may have an exponent: a number, a variable, a unit or function, a term in brackets."""
 _LINKED_MARK: Final = re.compile(r"\W*(?:\d{1,4}|[ivx]{1,6}|[a-z])\W*|\W{1,5}")
 """A note mark that links to the note."""
-_UNLINKED_MARK: Final = re.compile(r"[(\[]?(?:\d{1,3}(?:\s*[-–,]\s*\d{1,3})*|[*†‡§]{1,3})[)\]]?")  # noqa: RUF001
-_BEFORE_MARK: Final = re.compile(r"(?:[^\W\d_]{4}|[.,;:!?…\"'”’»)\]])\s?\Z")  # noqa: RUF001
+_UNLINKED_MARK: Final = re.compile(r"[(\[]?(?:\d{1,3}(?:\s*[-–,]\s*\d{1,3})*|[*†‡§]{1,3})[)\]]?")  # noqa: RUF001 - a dash
+_BEFORE_MARK: Final = re.compile(r"(?:[^\W\d_]{4}|[.,;:!?…\"'”’»)\]])\s?\Z")  # noqa: RUF001 - quotation marks
 """The text before a note mark without a link: punctuation, or a word that is too long to be a unit
 or a function with an exponent."""
 _CONTEXT: Final = 8
 """How many characters before a superscript are examined to tell exponents from note marks."""
-_QUOTATION_MARKS: Final = "\"'“”„‘’«»‹›「」『』"  # noqa: RUF001
+_QUOTATION_MARKS: Final = "\"'“”„‘’«»‹›「」『』"  # noqa: RUF001 - these are meant
 
 
 def replace_inline_markup(tree: Element) -> None:

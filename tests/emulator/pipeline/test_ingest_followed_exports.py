@@ -1,0 +1,172 @@
+"""Records and books that a followed export no longer contains are forgotten, but no others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from functions.jobs.ingest.path import compare_path, ingest_path
+from shared.runtime.job import Failure, Report
+from tests.support.followed_folder import (
+    NOTE_NUMBERS,
+    ingest_cleanly,
+    make_settings,
+    make_vault,
+    read_source_ids,
+    read_sources_by_text,
+    run_ingest,
+)
+from tests.support.jobs import make_ample_budget
+from tests.support.knowledge import set_fields
+from tests.support.source_files import (
+    format_json_lines,
+    make_readwise_book,
+    write_export,
+    write_file,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from shared.runtime.context import Context
+
+pytestmark = pytest.mark.anyio
+
+
+def format_records(*numbers: int) -> str:
+    """Return JSON Lines with records of these numbers."""
+    return format_json_lines(*({"id": str(n), "text": f"Record {n}."} for n in numbers))
+
+
+async def test_records_missing_from_a_file_are_forgotten(ctx: Context, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    write_file(folder, "docs.jsonl", format_records(1, 2, 3, 4, 5, 6))
+    write_file(folder, "a.md", "Note a.")
+    write_file(folder, "b.md", "Note b.")
+    notes = {"Note a.", "Note b."}
+    await ingest_cleanly(ctx, folder)
+
+    write_file(folder, "docs.jsonl", format_records(3, 4, 5, 6) + "broken")
+    assert len((await run_ingest(ctx, folder)).failures) == 1
+    assert len(await read_sources_by_text(ctx)) == 8  # nothing is forgotten
+
+    write_file(folder, "docs.jsonl", format_records(3, 4, 5, 6))
+    await ingest_cleanly(ctx, folder)
+    assert set(await read_sources_by_text(ctx)) == notes | {f"Record {n}." for n in (3, 4, 5, 6)}
+
+    (folder / "docs.jsonl").unlink()
+    write_file(folder, "more.jsonl", format_records(2))
+    write_file(folder, "renamed.jsonl", format_records(3, 4, 5))
+    await ingest_cleanly(ctx, folder)
+    assert set(await read_sources_by_text(ctx)) == notes | {f"Record {n}." for n in (2, 3, 4, 5)}
+
+
+BOOKS: Final = [
+    make_readwise_book(user_book_id=number, title=f"Book {number}") for number in range(1, 7)
+]
+BOOK_IDS: Final = {f"readwise-{number}" for number in range(1, 7)}
+
+
+async def test_a_book_missing_from_a_newer_export_is_forgotten(
+    ctx: Context, tmp_path: Path
+) -> None:
+    """A newer export replaces the first one, and then the first one returns."""
+    export = write_export(tmp_path, *BOOKS)
+    await ingest_cleanly(ctx, export)
+    await set_fields(ctx, "sources/readwise-1", {"author": "Reader"})
+    write_export(tmp_path, *BOOKS[1:])
+    report = await ingest_cleanly(ctx, export)
+    assert report.counts["sources"] == 1
+    assert report.note == ""
+    assert await read_source_ids(ctx) == BOOK_IDS - {"readwise-1"}
+    assert (await ingest_cleanly(ctx, export)).counts == {"read": 5}
+    write_export(tmp_path, *BOOKS)
+    assert (await ingest_cleanly(ctx, export)).counts["restored"] == 1
+    assert await read_source_ids(ctx) == BOOK_IDS
+
+
+async def test_forgetting_many_books_must_be_confirmed(ctx: Context, tmp_path: Path) -> None:
+    """An export that was made with `updatedAfter` has only the books that changed."""
+    export = write_export(tmp_path, *BOOKS)
+    await ingest_cleanly(ctx, export)
+    write_export(tmp_path, *BOOKS[:2])
+    reason = (
+        "4 of 6 texts disappeared, and nothing is forgotten: to forget their texts, run carrel"
+        " ingest FOLDER --yes"
+    )
+    for _ in range(2):
+        assert (await run_ingest(ctx, export)).failures == [Failure(export.name, reason)]
+        assert await read_source_ids(ctx) == BOOK_IDS
+    changes = await compare_path(export, ctx.database)
+    await run_ingest(ctx, export, changes.missing_ids)
+    assert await read_source_ids(ctx) == {"readwise-1", "readwise-2"}
+
+
+async def test_an_export_with_an_invalid_book_forgets_no_book(ctx: Context, tmp_path: Path) -> None:
+    export = write_export(tmp_path, *BOOKS)
+    await ingest_cleanly(ctx, export)
+    write_export(tmp_path, *BOOKS[1:], {"title": "no id"})
+    assert len((await run_ingest(ctx, export)).failures) == 1
+    assert await read_source_ids(ctx) == BOOK_IDS
+
+
+async def test_an_export_with_more_pages_forgets_no_book(ctx: Context, tmp_path: Path) -> None:
+    export = write_export(tmp_path, *BOOKS)
+    await ingest_cleanly(ctx, export)
+    page = {"count": 6, "nextPageCursor": 7, "results": BOOKS[1:]}
+    write_file(tmp_path, export.name, json.dumps(page))
+    await ingest_cleanly(ctx, export)
+    assert await read_source_ids(ctx) == BOOK_IDS
+
+
+async def test_the_books_of_a_deleted_export_are_forgotten(ctx: Context, tmp_path: Path) -> None:
+    vault = make_vault(tmp_path)
+    export = write_export(
+        vault, make_readwise_book(), make_readwise_book(user_book_id=8, title="Bread")
+    )
+    await ingest_cleanly(ctx, vault)
+    export.rename(vault / "renamed.json")
+    assert (await ingest_cleanly(ctx, vault)).counts == {"read": 8}
+    (vault / "renamed.json").unlink()
+    await ingest_cleanly(ctx, vault)
+    assert set((await read_sources_by_text(ctx)).keys()) == {f"Note {n}." for n in NOTE_NUMBERS}
+
+
+async def test_a_book_that_another_export_contains_is_not_forgotten(
+    ctx: Context, tmp_path: Path
+) -> None:
+    """The book is in the exports of two folders, and is forgotten when neither has it any more."""
+    first = write_export(make_vault(tmp_path / "a"), BOOKS[0])
+    second = write_export(make_vault(tmp_path / "b"), *BOOKS)
+    await ingest_cleanly(ctx, first.parent)
+    await ingest_cleanly(ctx, second.parent)
+
+    first.unlink()
+    await ingest_cleanly(ctx, first.parent)
+    assert await read_source_ids(ctx) >= BOOK_IDS
+
+    write_export(second.parent, *BOOKS[1:])
+    await ingest_cleanly(ctx, second.parent)
+    assert BOOK_IDS - await read_source_ids(ctx) == {"readwise-1"}
+
+
+async def test_an_export_deletes_no_book_of_a_synchronized_account(
+    ctx: Context, tmp_path: Path
+) -> None:
+    export = write_export(tmp_path, *BOOKS)
+    await ingest_cleanly(ctx, export)
+    write_export(tmp_path, *BOOKS[1:])
+
+    report = Report()
+    settings = make_settings(ctx, readwise_token="t")
+    await ingest_path(str(export), replace(ctx, settings=settings), make_ample_budget(), report)
+    assert report.failures == []
+    assert await read_source_ids(ctx) == BOOK_IDS
+    changes = await compare_path(export, ctx.database, follows_readwise=True)
+    assert changes.missing_ids == frozenset()
+
+    await ingest_cleanly(ctx, export)  # without a token
+    assert await read_source_ids(ctx) == BOOK_IDS - {"readwise-1"}

@@ -1,0 +1,197 @@
+"""Pages from a stranger may redirect and be compressed, but only within the limits."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import ssl
+import zlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.core.public_url import DocumentRejected, PublicUrl
+from shared.core.safe_fetch import (
+    Endpoint,
+    FetchRules,
+    SafeFetch,
+    require_public_endpoints,
+)
+from tests.support.certificates import write_certificate
+from tests.support.public_web_server import (
+    HOST,
+    Page,
+    PublicWebServer,
+    make_resolver,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from shared.core.safe_fetch import Resolve
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate of the client's host."""
+    return write_certificate(tmp_path / "client.pem", HOST)
+
+
+PAGE_RULES = FetchRules(
+    max_bytes=10_000,
+    seconds=5.0,
+    media_types=re.compile("text/plain"),
+    headers={},
+    max_redirects=2,
+    compressed=True,
+)
+"""The rules for pages, which may redirect and be compressed, unlike client documents."""
+
+
+def make_page_fetcher(
+    server: PublicWebServer, certificate: Path | None = None, *, resolve: Resolve | None = None
+) -> SafeFetch:
+    """Make a fetcher of pages, which takes the server for a public one."""
+    tls = ssl.create_default_context(cafile=certificate)
+    return SafeFetch(PAGE_RULES, resolve or make_resolver(server.endpoint), tls)
+
+
+def make_redirect(location: str, status: int = 302) -> Page:
+    """Make a redirect to a location."""
+    return Page(status=status, headers={"Location": location})
+
+
+def make_text_page(body: bytes, **headers: str) -> Page:
+    """Make a page of plain text; an underscore in a header's name stands for a hyphen."""
+    other_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Page(body, headers={"Content-Type": "text/plain"} | other_headers)
+
+
+async def get_page_rejection_reason(fetch: SafeFetch, url: str = f"http://{HOST}/") -> str:
+    """Fetch a page, which must be rejected; return the reason."""
+    with pytest.raises(DocumentRejected) as error:
+        await fetch.get(PublicUrl.of_link(url))
+    return error.value.reason
+
+
+@pytest.fixture
+def plain_server() -> Iterator[PublicWebServer]:
+    """A web server without TLS."""
+    with PublicWebServer(None) as document_server:
+        yield document_server
+
+
+@pytest.mark.anyio
+async def test_redirects_are_followed_and_the_last_url_returned(
+    plain_server: PublicWebServer,
+) -> None:
+    plain_server.pages = {"/": make_redirect("/a?b=1", 301), "/a?b=1": make_redirect("b c#d", 308)}
+    plain_server.page = make_text_page(b"Hello", Content_Type="text/plain; charset=utf-8")
+    document = await make_page_fetcher(plain_server).get(PublicUrl.of_link(f"http://{HOST}"))
+    assert document.body == b"Hello"
+    assert document.url.text == f"http://{HOST}/b%20c"
+    assert document.content_type == "text/plain; charset=utf-8"
+    assert [request.target for request in plain_server.requests] == ["/", "/a?b=1", "/b%20c"]
+
+
+@pytest.mark.anyio
+async def test_too_many_redirects_are_refused(plain_server: PublicWebServer) -> None:
+    plain_server.page = make_redirect("/again")
+    assert await get_page_rejection_reason(make_page_fetcher(plain_server)) == "redirects"
+    assert len(plain_server.requests) == PAGE_RULES.max_redirects + 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("location", "reason"),
+    [
+        ("http://127.0.0.1/", "url"),
+        ("http://169.254.169.254/computeMetadata/v1/", "url"),
+        ("http://[::1]/", "url"),
+        ("http://[", "url"),
+        ("http://localhost/", "url"),
+        ("file:///etc/passwd", "url"),
+        ("https://user:pass@client.example/", "url"),
+        ("http://client.example:8080/", "url"),
+        ("http://inside.example/", "address_not_public"),
+    ],
+)
+async def test_a_redirect_into_the_servers_network_is_refused(
+    plain_server: PublicWebServer, location: str, reason: str
+) -> None:
+    async def resolve(host: str, port: int) -> list[Endpoint]:
+        if host == HOST:
+            return [plain_server.endpoint]
+        return require_public_endpoints(["10.0.0.1"], port)
+
+    plain_server.page = make_redirect(location)
+    assert (
+        await get_page_rejection_reason(make_page_fetcher(plain_server, resolve=resolve)) == reason
+    )
+    assert len(plain_server.requests) == 1
+
+
+@pytest.mark.anyio
+async def test_redirect_from_https_to_http_is_refused(
+    server: PublicWebServer, certificate: Path
+) -> None:
+    server.page = make_redirect(f"http://{HOST}/plain")
+    fetch = make_page_fetcher(server, certificate)
+    assert await get_page_rejection_reason(fetch, f"https://{HOST}/") == "redirect_to_http"
+
+
+@pytest.mark.anyio
+async def test_cookies_of_a_redirect_are_not_sent(plain_server: PublicWebServer) -> None:
+    plain_server.pages["/"] = Page(
+        status=302, headers={"Location": "/next", "Set-Cookie": "session=1"}
+    )
+    plain_server.page = make_text_page(b"Hello")
+    await make_page_fetcher(plain_server).get(PublicUrl.of_link(f"http://{HOST}/"))
+    assert "cookie" not in plain_server.requests[-1].headers
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_a_compressed_page_is_decompressed(
+    plain_server: PublicWebServer, encoding: str
+) -> None:
+    body = (gzip if encoding == "gzip" else zlib).compress(b"Hello")
+    plain_server.page = make_text_page(body, Content_Encoding=encoding)
+    document = await make_page_fetcher(plain_server).get(PublicUrl.of_link(f"http://{HOST}/"))
+    assert document.body == b"Hello"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("body", "encoding", "reason"),
+    [
+        (gzip.compress(b" " * PAGE_RULES.max_bytes), "gzip", None),
+        (gzip.compress(b" " * (PAGE_RULES.max_bytes + 1)), "gzip", "too_large"),
+        (gzip.compress(b" " * 10_000_000), "gzip", "too_large"),
+        (gzip.compress(b"Hello")[:-9], "gzip", "content_encoding"),
+        (b"Hello", "gzip", "content_encoding"),
+        (b"Hello", "br", "content_encoding"),
+    ],
+    # Bytes in a test's name would differ between processes: gzip stores the time.
+    ids=["at the limit", "one above", "far above", "cut off", "not compressed", "unknown"],
+)
+async def test_decompression_is_limited(
+    plain_server: PublicWebServer, body: bytes, encoding: str, reason: str | None
+) -> None:
+    plain_server.page = make_text_page(body, Content_Encoding=encoding)
+    fetch = make_page_fetcher(plain_server)
+    if reason:
+        assert await get_page_rejection_reason(fetch) == reason
+    else:
+        document = await fetch.get(PublicUrl.of_link(f"http://{HOST}/"))
+        assert len(document.body) == PAGE_RULES.max_bytes
+
+
+@pytest.mark.anyio
+async def test_a_refused_status_is_in_the_error(plain_server: PublicWebServer) -> None:
+    plain_server.page = Page(status=404)
+    with pytest.raises(DocumentRejected) as error:
+        await make_page_fetcher(plain_server).get(PublicUrl.of_link(f"http://{HOST}/"))
+    assert error.value.reason == "status"
+    assert error.value.status == 404
