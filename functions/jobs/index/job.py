@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.index.commits import split_commits
@@ -35,8 +36,11 @@ MAX_TRUNCATED: Final = 200
 as many of facets. A page adds about 30,000 entries, which make about 120 postings overlong."""
 
 
-class _Malformed(Exception):
-    """A chunk cannot be indexed, because its document is malformed; the message says how."""
+@dataclass(frozen=True, slots=True)
+class _MalformedChunk:
+    """A chunk that cannot be indexed, and what is wrong with its document."""
+
+    reason: str
 
 
 async def index(ctx: Context, budget: Budget) -> Report:
@@ -102,8 +106,8 @@ async def _plan_commits(
     # Finding the terms takes CPU time. In a thread, it does not block the event loop.
     outcomes = await asyncio.to_thread(list, map(_build_change, page))
     for chunk, outcome in zip(page, outcomes, strict=True):
-        if isinstance(outcome, _Malformed):
-            await defer_chunk(STEP, chunk, str(outcome), ctx, report)
+        if isinstance(outcome, _MalformedChunk):
+            await defer_chunk(STEP, chunk, outcome.reason, ctx, report)
     changes = [outcome for outcome in outcomes if isinstance(outcome, IndexChange)]
     commits = list(split_commits(changes))
     # The last commit of a full page may be small. Its chunks are read again with the next page,
@@ -130,16 +134,16 @@ async def _apply(
             await defer_chunk(STEP, batch[0].pending, f"was refused: {outcome}", ctx, report)
 
 
-def _build_change(chunk: ChunkToIndex) -> IndexChange | _Malformed:
-    """Return the change to the index for a chunk, or the reason why it cannot be indexed."""
+def _build_change(chunk: ChunkToIndex) -> IndexChange | _MalformedChunk:
+    """Return the change to the index for a chunk, or why the chunk cannot be indexed."""
     if chunk.fault:
-        return _Malformed(chunk.fault)
+        return _MalformedChunk(chunk.fault)
     if chunk.chunk is None:
         return IndexChange(chunk, NOT_INDEXED)
     try:
         return IndexChange(chunk, compute_indexed_state(chunk.chunk))
     except (AttributeError, TypeError, ValueError) as error:
-        return _Malformed(f"the document is malformed: {error!r}")
+        return _MalformedChunk(f"the document is malformed: {error!r}")
 
 
 async def count_pending(ctx: Context) -> int:

@@ -148,11 +148,11 @@ class _MigrationRun:
         return True
 
     async def _clear_page(self, corpus: EmbeddedCorpus, after: str) -> str | None:
-        """Delete the old vectors of a page; a `PageStep`."""
+        """Delete the old vectors of the page after a path, as a `PageStep`."""
         return await self.store.clear_page(corpus, after, self.migration, self.ctx.clock())
 
     async def _embed_page(self, corpus: EmbeddedCorpus, after: str) -> str | None:
-        """Embed the documents of a page that have no vector; a `PageStep`.
+        """Embed the documents without a vector of the page after a path, as a `PageStep`.
 
         The page is read again until none is left, because documents may be edited in the meantime.
         A document that the model rejects stays without a vector, so that only its words find it.
