@@ -26,21 +26,7 @@ from tests.support.public_web_server import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    """A certificate of the client's host."""
-    return write_certificate(tmp_path / "client.pem", HOST)
-
-
-@pytest.fixture
-def server(certificate: Path) -> Iterator[PublicWebServer]:
-    """The server of the client's document."""
-    with PublicWebServer(certificate) as document_server:
-        yield document_server
 
 
 async def get_rejection_reason(fetch: SafeFetch) -> str:

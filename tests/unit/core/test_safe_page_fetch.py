@@ -17,7 +17,6 @@ from shared.core.safe_fetch import (
     SafeFetch,
     require_public_endpoints,
 )
-from tests.support.certificates import write_certificate
 from tests.support.public_web_server import (
     HOST,
     Page,
@@ -30,12 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.core.safe_fetch import Resolve
-
-
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    """A certificate of the client's host."""
-    return write_certificate(tmp_path / "client.pem", HOST)
 
 
 PAGE_RULES = FetchRules(

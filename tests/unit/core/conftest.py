@@ -1,0 +1,27 @@
+"""Fixtures: a web server with TLS, which stands for a public one, and its certificate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.certificates import write_certificate
+from tests.support.public_web_server import HOST, PublicWebServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate of the server's host."""
+    return write_certificate(tmp_path / "client.pem", HOST)
+
+
+@pytest.fixture
+def server(certificate: Path) -> Iterator[PublicWebServer]:
+    """A web server with TLS."""
+    with PublicWebServer(certificate) as document_server:
+        yield document_server
