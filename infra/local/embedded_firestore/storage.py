@@ -18,6 +18,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import apsw
@@ -123,9 +124,8 @@ class Store:
     Attributes:
         path: The file.
         definitions: The indexes.
-        reader: The connection of quick reads.
-        scanner: The connection of queries.
         writer: The connection of commits.
+        damage: What is wrong with the file, or None.
         matrices: The vectors in memory.
     """
 
@@ -158,8 +158,6 @@ class Store:
             self._lock, is_unclean = _lock_file(path)
             self.writer = self.connect()
             self._create()
-            self.reader = self.connect()
-            self.scanner = self.connect()
         except (apsw.Error, OSError) as error:
             raise DatabaseFileError(describe_failure(path, error)) from error
         if is_unclean:
@@ -170,7 +168,6 @@ class Store:
         connection = apsw.Connection(str(self.path))
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         connection.execute(
-            "PRAGMA journal_mode = WAL;"
             f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'};"
             f"PRAGMA fullfsync = {int(self._durable)};"
             "PRAGMA checkpoint_fullfsync = 1;"
@@ -178,10 +175,21 @@ class Store:
         )
         return connection
 
+    @cached_property
+    def reader(self) -> apsw.Connection:
+        """The connection of quick reads."""
+        return self.connect()
+
+    @cached_property
+    def scanner(self) -> apsw.Connection:
+        """The connection of queries."""
+        return self.connect()
+
     def close(self) -> None:
         """Close the file."""
-        for connection in (self.reader, self.scanner, self.writer):
-            connection.close()
+        for name in ("reader", "scanner", "writer"):
+            if name in vars(self):
+                vars(self)[name].close()
         os.close(self._lock)
 
     @contextmanager
@@ -204,6 +212,9 @@ class Store:
     def _create(self) -> None:
         version = self.writer.pragma("user_version")
         if version == 0:
+            if not self._durable:
+                self.writer.pragma("synchronous", "OFF")  # for there is nothing to lose yet
+            self.writer.pragma("journal_mode", "WAL")
             with self.write():
                 version = self.writer.pragma("user_version")
                 if version == 0:
@@ -211,6 +222,8 @@ class Store:
                         raise DatabaseFileError(f"{self.path} is a file of another program.")
                     self.writer.execute(_SCHEMA)
                     version = FORMAT
+            if not self._durable:
+                self.writer.pragma("synchronous", "NORMAL")
         if self.writer.pragma("application_id") != _APPLICATION:
             raise DatabaseFileError(f"{self.path} is a file of another program.")
         if version > FORMAT:
