@@ -1,64 +1,76 @@
-"""A channel of gRPC whose calls stay in the process, and a server of the same calls."""
+"""A channel of gRPC whose calls stay in the process."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import apsw
 import grpc
 from grpc import aio
 
-from infra.local.embedded_firestore.errors import FirestoreError
-from infra.local.embedded_firestore.storage import _describe
+from infra.local.embedded_firestore.errors import DatabaseFileError, FirestoreError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 
     Route = Callable[[str, bytes], Awaitable[list[bytes]]]
     """Answers a call by its name, with one response or several."""
 
 PREFIX: Final = "/google.firestore.v1.Firestore/"
+_STATUS: Final = grpc.StatusCode
 
 
-def to_status(error: Exception) -> FirestoreError:
-    """Return an error as a status of gRPC."""
+def to_status(error: Exception) -> FirestoreError:  # noqa: PLR0911 - one for each kind
+    """Return an error as a status of gRPC.
+
+    What cannot pass by itself has a code that Google's client does not try again for minutes, as it
+    does for INTERNAL, RESOURCE_EXHAUSTED and UNAVAILABLE.
+    """
     match error:
         case FirestoreError():
             return error
+        case DatabaseFileError():
+            return FirestoreError(_STATUS.FAILED_PRECONDITION, str(error))
         case apsw.BusyError():
-            return FirestoreError(grpc.StatusCode.ABORTED, "Other processes write. Try again.")
+            return FirestoreError(_STATUS.ABORTED, "Other processes write. Try again.")
         case apsw.FullError():
-            return FirestoreError(
-                grpc.StatusCode.UNKNOWN, "The disk is full. Free some space."
-            )
+            message = "The disk is full, and nothing was written. Free some space, and try again."
+            return FirestoreError(_STATUS.UNKNOWN, message)
         case apsw.ReadOnlyError():
-            return FirestoreError(grpc.StatusCode.PERMISSION_DENIED, f"{error}")
-        case apsw.Error():
-            return FirestoreError(grpc.StatusCode.DATA_LOSS, f"{type(error).__name__}: {error}")
-    return FirestoreError(grpc.StatusCode.UNKNOWN, f"{type(error).__name__}: {error}")
+            return FirestoreError(_STATUS.PERMISSION_DENIED, f"The file is read-only: {error}")
+        case apsw.CorruptError() | apsw.NotADBError():
+            return FirestoreError(_STATUS.DATA_LOSS, f"The file is damaged: {error}")
+    return FirestoreError(_STATUS.UNKNOWN, f"{type(error).__name__}: {error}")
 
 
 class _Call:
-    """A call that has its answer as soon as it is awaited."""
+    """A call in progress, which ends also if nobody waits for it any more."""
 
-    def __init__(self, run: Awaitable[list[bytes]], deserialize: Callable[[bytes], Any]) -> None:
-        self._task = asyncio.ensure_future(run)
+    def __init__(
+        self,
+        answer: Awaitable[list[bytes]],
+        deserialize: Callable[[bytes], Any],
+        timeout: float | None,
+    ) -> None:
+        self._task = asyncio.ensure_future(answer)
+        self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
         self._deserialize = deserialize
-        self._iterator: AsyncIterator[Any] | None = None
+        self._timeout = timeout
 
-    async def _answer(self) -> list[Any]:
+    async def _get_responses(self) -> list[Any]:
         try:
-            responses = await asyncio.shield(self._task)
-        except Exception as error:  # noqa: BLE001 - all become a status
-            status = to_status(error)
-            raise aio.AioRpcError(
-                status.code, aio.Metadata(), aio.Metadata(), status.message
-            ) from error
+            async with asyncio.timeout(self._timeout):
+                responses = await asyncio.shield(self._task)
+        except TimeoutError as error:
+            message = f"There was no answer within {self._timeout} seconds."
+            raise _make_error(FirestoreError(_STATUS.DEADLINE_EXCEEDED, message)) from error
+        except Exception as error:
+            raise _make_error(to_status(error)) from error
         return [self._deserialize(response) for response in responses]
 
     def cancel(self) -> bool:
-        return False
+        return self._task.cancel()
 
     def cancelled(self) -> bool:
         return self._task.cancelled()
@@ -70,7 +82,7 @@ class _Call:
         self._task.add_done_callback(lambda _: callback(self))
 
     def time_remaining(self) -> float | None:
-        return None
+        return self._timeout
 
     async def initial_metadata(self) -> aio.Metadata:
         return aio.Metadata()
@@ -79,53 +91,58 @@ class _Call:
         return aio.Metadata()
 
     async def code(self) -> grpc.StatusCode:
-        return grpc.StatusCode.OK
+        return _STATUS.OK
 
     async def details(self) -> str:
         return ""
 
     async def wait_for_connection(self) -> None:
-        await self._answer()
+        """Raise the call's error, if it has one."""
+        await self._get_responses()
 
 
 class _UnaryUnaryCall(_Call, aio.UnaryUnaryCall):  # type: ignore[misc]
-    def __await__(self) -> Any:
-        async def answer() -> Any:
-            [response] = await self._answer()
-            return response
+    async def _get_response(self) -> Any:
+        [response] = await self._get_responses()
+        return response
 
-        return answer().__await__()
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._get_response().__await__()
 
 
 class _UnaryStreamCall(_Call, aio.UnaryStreamCall):  # type: ignore[misc]
-    def __aiter__(self) -> AsyncIterator[Any]:
-        return self._iterate()
+    _iterator: AsyncIterator[Any] | None = None
 
-    async def _iterate(self) -> AsyncIterator[Any]:
-        for response in await self._answer():
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        for response in await self._get_responses():
             yield response
 
     async def read(self) -> Any:
         if self._iterator is None:
-            self._iterator = self._iterate()
-        async for response in self._iterator:
-            return response
-        return aio.EOF
+            self._iterator = aiter(self)
+        return await anext(self._iterator, aio.EOF)
 
 
 class _MultiCallable:
+    """A method of the API, which makes calls."""
+
     def __init__(
-        self, route: Route, method: str, serialize: Callable[[Any], bytes], deserialize: Any, call: Any
+        self,
+        make_call: Callable[..., Any],
+        route: Route,
+        method: str,
+        serialize: Callable[[Any], bytes],
+        deserialize: Callable[[bytes], Any],
     ) -> None:
+        self._make_call = make_call
         self._route = route
-        self._method = method
+        self._name = method.removeprefix(PREFIX)
         self._serialize = serialize
         self._deserialize = deserialize
-        self._call = call
 
-    def __call__(self, request: Any, **_: Any) -> Any:
-        data = self._serialize(request)
-        return self._call(self._route(self._method, data), self._deserialize)
+    def __call__(self, request: Any, *, timeout: float | None = None, **_: Any) -> Any:
+        answer = self._route(self._name, self._serialize(request))
+        return self._make_call(answer, self._deserialize, timeout)
 
 
 class _UnaryUnary(_MultiCallable, aio.UnaryUnaryMultiCallable):  # type: ignore[misc]
@@ -139,29 +156,26 @@ class _UnaryStream(_MultiCallable, aio.UnaryStreamMultiCallable):  # type: ignor
 class InProcessChannel(aio.Channel):  # type: ignore[misc]
     """A channel to calls in this process."""
 
-    def __init__(self, route: Route, close: Callable[[], None] | None = None) -> None:
+    def __init__(self, route: Route) -> None:
         """Send calls to `route`."""
         self._route = route
-        self._close = close
         self._unary_unary_interceptors: list[Any] = []  # Google's transport appends its own
 
-    async def __aenter__(self) -> InProcessChannel:
+    async def __aenter__(self) -> Self:
+        """Do nothing."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        """Do nothing."""
 
-    async def close(self, grace: float | None = None) -> None:  # noqa: ARG002
-        """Close what the channel uses."""
-        if self._close:
-            self._close()
-            self._close = None
+    async def close(self, grace: float | None = None) -> None:
+        """Do nothing. The databases are closed by themselves."""
 
     def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:  # noqa: ARG002, FBT001, FBT002
         """Return that the channel is ready."""
         return grpc.ChannelConnectivity.READY
 
-    async def wait_for_state_change(self, last_observed_state: Any) -> None:
+    async def wait_for_state_change(self, last_observed_state: Any) -> None:  # noqa: ARG002
         """Wait for ever."""
         await asyncio.Event().wait()
 
@@ -169,34 +183,45 @@ class InProcessChannel(aio.Channel):  # type: ignore[misc]
         """Return at once."""
 
     def unary_unary(
-        self, method: str, request_serializer: Any = None, response_deserializer: Any = None, *_: Any, **__: Any
-    ) -> Any:
-        """Return a function that makes calls."""
+        self,
+        method: str,
+        request_serializer: Any = None,
+        response_deserializer: Any = None,
+        _registered_method: bool | None = None,  # noqa: FBT001
+    ) -> aio.UnaryUnaryMultiCallable:
+        """Return a method with one response."""
         return _UnaryUnary(
-            self._route, method, request_serializer, response_deserializer, _UnaryUnaryCall
+            _UnaryUnaryCall, self._route, method, request_serializer, response_deserializer
         )
 
     def unary_stream(
-        self, method: str, request_serializer: Any = None, response_deserializer: Any = None, *_: Any, **__: Any
-    ) -> Any:
-        """Return a function that makes calls with several responses."""
+        self,
+        method: str,
+        request_serializer: Any = None,
+        response_deserializer: Any = None,
+        _registered_method: bool | None = None,  # noqa: FBT001
+    ) -> aio.UnaryStreamMultiCallable:
+        """Return a method with several responses."""
         return _UnaryStream(
-            self._route, method, request_serializer, response_deserializer, _UnaryStreamCall
+            _UnaryStreamCall, self._route, method, request_serializer, response_deserializer
         )
 
-    def stream_unary(self, method: str, *_: Any, **__: Any) -> Any:
-        """Return a function that fails."""
+    def stream_unary(self, method: str, *_: Any, **__: Any) -> aio.StreamUnaryMultiCallable:
+        """Return a method that fails."""
         return _fail(method)
 
-    def stream_stream(self, method: str, *_: Any, **__: Any) -> Any:
-        """Return a function that fails."""
+    def stream_stream(self, method: str, *_: Any, **__: Any) -> aio.StreamStreamMultiCallable:
+        """Return a method that fails."""
         return _fail(method)
+
+
+def _make_error(error: FirestoreError) -> aio.AioRpcError:
+    return aio.AioRpcError(error.code, aio.Metadata(), aio.Metadata(), error.message)
 
 
 def _fail(method: str) -> Any:
     def call(*_: Any, **__: Any) -> Any:
-        raise aio.AioRpcError(
-            grpc.StatusCode.UNIMPLEMENTED, aio.Metadata(), aio.Metadata(), method.removeprefix(PREFIX)
-        )
+        message = f"The embedded Firestore does not support {method.removeprefix(PREFIX)}."
+        raise _make_error(FirestoreError(_STATUS.UNIMPLEMENTED, message))
 
     return call

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from infra.local.embedded_firestore.documents import Path, format_path, parse_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path as FilePath
 
 
@@ -36,18 +37,20 @@ class Kind(Enum):
 
 Field = tuple[Path, Kind]
 
+_NAME: Final = "__name__"
+
 
 @dataclass(frozen=True, slots=True)
 class Index:
     """An index of a collection or collection group.
 
-    Its entries are ordered by its fields and then by name, ascending. An index whose last direction
-    is descending is the same, read backwards.
+    Its entries are ordered by its fields and then by name, ascending. An index with descending
+    names is this one with all directions turned, read backwards.
 
     Attributes:
         collection: The id of the collections.
         group: Whether it orders all collections of this id together.
-        fields: The fields, the vector excepted.
+        fields: The fields, the vector excepted. Without any, the index orders names.
         vector: The path of the vector, if it is a vector index.
         dimension: The vector's dimension.
     """
@@ -58,21 +61,18 @@ class Index:
     vector: Path | None = None
     dimension: int = 0
 
-    @property
-    def normalized(self) -> Index:
-        """The same index with names ascending."""
-        if self.fields and self.fields[-1][1] is Kind.DESCENDING:
-            return replace(self, fields=tuple((path, kind.flipped) for path, kind in self.fields))
-        return self
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the entry of `firestore.indexes.json`."""
+    def to_json(self, *, reverse: bool = False) -> dict[str, Any]:
+        """Return the entry of `firestore.indexes.json`, with all directions turned if `reverse`."""
+        turned = tuple((path, kind.flipped if reverse else kind) for path, kind in self.fields)
         fields: list[dict[str, Any]] = [
             {"fieldPath": format_path(path), "arrayConfig": "CONTAINS"}
             if kind is Kind.CONTAINS
             else {"fieldPath": format_path(path), "order": kind.value}
-            for path, kind in self.fields
+            for path, kind in turned
         ]
+        names = Kind.DESCENDING if reverse else Kind.ASCENDING
+        if turned and names is not _get_direction(turned):
+            fields.append({"fieldPath": _NAME, "order": names.value})
         if self.vector:
             config = {"dimension": self.dimension, "flat": {}}
             fields.append({"fieldPath": format_path(self.vector), "vectorConfig": config})
@@ -86,16 +86,33 @@ class Index:
     def from_json(cls, entry: Mapping[str, Any], dimension: int | None = None) -> Index:
         """Read an entry of `firestore.indexes.json`, optionally with another dimension."""
         fields: list[Field] = []
-        vector = None
-        size = 0
-        for field in entry["fields"]:
-            path = parse_path(field["fieldPath"])
-            if "vectorConfig" in field:
-                vector, size = path, dimension or field["vectorConfig"]["dimension"]
+        vector, size, names = None, 0, None
+        for part in entry["fields"]:
+            path = parse_path(part["fieldPath"])
+            if "vectorConfig" in part:
+                vector, size = path, dimension or part["vectorConfig"]["dimension"]
+            elif part["fieldPath"] == _NAME:
+                names = _read_kind(part)
             else:
-                fields.append((path, Kind(field.get("order") or field["arrayConfig"])))
+                fields.append((path, _read_kind(part)))
+        if (names or _get_direction(fields)) is Kind.DESCENDING:
+            fields = [(path, kind.flipped) for path, kind in fields]
         group = entry["queryScope"] == "COLLECTION_GROUP"
         return cls(entry["collectionGroup"], group, tuple(fields), vector, size)
+
+
+def _get_filters(index: Index) -> set[tuple[Path, bool]]:
+    return {(path, kind is Kind.CONTAINS) for path, kind in index.fields}
+
+
+def _get_direction(fields: Sequence[Field]) -> Kind:
+    """Return the direction in which names follow."""
+    descends = bool(fields) and fields[-1][1] is Kind.DESCENDING
+    return Kind.DESCENDING if descends else Kind.ASCENDING
+
+
+def _read_kind(entry: Mapping[str, Any]) -> Kind:
+    return Kind(entry.get("order") or entry["arrayConfig"])
 
 
 @dataclass(frozen=True)
@@ -104,71 +121,80 @@ class Definitions:
 
     Attributes:
         indexes: The composite and vector indexes.
-        overrides: By collection and field path, the only single-field indexes that it has.
+        overrides: By collection and field path, the only single-field indexes that there are:
+            whether of the group, and how the field is indexed. The path `*` is the collection's
+            default.
         ttl: Collections and fields with the time at which a document is deleted.
         builds_missing: Whether a query gets an index that is not defined. For tests.
     """
 
     indexes: tuple[Index, ...] = ()
-    overrides: tuple[tuple[str, Path, tuple[Index, ...]], ...] = ()
+    overrides: Mapping[tuple[str, Path], frozenset[tuple[bool, Kind]]] = field(default_factory=dict)
     ttl: tuple[tuple[str, Path], ...] = ()
     builds_missing: bool = False
 
     @classmethod
     def read(cls, file: FilePath, dimension: int | None = None) -> Definitions:
         """Read `firestore.indexes.json`, optionally with another dimension of vectors."""
-        data = json.loads(file.read_text("utf-8"))
-        indexes = [Index.from_json(entry, dimension) for entry in data["indexes"]]
-        overrides = []
+        return cls.from_json(json.loads(file.read_text("utf-8")), dimension)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], dimension: int | None = None) -> Definitions:
+        """Read the contents of `firestore.indexes.json`."""
+        overrides = {}
         ttl = []
         for entry in data.get("fieldOverrides", ()):
-            collection, path = entry["collectionGroup"], parse_path(entry["fieldPath"])
-            kept = [
-                Index(
-                    collection,
-                    index["queryScope"] == "COLLECTION_GROUP",
-                    ((path, Kind(index.get("order") or index["arrayConfig"])),),
-                )
-                for index in entry["indexes"]
-            ]
-            overrides.append((collection, path, tuple(kept)))
+            path = parse_path(entry["fieldPath"])
+            overrides[entry["collectionGroup"], path] = frozenset(
+                (each["queryScope"] == "COLLECTION_GROUP", _read_kind(each))
+                for each in entry["indexes"]
+            )
             if entry.get("ttl"):
-                ttl.append((collection, path))
-        return cls(tuple(indexes), tuple(overrides), tuple(ttl))
+                ttl.append((entry["collectionGroup"], path))
+        indexes = tuple(Index.from_json(entry, dimension) for entry in data.get("indexes", ()))
+        return cls(indexes, overrides, tuple(ttl))
 
     @cached_property
-    def _overrides(self) -> dict[tuple[str, Path], frozenset[Index]]:
-        return {
-            (collection, path): frozenset(index.normalized for index in kept)
-            for collection, path, kept in self.overrides
-        }
-
-    @cached_property
-    def composite(self) -> frozenset[Index]:
-        """The composite indexes."""
-        return frozenset(
-            index.normalized for index in self.indexes if not index.vector and len(index.fields) > 1
-        )
-
-    def has_single(self, index: Index) -> bool:
-        """Return whether there is this index of a single field."""
-        [(path, _)] = index.fields
-        for length in range(len(path), 0, -1):
-            kept = self._overrides.get((index.collection, path[:length]))
-            if kept is not None:
-                return length == len(path) and index.normalized in kept
-        return not index.group
+    def composite(self) -> dict[tuple[str, bool], frozenset[Index]]:
+        """The indexes of several fields, by collection and whether they are of the group."""
+        groups: dict[tuple[str, bool], set[Index]] = {}
+        for index in self.indexes:
+            if not index.vector:
+                groups.setdefault((index.collection, index.group), set()).add(index)
+        return {key: frozenset(indexes) for key, indexes in groups.items()}
 
     def has(self, index: Index) -> bool:
         """Return whether an index is there, defined or automatic."""
-        if self.builds_missing:
+        if self.builds_missing or not (index.fields or index.vector):
             return True
-        if len(index.fields) == 1 and self.has_single(index):
+        if index.vector:
+            return any(
+                replace(each, fields=index.fields) == index
+                and (not index.fields or _get_filters(each) == _get_filters(index))
+                for each in self.indexes
+            )
+        if index in self.composite.get((index.collection, index.group), ()):
             return True
-        return index.normalized in self.composite or any(
-            each.normalized == index.normalized for each in self.indexes
-        )
+        return len(index.fields) == 1 and self._has_automatic(index)
 
-    def vectors(self, collection: str) -> Iterable[Index]:
-        """Yield the vector indexes of a collection."""
-        return (index for index in self.indexes if index.vector and index.collection == collection)
+    def _has_automatic(self, index: Index) -> bool:
+        """Return whether a single field is indexed. What holds for a map holds for its fields."""
+        [(path, kind)] = index.fields
+        if kind is Kind.DESCENDING:
+            return False  # with names ascending
+        lengths = range(len(path), 0, -1)
+        for known in (*(path[:length] for length in lengths), ("*",)):
+            kept = self.overrides.get((index.collection, known))
+            if kept is not None:
+                return not kept.isdisjoint({(index.group, kind), (index.group, kind.flipped)})
+        return not index.group
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Differs between definitions that differ."""
+        overrides = sorted(
+            (collection, path, sorted((group, kind.value) for group, kind in kinds))
+            for (collection, path), kinds in self.overrides.items()
+        )
+        parts = [sorted(map(repr, self.indexes)), overrides, self.builds_missing]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from infra.local.embedded_firestore.errors import invalid_argument
-from infra.local.embedded_firestore.values import ValueProto, encode
+from infra.local.embedded_firestore.protos import ValueProto
+from infra.local.embedded_firestore.values import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,14 +28,14 @@ def parse_path(text: str) -> Path:
     while True:
         match = _SEGMENT.match(text, position)
         if not match:
-            raise invalid_argument(f"Invalid property path \"{text}\".")
+            raise invalid_argument(f'Invalid property path "{text}".')
         quoted, plain = match.groups()
         names.append(re.sub(r"\\(.)", r"\1", quoted) if plain is None else plain)
         position = match.end()
         if position == len(text):
             return tuple(names)
         if text[position] != ".":
-            raise invalid_argument(f"Invalid property path \"{text}\".")
+            raise invalid_argument(f'Invalid property path "{text}".')
         position += 1
 
 
@@ -53,7 +54,7 @@ def get_value(fields: Any, path: Path) -> Any | None:
         if name not in fields or fields[name].WhichOneof("value_type") != "map_value":
             return None
         fields = fields[name].map_value.fields
-    return fields[last] if last in fields else None
+    return fields[last] if last in fields else None  # noqa: SIM401 - `get` makes an entry
 
 
 def set_value(fields: Any, path: Path, value: Any) -> None:

@@ -5,33 +5,28 @@ A filter becomes at most 30 conjunctions; `in` and `array-contains-any` are seve
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore_v1.types import StructuredQuery
-
 from infra.local.embedded_firestore import values
-from infra.local.embedded_firestore.documents import Path, get_value, parse_path
+from infra.local.embedded_firestore.documents import Path, parse_path
 from infra.local.embedded_firestore.errors import invalid_argument
-from infra.local.embedded_firestore.values import ValueProto, encode, type_bounds
+from infra.local.embedded_firestore.limits import check_vector
+from infra.local.embedded_firestore.protos import StructuredQuery
+from infra.local.embedded_firestore.values import encode, type_bounds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 NAME: Final[Path] = ("__name__",)
 MAX_DISJUNCTIONS: Final = 30
 MAX_NOT_IN: Final = 10
 
-_OPERATORS: Final = {
-    int(operator): operator.name for operator in StructuredQuery.FieldFilter.Operator
-}
-_UNARY: Final = {int(operator): operator.name for operator in StructuredQuery.UnaryFilter.Operator}
-_DESCENDING: Final = int(StructuredQuery.Direction.DESCENDING)
-_AND: Final = int(StructuredQuery.CompositeFilter.Operator.AND)
-_OR: Final = int(StructuredQuery.CompositeFilter.Operator.OR)
-_RANGES: Final = {"LESS_THAN", "LESS_THAN_OR_EQUAL", "GREATER_THAN", "GREATER_THAN_OR_EQUAL"}
-_NEGATIONS: Final = {"NOT_EQUAL", "NOT_IN", "IS_NOT_NULL", "IS_NOT_NAN"}
+_OPERATORS: Final = {number: name for name, number in StructuredQuery.FieldFilter.Operator.items()}
+_UNARY: Final = {number: name for name, number in StructuredQuery.UnaryFilter.Operator.items()}
+_DESCENDING: Final = StructuredQuery.DESCENDING
+_OR: Final = StructuredQuery.CompositeFilter.OR
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +48,7 @@ class Filter:
         """Whether the filter orders the query."""
         return self.operator not in {"EQUAL", "ARRAY_CONTAINS"}
 
-    def matches(self, fields: Any) -> bool:
-        """Return whether a document's fields meet the condition."""
-        value = get_value(fields, self.path)
-        if value is None:
-            return False
-        if self.operator == "ARRAY_CONTAINS":
-            return value.WhichOneof("value_type") == "array_value" and any(
-                encode(member) == self.operands[0] for member in value.array_value.values
-            )
-        return self.matches_encoded(encode(value))
-
-    def matches_encoded(self, encoded: bytes) -> bool:
+    def matches_encoded(self, encoded: bytes) -> bool:  # noqa: PLR0911 - one for each operator
         """Return whether a value meets the condition."""
         [operand, *_] = self.operands
         match self.operator:
@@ -73,7 +57,7 @@ class Filter:
             case "NOT_EQUAL" | "NOT_IN":
                 return encoded != values.NULL and encoded not in self.operands
         least, beyond = type_bounds(operand)
-        if not least <= encoded < beyond or operand in {values.NAN}:
+        if not least <= encoded < beyond or operand == values.NAN:
             return False
         match self.operator:
             case "LESS_THAN":
@@ -110,7 +94,7 @@ class NearestQuery:
     measure: int
     limit: int
     threshold: float | None
-    distance: Path | None
+    distance_field: Path | None
 
 
 @dataclass(slots=True)
@@ -137,7 +121,11 @@ class Query:
     limit: int | None = None
     select: tuple[Path, ...] | None = None
     nearest: NearestQuery | None = None
-    explicit_orders: tuple[Order, ...] = field(default=())
+
+    @property
+    def path(self) -> str:
+        """The path of the collection."""
+        return f"{self.parent}/{self.collection}" if self.parent else self.collection
 
 
 def read_query(root: str, parent: str, proto: Any) -> Query:
@@ -169,7 +157,6 @@ def read_query(root: str, parent: str, proto: Any) -> Query:
         orders,
         offset=proto.offset,
         limit=proto.limit.value if proto.HasField("limit") else None,
-        explicit_orders=explicit,
     )
     if query.offset < 0 or (query.limit is not None and query.limit < 0):
         raise invalid_argument("Limit and offset are at least 0.")
@@ -207,19 +194,16 @@ def _read_nearest(proto: Any) -> NearestQuery:
     vector = values.get_vector(nearest.query_vector)
     if vector is None:
         raise invalid_argument("The query vector is no vector.")
-    if not vector:
-        raise invalid_argument("Cannot have a zero length vector.")
-    if len(vector) > 2_048:  # noqa: PLR2004
-        raise invalid_argument("Vectors must be at most 2048 dimensions.")
+    check_vector(vector)
     limit = nearest.limit.value
     if not 1 <= limit <= 1_000:  # noqa: PLR2004
-        raise invalid_argument(
-            "FindNearest.limit must be a positive integer of no more than 1000"
-        )
+        raise invalid_argument("FindNearest.limit must be a positive integer of no more than 1000")
     if nearest.distance_measure not in {1, 2, 3}:
         raise invalid_argument("FindNearest.distance_measure is missing.")
-    if proto.order_by or proto.offset or any(
-        proto.HasField(name) for name in ("limit", "start_at", "end_at")
+    if (
+        proto.order_by
+        or proto.offset
+        or any(proto.HasField(name) for name in ("limit", "start_at", "end_at"))
     ):
         raise invalid_argument("A vector query has no order, limit, offset or cursor.")
     distance = nearest.distance_result_field
@@ -286,7 +270,7 @@ def _read_field_filter(proto: Any, root: str) -> list[tuple[Filter, ...]]:
                 (Filter(path, "EQUAL", (each,)),)
                 for each in dict.fromkeys(encoded)
                 if each not in {values.NULL, values.NAN}
-            ] or [(Filter(path, "EQUAL", (b"",)),)]
+            ]
         case "ARRAY_CONTAINS_ANY":
             return [(Filter(path, "ARRAY_CONTAINS", (each,)),) for each in dict.fromkeys(encoded)]
         case "NOT_IN":
@@ -328,8 +312,9 @@ def _complete_orders(
             orders.append(Order(path, descends))
     if all(order.path != NAME for order in orders):
         orders.append(Order(NAME, descends))
-    names = [order.path for order in orders].index(NAME)
-    return tuple(orders[: names + 1])
+    if orders[-1].path != NAME:
+        raise invalid_argument("order by clause cannot contain more fields after the key")
+    return tuple(orders)
 
 
 def _check(conjunctions: Sequence[tuple[Filter, ...]], explicit: Sequence[Order]) -> None:
@@ -351,5 +336,3 @@ def _check(conjunctions: Sequence[tuple[Filter, ...]], explicit: Sequence[Order]
     paths = [order.path for order in explicit]
     if len(paths) != len(set(paths)):
         raise invalid_argument("An order has each field once.")
-    if NAME in paths and paths[-1] != NAME:
-        raise invalid_argument("order by clause cannot contain more fields after the key")

@@ -1,498 +1,517 @@
-"""Firestore's calls, on serialized requests and responses."""
+"""Firestore's calls: from a parsed request to serialized responses."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import secrets
+import logging
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-import apsw
 import grpc
-from google.cloud.firestore_v1 import types
+from google.protobuf.internal.encoder import _VarintBytes
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from infra.local.embedded_firestore import values, vectors
-from infra.local.embedded_firestore.commits import Commit, check_id, get_path
+from infra.local.embedded_firestore import protos, vectors
+from infra.local.embedded_firestore.commits import commit
 from infra.local.embedded_firestore.definitions import Definitions, Index, Kind
-from infra.local.embedded_firestore.documents import get_number, get_value, parse_path, select, set_value
+from infra.local.embedded_firestore.documents import (
+    get_number,
+    get_value,
+    parse_path,
+    select,
+    set_value,
+)
 from infra.local.embedded_firestore.errors import FirestoreError, invalid_argument, unimplemented
-from infra.local.embedded_firestore.protos import DocumentProto
-from infra.local.embedded_firestore.queries import NAME, Query, read_query
+from infra.local.embedded_firestore.limits import MAX_REQUEST_BYTES, get_path
+from infra.local.embedded_firestore.planner import make_missing_index_error, plan
+from infra.local.embedded_firestore.protos import DocumentProto, ValueProto
+from infra.local.embedded_firestore.queries import Cursor, read_query
 from infra.local.embedded_firestore.scans import (
     IndexNotBuilt,
     Row,
     count,
-    decode_key,
-    decode_name,
-    get_collection_key,
-    get_collection_path,
-    make_missing_index_error,
-    plan,
     read,
-    read_row,
+    read_document,
+    read_names,
 )
-from infra.local.embedded_firestore.storage import Store, parse_fields
+from infra.local.embedded_firestore.storage import BATCH, make_space
+from infra.local.embedded_firestore.transactions import Transactions
+from infra.local.embedded_firestore.values import decode_name, decode_path, encode_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-Protos: Final = types
-_TRANSACTION_SECONDS: Final = 270
+    import apsw
 
+    from infra.local.embedded_firestore.documents import Path
+    from infra.local.embedded_firestore.planner import Scan
+    from infra.local.embedded_firestore.queries import NearestQuery, Query
+    from infra.local.embedded_firestore.storage import Store, StoredIndex
+    from infra.local.embedded_firestore.transactions import Read
 
-@dataclass(slots=True)
-class _Transaction:
-    connection: apsw.Connection
-    started: float
-    read_only: bool
-    reads: list[tuple[Callable[[apsw.Connection], bytes], bytes]] = field(default_factory=list)
+DEFAULT_PAGE: Final = 300
+"""The documents of a page of `ListDocuments` that names no size."""
+SWEEP_SECONDS: Final = 86_400
+"""Documents whose time has come are deleted once in this time, by the next commit."""
+_logger: Final = logging.getLogger(__name__)
 
 
 class Service:
-    """The calls of one database."""
+    """The calls of one database.
+
+    Reads of named documents take a fraction of a millisecond, and run in the event loop's thread.
+    Queries have a thread of their own, and so have commits.
+    """
 
     def __init__(self, store: Store, project: str, database: str) -> None:
         """Serve a store under the names of a project and database."""
         self.store = store
-        self.name = f"projects/{project}/databases/{database}"
-        self.root = f"{self.name}/documents"
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="firestore-writer")
-        self._transactions: dict[bytes, _Transaction] = {}
+        self.root = f"projects/{project}/databases/{database}/documents"
+        self._transactions = Transactions(store)
+        self._scanning = ThreadPoolExecutor(1, thread_name_prefix="firestore-scan")
+        self._writing = ThreadPoolExecutor(1, thread_name_prefix="firestore-write")
+        self._reading = threading.Lock()
+        self._building = asyncio.Lock()
+        self._next_sweep = 0.0
 
     def close(self) -> None:
-        """Wait for the last commit, and close the file."""
-        self._thread.shutdown()
-        for transaction in self._transactions.values():
-            transaction.connection.close()
+        """Wait for the calls in progress, and close the file."""
+        self._writing.shutdown()
+        self._scanning.shutdown()
+        self._transactions.close()
         self.store.close()
 
-    # Writing
+    # Threads
 
-    async def commit(self, data: bytes) -> bytes:
-        """Commit."""
-        request = types.CommitRequest.pb().FromString(data)
-        return await self._in_thread(self._commit, request)
-
-    async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run a function in the writer's thread. Once it has begun, it runs to its end."""
-        future = self._thread.submit(function, *arguments)
-        return await asyncio.wrap_future(future)
-
-    def _commit(self, request: Any) -> bytes:
-        response = types.CommitResponse.pb()()
-        with self._write():
-            if request.transaction:
-                self._check_transaction(request.transaction)
-            Commit(self.store, self.root).apply(request.writes, response)
-        if request.transaction:
-            self._end(request.transaction)
-        return bytes(response.SerializeToString())
-
-    @contextmanager
-    def _write(self) -> Iterator[None]:
-        writer = self.store.writer
-        try:
-            writer.execute("BEGIN IMMEDIATE")
-        except apsw.BusyError as error:
-            raise FirestoreError(
-                grpc.StatusCode.ABORTED, "Too much contention: other processes write. Try again."
-            ) from error
-        try:
-            yield
-            writer.execute("COMMIT")
-        except BaseException:
-            if writer.in_transaction:
-                writer.execute("ROLLBACK")
-            raise
-
-    def _build(self, index: Index) -> None:
-        with self._write():
-            self.store.build_index(index)
-
-    # Reading
-
-    async def _read(self, function: Callable[[apsw.Connection], Any], transaction: bytes) -> Any:
-        """Call a function with a connection in a transaction, and build the indexes it needs."""
-        while True:
+    async def _read(self, read: Read, transaction: bytes = b"", *, is_quick: bool = False) -> Any:
+        """Return the results of a read at one moment, after building the indexes that it needs."""
+        if self.store.damage:
+            raise FirestoreError(grpc.StatusCode.DATA_LOSS, self.store.damage)
+        while True:  # as often as an index is missing
             try:
                 if transaction:
-                    return function(self._get(transaction).connection)
-                with self.store.reader:
-                    return function(self.store.reader)
+                    known = self._transactions.get(transaction)
+                    return await self._run(self._scanning, known.read, read)
+                if is_quick:
+                    with self._reading:
+                        return _read_once(self.store.reader, read)
+                return await self._run(self._scanning, _read_once, self.store.scanner, read)
             except IndexNotBuilt as error:
-                await self._in_thread(self._build, error.index)
+                await self._build(error.index)
                 if transaction:
-                    started = self._get(transaction)
-                    started.connection.execute("ROLLBACK")
-                    started.connection.execute("BEGIN")
+                    self._transactions.get(transaction).restart()
 
-    async def batch_get(self, data: bytes) -> list[bytes]:
+    async def _write(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in a transaction of the writer. Once it has begun, it runs to its end."""
+
+        def write() -> Any:
+            with self.store.write():
+                return function(*arguments)
+
+        return await self._run(self._writing, write)
+
+    async def _run(self, executor: ThreadPoolExecutor, function: Any, *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(executor, function, *arguments)
+
+    async def _build(self, index: Index) -> None:
+        """Build an index, unless another call has just done it."""
+        async with self._building:
+            with self._reading:
+                is_built = self.store.find_index(self.store.reader, index)
+            if is_built:
+                return
+            stored = await self._write(self.store.register_index, index)
+            after: int | None = 0
+            while after is not None:
+                after = await self._write(self.store.build_index, stored, after)
+
+    # Commits
+
+    async def commit(self, request: Any) -> list[bytes]:
+        """Apply writes, all or none."""
+        if request.ByteSize() > MAX_REQUEST_BYTES:
+            raise invalid_argument(f"A request has at most {MAX_REQUEST_BYTES:,} bytes.")
+        if self.store.damage:
+            raise FirestoreError(grpc.StatusCode.DATA_LOSS, self.store.damage)
+        response = await self._write(self._commit, request)
+        self._sweep_if_due()
+        return [response.SerializeToString()]
+
+    def _commit(self, request: Any) -> Any:
+        if not request.transaction:
+            return commit(self.store, self.root, request.writes)
+        try:
+            self._transactions.get(request.transaction).check(self.store.writer)
+            return commit(self.store, self.root, request.writes)
+        finally:
+            self._transactions.end(request.transaction)
+
+    def _sweep_if_due(self) -> None:
+        """Delete expired documents in the writer's thread, in steps between commits."""
+        if self.store.definitions.ttl and time.monotonic() >= self._next_sweep:
+            self._next_sweep = time.monotonic() + SWEEP_SECONDS
+            self._writing.submit(self._begin_sweep)
+
+    def _begin_sweep(self) -> None:
+        now = int(time.time())
+        with self.store.write():
+            if now - self.store.get_meta(self.store.writer, "swept") < SWEEP_SECONDS:
+                return  # another process did
+            self.store.set_meta("swept", now)
+        for collection, path in self.store.definitions.ttl:
+            self._sweep(collection, path, 0)
+
+    def _sweep(self, collection: str, path: Path, after: int) -> None:
+        now = time.time_ns() // 1_000
+        with self.store.write():
+            rows = self.store.read_batch(collection, after)
+            writes = [
+                protos.WriteProto(delete=f"{self.root}/{row.path}/{decode_name(row.name)}")
+                for row in rows
+                if has_expired(get_value(DocumentProto.FromString(row.body).fields, path), now)
+            ]
+            if writes:
+                commit(self.store, self.root, writes)
+                _logger.info("Deleted %d expired documents of %s.", len(writes), collection)
+        if len(rows) == BATCH:
+            self._writing.submit(self._sweep, collection, path, rows[-1].rowid)
+
+    # Reads
+
+    async def batch_get(self, request: Any) -> list[bytes]:
         """Read documents by name."""
-        request = types.BatchGetDocumentsRequest.pb().FromString(data)
-        transaction, is_new = self._use(request)
-        mask = (
-            [parse_path(each) for each in request.mask.field_paths]
-            if request.HasField("mask")
-            else None
-        )
+        transaction, is_new = self._select_transaction(request)
+        mask = _read_mask(request)
         paths = [get_path(self.root, name) for name in dict.fromkeys(request.documents)]
 
-        def run(connection: apsw.Connection) -> list[Row | None]:
-            return [read_row(self.store, connection, path) for path in paths]
+        def read(connection: apsw.Connection) -> list[Row | None]:
+            return [read_document(self.store, connection, path) for path in paths]
 
-        rows = await self._read(run, transaction)
-        self._record(transaction, run, rows)
-        responses = []
-        response_type = types.BatchGetDocumentsResponse.pb()
+        rows = await self._read(read, transaction, is_quick=True)
+        rest = protos.BatchGetDocumentsResponse(read_time=_get_read_time(rows))
+        serialized = rest.SerializeToString()
+        responses = [
+            _embed(self._make_document(row, mask)) + serialized
+            if row
+            else protos.BatchGetDocumentsResponse(
+                missing=f"{self.root}/{path}", read_time=rest.read_time
+            ).SerializeToString()
+            for path, row in zip(paths, rows, strict=True)
+        ]
         if is_new:
-            responses.append(response_type(transaction=transaction).SerializeToString())
-        read_time = _now()
-        for path, row in zip(paths, rows, strict=True):
-            response = response_type(read_time=read_time)
-            if row:
-                response.found.ParseFromString(self.make_document(row, mask))
-            else:
-                response.missing = f"{self.root}/{path}"
-            responses.append(response.SerializeToString())
+            first = protos.BatchGetDocumentsResponse(transaction=transaction)
+            responses.insert(0, first.SerializeToString())
         return responses
 
-    def make_document(self, row: Row, mask: Sequence[Any] | None = None) -> bytes:
-        """Return a serialized document."""
+    async def run_query(self, request: Any) -> list[bytes]:
+        """Run a query."""
+        _refuse(request, "explain_options")
+        transaction, is_new = self._select_transaction(request)
+        query = self._read_query(request.parent, request.structured_query)
+        if query.nearest:
+            pairs = await self._read(self._plan_nearest(query, query.nearest), transaction)
+        else:
+            scans = plan(query, self.store.definitions)
+            rows = await self._read(
+                lambda connection: list(read(self.store, connection, query, scans)), transaction
+            )
+            pairs = [(row, None) for row in rows]
+        rest = protos.RunQueryResponse(read_time=_get_read_time(row for row, _ in pairs))
+        serialized = rest.SerializeToString()
+        responses = []
+        if is_new:
+            rest.transaction = transaction
+        if is_new or not pairs:
+            responses.append(rest.SerializeToString())
+        for row, distance in pairs:
+            document = self._make_document(row, query.select)
+            if query.nearest and query.nearest.distance_field:
+                document = _add_distance(document, query.nearest.distance_field, distance)
+            responses.append(_embed(document) + serialized)
+        return responses
+
+    def _plan_nearest(self, query: Query, nearest: NearestQuery) -> Read:
+        """Return the read of a vector query, which yields documents and distances."""
+        filters = {
+            (each.path, Kind.CONTAINS if each.operator == "ARRAY_CONTAINS" else Kind.ASCENDING)
+            for conjunction in query.conjunctions
+            for each in conjunction
+        }
+        dimension = len(nearest.vector)
+        index = Index(
+            query.collection, query.group, tuple(sorted(filters, key=repr)), nearest.path, dimension
+        )
+        if not self.store.definitions.has(index):
+            raise make_missing_index_error(index)
+        plain = Index(query.collection, query.group, (), nearest.path, dimension)
+        # The vector index has the filters' fields, so the filters need no index that is defined.
+        scans = plan(query, Definitions(builds_missing=True)) if filters else None
+
+        def read(connection: apsw.Connection) -> list[tuple[Row, float]]:
+            stored = self.store.find_index(connection, plain)
+            if stored is None:
+                raise IndexNotBuilt(plain)
+            return self._find_nearest(connection, query, nearest, stored, scans)
+
+        return read
+
+    def _find_nearest(
+        self,
+        connection: apsw.Connection,
+        query: Query,
+        nearest: NearestQuery,
+        stored: StoredIndex,
+        scans: Sequence[Scan] | None,
+    ) -> list[tuple[Row, float]]:
+        collection = None if query.group else self.store.find_collection(connection, query.path)
+        if collection is None and not query.group:
+            return []
+        found = self.store.matrices.find(
+            connection,
+            make_space(stored, collection),
+            vectors.Nearest(
+                nearest.vector, vectors.Measure(nearest.measure), nearest.limit, nearest.threshold
+            ),
+            None if scans is None else read_names(self.store, connection, query, scans),
+        )
+        results = []
+        for name, distance in found:
+            path = decode_path(name) if query.group else f"{query.path}/{decode_name(name)}"
+            row = read_document(self.store, connection, path)
+            if row:
+                results.append((row, distance))
+        return results
+
+    async def run_aggregation_query(self, request: Any) -> list[bytes]:
+        """Aggregate a query's documents."""
+        _refuse(request, "explain_options")
+        transaction, is_new = self._select_transaction(request)
+        proto = request.structured_aggregation_query
+        query = self._read_query(request.parent, proto.structured_query)
+        if query.nearest:
+            raise unimplemented("aggregation of a vector query")
+        scans = plan(query, self.store.definitions)
+
+        def aggregate(connection: apsw.Connection) -> list[Any]:
+            return self._aggregate(connection, query, scans, proto.aggregations)
+
+        results = await self._read(aggregate, transaction)
+        response = protos.RunAggregationQueryResponse(read_time=_get_read_time([]))
+        if is_new:
+            response.transaction = transaction
+        for number, (each, result) in enumerate(
+            zip(proto.aggregations, results, strict=True), start=1
+        ):
+            response.result.aggregate_fields[each.alias or f"field_{number}"].CopyFrom(result)
+        return [response.SerializeToString()]
+
+    def _aggregate(
+        self,
+        connection: apsw.Connection,
+        query: Query,
+        scans: Sequence[Scan],
+        aggregations: Iterable[Any],
+    ) -> list[Any]:
+        results = []
+        documents: list[Any] | None = None
+        for aggregation in aggregations:
+            operator = aggregation.WhichOneof("operator")
+            if operator == "count":
+                has_limit = aggregation.count.HasField("up_to")
+                up_to = aggregation.count.up_to.value if has_limit else None
+                total = count(self.store, connection, query, scans, up_to)
+                results.append(ValueProto(integer_value=total))
+                continue
+            if documents is None:
+                rows = read(self.store, connection, query, scans)
+                documents = [DocumentProto.FromString(row.body).fields for row in rows]
+            path = parse_path(getattr(aggregation, operator).field.field_path)
+            values = (get_value(fields, path) for fields in documents)
+            numbers = [get_number(value) for value in values if value is not None]
+            known = [number for number in numbers if number is not None]
+            results.append(_add(known) if operator == "sum" else _average(known))
+        return results
+
+    async def list_documents(self, request: Any) -> list[bytes]:
+        """List a page of a collection.
+
+        With `show_missing`, it includes missing documents that have others below.
+        """
+        _refuse(request, "read_time")
+        if request.order_by:
+            raise unimplemented("order_by of ListDocuments")
+        if not request.collection_id:
+            raise unimplemented("ListDocuments of all collections")
+        transaction, _ = self._select_transaction(request)
+        size = request.page_size or DEFAULT_PAGE
+        proto = protos.StructuredQuery(limit={"value": size + 1})
+        proto.from_.add(collection_id=request.collection_id)
+        query = self._read_query(request.parent, proto)
+        if request.page_token:
+            query.start = Cursor((encode_path(f"{query.path}/{request.page_token}"),), before=False)
+        scans = plan(query, self.store.definitions)
+
+        start = encode_path(request.page_token) if request.page_token else b""
+
+        def list_rows(connection: apsw.Connection) -> list[Row]:
+            rows = list(read(self.store, connection, query, scans))
+            if request.show_missing:
+                for path in self._list_parents(connection, query.path):
+                    name = encode_path(path.rpartition("/")[2])
+                    if name > start and not read_document(self.store, connection, path):
+                        rows.append(Row(name, path, 0, 0, b""))
+            return sorted(rows, key=lambda row: row.name)[: size + 1]
+
+        rows = await self._read(list_rows, transaction)
+        mask = _read_mask(request)
+        parts = [
+            _embed(self._make_document(row, mask) if row.updated else self._make_missing(row))
+            for row in rows[:size]
+        ]
+        if len(rows) > size:
+            last = rows[size - 1].path.rpartition("/")[2]
+            parts.append(protos.ListDocumentsResponse(next_page_token=last).SerializeToString())
+        return [b"".join(parts)]
+
+    def _list_parents(self, connection: apsw.Connection, collection: str) -> set[str]:
+        """Return the paths of documents, present or missing, that have others below."""
+        depth = collection.count("/") + 2
+        below = self._list_collections(connection, f"{collection}/")
+        return {"/".join(path.split("/")[:depth]) for path in below}
+
+    def _list_collections(self, connection: apsw.Connection, prefix: str) -> list[str]:
+        """Return the paths of collections that have documents and begin with a prefix."""
+        stop = f"{prefix[:-1]}0" if prefix else "\U0010ffff"  # "0" follows "/"
+        rows = connection.execute(
+            "SELECT path FROM collections WHERE path >= ? AND path < ? AND EXISTS"
+            " (SELECT 1 FROM documents WHERE collection = collections.id)",
+            (prefix, stop),
+        )
+        return [path for (path,) in rows]
+
+    async def list_collection_ids(self, request: Any) -> list[bytes]:
+        """List the collections of a document, or of the root."""
+        _refuse(request, "read_time")
+        parent = self._read_parent(request.parent)
+        prefix = f"{parent}/" if parent else ""
+        paths = await self._read(lambda connection: self._list_collections(connection, prefix))
+        names = sorted({path.removeprefix(prefix).split("/")[0] for path in paths})
+        start = names.index(request.page_token) if request.page_token in names else 0
+        page = names[start : start + request.page_size] if request.page_size else names[start:]
+        following = names[start + len(page) :]
+        response = protos.ListCollectionIdsResponse(
+            collection_ids=page, next_page_token=following[0] if following else ""
+        )
+        return [response.SerializeToString()]
+
+    # Transactions
+
+    async def begin_transaction(self, request: Any) -> list[bytes]:
+        """Begin a transaction."""
+        name = self._transactions.begin(request.options)
+        return [protos.BeginTransactionResponse(transaction=name).SerializeToString()]
+
+    async def rollback(self, request: Any) -> list[bytes]:
+        """Forget a transaction."""
+        self._transactions.end(request.transaction)
+        return [b""]
+
+    def _select_transaction(self, request: Any) -> tuple[bytes, bool]:
+        """Return the name of a read's transaction, and whether the read has begun it."""
+        match request.WhichOneof("consistency_selector"):
+            case "transaction":
+                self._transactions.get(request.transaction)
+                return request.transaction, False
+            case "new_transaction":
+                return self._transactions.begin(request.new_transaction), True
+            case "read_time":
+                raise unimplemented("read_time")
+        return b"", False
+
+    # Messages
+
+    def _read_parent(self, name: str) -> str:
+        return "" if name == self.root else get_path(self.root, name)
+
+    def _read_query(self, parent: str, proto: Any) -> Query:
+        return read_query(self.root, self._read_parent(parent), proto)
+
+    def _make_document(self, row: Row, mask: Sequence[Path] | None) -> bytes:
+        """Return a serialized document, with all fields or only those at some paths."""
         document = DocumentProto(name=f"{self.root}/{row.path}")
         document.create_time.FromMicroseconds(row.created)
         document.update_time.FromMicroseconds(row.updated)
         if mask is None:
             return bytes(document.SerializeToString() + row.body)
         if mask:
-            select(parse_fields(row.body), mask, document.fields)
+            select(DocumentProto.FromString(row.body).fields, mask, document.fields)
         return bytes(document.SerializeToString())
 
-    async def run_query(self, data: bytes) -> list[bytes]:
-        """Run a query."""
-        request = types.RunQueryRequest.pb().FromString(data)
-        if request.HasField("explain_options"):
-            raise unimplemented("explain_options")
-        transaction, is_new = self._use(request)
-        query = read_query(self.root, self._get_parent(request.parent), request.structured_query)
-        response_type = types.RunQueryResponse.pb()
-        read_time = _now()
-        responses = []
-        if is_new:
-            responses.append(response_type(transaction=transaction, read_time=read_time))
-        if query.nearest:
-            pairs = await self._read(lambda each: self._find_nearest(each, query), transaction)
-        else:
-            scans = plan(query, self.store.definitions)
-
-            def run(connection: apsw.Connection) -> list[Row | None]:
-                return list(read(self.store, connection, query, scans))
-
-            rows = await self._read(run, transaction)
-            self._record(transaction, run, rows)
-            pairs = [(row, None) for row in rows]
-        for row, distance in pairs:
-            response = response_type(read_time=read_time)
-            response.document.ParseFromString(self.make_document(row, query.select))
-            if distance is not None and query.nearest and query.nearest.distance:
-                value = values.ValueProto(double_value=distance)
-                set_value(response.document.fields, query.nearest.distance, value)
-            responses.append(response)
-        if query.offset and responses:
-            pass
-        if not pairs:
-            responses.append(response_type(read_time=read_time))
-        return [response.SerializeToString() for response in responses]
-
-    def _find_nearest(
-        self, connection: apsw.Connection, query: Query
-    ) -> list[tuple[Row, float]]:
-        nearest = query.nearest
-        assert nearest
-        definition = self._find_vector_index(query)
-        stored = self.store.load_indexes(connection).get(definition)
-        if stored is None:
-            raise IndexNotBuilt(definition)
-        if query.group:
-            scope = b""
-        else:
-            collection = self.store.find_collection(connection, get_collection_path(query))
-            if collection is None:
-                return []
-            scope = b"%d" % collection
-        keys = None
-        if query.conjunctions != [()]:
-            prefix = b"" if query.group else get_collection_key(query)
-            inner = Definitions(self.store.definitions.indexes, (), (), builds_missing=True)
-            scans = plan(query, inner)
-            keys = {row.key[len(prefix) :] for row in read(self.store, connection, query, scans)}
-        found = self.store.matrices.find(
-            connection,
-            vectors.Space(stored.id, scope),
-            vectors.Nearest(
-                nearest.vector, vectors.Measure(nearest.measure), nearest.limit, nearest.threshold
-            ),
-            keys,
-        )
-        result = []
-        for key, distance in found:
-            path = decode_key(key) if query.group else (
-                f"{get_collection_path(query)}/{decode_name(key)}"
-            )
-            row = read_row(self.store, connection, path)
-            if row:
-                result.append((row, distance))
-        return result
-
-    def _find_vector_index(self, query: Query) -> Index:
-        """Return the index of the vectors, without the fields of filters."""
-        nearest = query.nearest
-        assert nearest
-        dimension = len(nearest.vector)
-        plain = Index(query.collection, query.group, (), nearest.path, dimension)
-        filters = {
-            (each.path, each.operator == "ARRAY_CONTAINS")
-            for conjunction in query.conjunctions
-            for each in conjunction
-        }
-        if self.store.definitions.builds_missing or any(
-            index.group == query.group
-            and index.vector == nearest.path
-            and index.dimension == dimension
-            and {(path, kind is Kind.CONTAINS) for path, kind in index.fields} == filters
-            for index in self.store.definitions.vectors(query.collection)
-        ):
-            return plain
-        fields = tuple(
-            (path, Kind.CONTAINS if is_array else Kind.ASCENDING)
-            for path, is_array in sorted(filters)
-        )
-        raise make_missing_index_error(
-            Index(query.collection, query.group, fields, nearest.path, dimension)
-        )
-
-    async def run_aggregation_query(self, data: bytes) -> list[bytes]:
-        """Aggregate a query's documents."""
-        request = types.RunAggregationQueryRequest.pb().FromString(data)
-        if request.HasField("explain_options"):
-            raise unimplemented("explain_options")
-        transaction, is_new = self._use(request)
-        proto = request.structured_aggregation_query
-        query = read_query(self.root, self._get_parent(request.parent), proto.structured_query)
-        scans = plan(query, self.store.definitions)
-
-        def run(connection: apsw.Connection) -> dict[str, Any]:
-            return self._aggregate(connection, query, scans, proto.aggregations)
-
-        fields = await self._read(run, transaction)
-        response = types.RunAggregationQueryResponse.pb()(read_time=_now())
-        if is_new:
-            response.transaction = transaction
-        for name, value in fields.items():
-            response.result.aggregate_fields[name].CopyFrom(value)
-        return [response.SerializeToString()]
-
-    def _aggregate(
-        self, connection: apsw.Connection, query: Query, scans: Any, aggregations: Any
-    ) -> dict[str, Any]:
-        result = {}
-        rows = None
-        for number, aggregation in enumerate(aggregations, start=1):
-            alias = aggregation.alias or f"field_{number}"
-            operator = aggregation.WhichOneof("operator")
-            if operator == "count":
-                up_to = aggregation.count.up_to.value if aggregation.count.HasField("up_to") else None
-                total = count(self.store, connection, query, scans, up_to)
-                result[alias] = values.ValueProto(integer_value=total)
-                continue
-            path = parse_path(getattr(aggregation, operator).field.field_path)
-            if rows is None:
-                rows = [
-                    parse_fields(row.body) for row in read(self.store, connection, query, scans)
-                ]
-            numbers = [
-                number
-                for value in (get_value(fields, path) for fields in rows)
-                if value is not None and (number := get_number(value)) is not None
-            ]
-            result[alias] = _sum(numbers) if operator == "sum" else _average(numbers)
-        return result
-
-    async def list_documents(self, data: bytes) -> bytes:
-        """List documents, and with `show_missing` also missing ones that have collections."""
-        request = types.ListDocumentsRequest.pb().FromString(data)
-        transaction, _ = self._use(request)
-        parent = self._get_parent(request.parent)
-        proto = types.StructuredQuery.pb()()
-        proto.from_.add(collection_id=request.collection_id)
-        if request.order_by:
-            for part in request.order_by.split(","):
-                path, _, direction = part.strip().partition(" ")
-                order = proto.order_by.add(direction=2 if direction.lower() == "desc" else 1)
-                order.field.field_path = path
-        query = read_query(self.root, parent, proto)
-        scans = plan(query, self.store.definitions)
-
-        def run(connection: apsw.Connection) -> list[Row]:
-            rows = list(read(self.store, connection, query, scans))
-            if not request.show_missing:
-                return rows
-            known = {row.path for row in rows}
-            missing = [
-                Row(values.encode_path(path), path, b"", -1, -1)
-                for path in self._list_parents(connection, get_collection_path(query))
-                if path not in known
-            ]
-            return sorted([*rows, *missing], key=lambda row: row.key)
-
-        rows = await self._read(run, transaction)
-        start = int(request.page_token or 0)
-        size = request.page_size or 300
-        response = types.ListDocumentsResponse.pb()()
-        mask = (
-            [parse_path(each) for each in request.mask.field_paths]
-            if request.HasField("mask")
-            else None
-        )
-        for row in rows[start : start + size]:
-            if row.created < 0:
-                response.documents.add(name=f"{self.root}/{row.path}")
-            else:
-                response.documents.add().ParseFromString(self.make_document(row, mask))
-        if start + size < len(rows):
-            response.next_page_token = str(start + size)
-        return bytes(response.SerializeToString())
-
-    def _list_parents(self, connection: apsw.Connection, collection: str) -> list[str]:
-        """Return the documents of a collection, present or missing, that have documents below."""
-        depth = collection.count("/") + 2
-        return sorted({
-            "/".join(path.split("/")[:depth])
-            for path in self._list_collections(connection, collection + "/")
-        })
-
-    def _list_collections(self, connection: apsw.Connection, prefix: str) -> list[str]:
-        """Return the paths of collections that have documents and begin with a prefix."""
-        statement = (
-            "SELECT path FROM collections WHERE path >= ? AND path < ? AND EXISTS"
-            " (SELECT 1 FROM documents WHERE collection = collections.id)"
-        )
-        stop = prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else "\U0010ffff"
-        return [path for (path,) in connection.execute(statement, (prefix, stop))]
-
-    async def list_collection_ids(self, data: bytes) -> bytes:
-        """List the collections of a document, or of the root."""
-        request = types.ListCollectionIdsRequest.pb().FromString(data)
-        if request.HasField("read_time"):
-            raise unimplemented("read_time")
-        parent = self._get_parent(request.parent)
-        prefix = f"{parent}/" if parent else ""
-
-        def run(connection: apsw.Connection) -> list[str]:
-            return self._list_collections(connection, prefix)
-
-        paths = await self._read(run, b"")
-        names = {path.removeprefix(prefix).split("/")[0] for path in paths}
-        response = types.ListCollectionIdsResponse.pb()(collection_ids=sorted(names))
-        return bytes(response.SerializeToString())
-
-    def _get_parent(self, name: str) -> str:
-        if name == self.root:
-            return ""
-        return get_path(self.root, name)
-
-    # Transactions
-
-    async def begin_transaction(self, data: bytes) -> bytes:
-        """Begin a transaction."""
-        request = types.BeginTransactionRequest.pb().FromString(data)
-        transaction = self._begin(request.options)
-        return bytes(types.BeginTransactionResponse.pb()(transaction=transaction).SerializeToString())
-
-    def _begin(self, options: Any) -> bytes:
-        if options.read_only.HasField("read_time"):
-            raise unimplemented("read_time")
-        now = time.monotonic()
-        for name, old in list(self._transactions.items()):
-            if now - old.started > _TRANSACTION_SECONDS:
-                self._end(name)
-        connection = self.store.connect()
-        connection.execute("BEGIN")
-        connection.execute("SELECT count(*) FROM meta").get  # noqa: B018 - takes the snapshot
-        name = secrets.token_bytes(12)
-        read_only = options.WhichOneof("mode") == "read_only"
-        self._transactions[name] = _Transaction(connection, now, read_only)
-        return name
-
-    async def rollback(self, data: bytes) -> bytes:
-        """Forget a transaction."""
-        request = types.RollbackRequest.pb().FromString(data)
-        self._get(request.transaction)
-        self._end(request.transaction)
-        return b""
-
-    def _get(self, name: bytes) -> _Transaction:
-        if name not in self._transactions:
-            raise invalid_argument("The referenced transaction has expired or is no longer valid.")
-        return self._transactions[name]
-
-    def _end(self, name: bytes) -> None:
-        self._transactions.pop(name).connection.close()
-
-    def _use(self, request: Any) -> tuple[bytes, bool]:
-        """Return the transaction of a request, and whether it is new."""
-        match request.WhichOneof("consistency_selector"):
-            case "transaction":
-                self._get(request.transaction)
-                return request.transaction, False
-            case "new_transaction":
-                return self._begin(request.new_transaction), True
-            case "read_time":
-                raise unimplemented("read_time")
-        return b"", False
-
-    def _record(self, name: bytes, run: Callable[[apsw.Connection], Any], rows: Any) -> None:
-        if name and not self._get(name).read_only:
-            self._get(name).reads.append((run, _fingerprint(rows)))
-
-    def _check_transaction(self, name: bytes) -> None:
-        """Raise an error unless all that a transaction has read is still the same."""
-        transaction = self._get(name)
-        for run, fingerprint in transaction.reads:
-            if _fingerprint(run(self.store.writer)) != fingerprint:
-                self._end(name)
-                raise FirestoreError(
-                    grpc.StatusCode.ABORTED,
-                    "A document that the transaction read has changed. Try again.",
-                )
+    def _make_missing(self, row: Row) -> bytes:
+        return bytes(DocumentProto(name=f"{self.root}/{row.path}").SerializeToString())
 
 
-def _fingerprint(rows: Sequence[Row | None]) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
-    for row in rows:
-        digest.update(b"-" if row is None else row.key + b"%d" % row.updated)
-    return digest.digest()
+def _read_once(connection: apsw.Connection, read: Read) -> list[Any]:
+    """Return the results of a read at one moment."""
+    connection.execute("BEGIN")
+    try:
+        return read(connection)
+    finally:
+        connection.execute("COMMIT")
 
 
-def _now() -> Timestamp:
+def _read_mask(request: Any) -> list[Path] | None:
+    return (
+        [parse_path(path) for path in request.mask.field_paths]
+        if request.HasField("mask")
+        else None
+    )
+
+
+def has_expired(value: Any, now: int) -> bool:
+    """Return whether a value of a TTL field is a time that has come, in microseconds."""
+    return (
+        value is not None
+        and value.WhichOneof("value_type") == "timestamp_value"
+        and value.timestamp_value.ToMicroseconds() <= now
+    )
+
+
+def _refuse(request: Any, name: str) -> None:
+    if request.HasField(name):
+        raise unimplemented(name)
+
+
+def _embed(document: bytes) -> bytes:
+    """Return a document as the first field of a response, as it is in all that have one."""
+    size: bytes = _VarintBytes(len(document))
+    return b"\x0a" + size + document
+
+
+def _add_distance(document: bytes, path: Path, distance: float | None) -> bytes:
+    parsed = DocumentProto.FromString(document)
+    set_value(parsed.fields, path, ValueProto(double_value=distance))
+    return bytes(parsed.SerializeToString())
+
+
+def _get_read_time(rows: Iterable[Row | None]) -> Timestamp:
+    """Return the present time, or that of the last change if the clock was set back."""
     moment = Timestamp()
-    moment.FromMicroseconds(time.time_ns() // 1_000)
+    changes = (row.updated for row in rows if row)
+    moment.FromMicroseconds(max(time.time_ns() // 1_000, max(changes, default=0)))
     return moment
 
 
-def _sum(numbers: Sequence[float]) -> Any:
-    integers = [number for number in numbers if isinstance(number, int)]
-    total = sum(integers)
-    if len(integers) == len(numbers) and -(2**63) <= total < 2**63:
-        return values.ValueProto(integer_value=total)
-    return values.ValueProto(double_value=float(sum(numbers, 0.0)))
+def _add(numbers: Sequence[float]) -> Any:
+    total = sum(numbers)
+    if isinstance(total, int) and -(2**63) <= total < 2**63:
+        return ValueProto(integer_value=total)
+    return ValueProto(double_value=float(total))
 
 
 def _average(numbers: Sequence[float]) -> Any:
     if not numbers:
-        return values.ValueProto(null_value=0)
-    return values.ValueProto(double_value=float(sum(numbers) / len(numbers)))
+        return ValueProto(null_value=0)
+    return ValueProto(double_value=float(sum(numbers) / len(numbers)))

@@ -1,8 +1,8 @@
 """Values as bytes whose order is Firestore's.
 
-Two values are equal exactly when their bytes are, so `1`, `1.0` and `True` are two values, and
-2^53 and 2^53 + 1 are two, too. No encoding is a prefix of another, which is why encodings can be
-joined, and a descending field is one with all bits inverted.
+Two values are equal exactly when their bytes are: `1` and `1.0` are one value and `True` is
+another, 2^53 and 2^53 + 1 are two. No encoding is a prefix of another, which is why encodings can
+be joined, and a descending field is one with all bits inverted.
 """
 
 from __future__ import annotations
@@ -11,13 +11,8 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore_v1.types import Value
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-ValueProto: Final[Any] = Value.pb()
-"""The class of protobuf messages behind `Value`."""
 
 NULL: Final = b"\x05"
 FALSE: Final = b"\x0a"
@@ -37,10 +32,11 @@ MAP: Final = b"\x80"
 _END: Final = b"\x00"
 """Ends a sequence. It is less than any first byte, so a prefix comes before what is longer."""
 _MEMBER: Final = b"\x01"
+_END_OF_STRING: Final = b"\x00\x01"
 _INVERT: Final = bytes(255 - byte for byte in range(256))
 
 
-def encode(value: Any) -> bytes:
+def encode(value: Any) -> bytes:  # noqa: C901, PLR0911 - one case for each type
     """Encode a protobuf `Value`."""
     kind = value.WhichOneof("value_type")
     match kind:
@@ -89,6 +85,21 @@ def encode_path(path: str) -> bytes:
     return b"".join(segments) + _END
 
 
+def decode_path(key: bytes) -> str:
+    """Return the path that was encoded."""
+    return "/".join(decode_name(segment) for segment in key.split(_END_OF_STRING)[:-1])
+
+
+def decode_name(name: bytes) -> str:
+    """Return the segment that is the only one of an encoded path."""
+    return (
+        name.removeprefix(_MEMBER)
+        .partition(_END_OF_STRING)[0]
+        .replace(b"\x00\xff", b"\x00")
+        .decode()
+    )
+
+
 def get_vector(value: Any) -> list[float] | None:
     """Return the components if the value is a vector."""
     fields = value.map_value.fields
@@ -119,7 +130,7 @@ def type_bounds(encoded: bytes) -> tuple[bytes, bytes]:
 
 
 def _encode_string(data: bytes) -> bytes:
-    return data.replace(b"\x00", b"\x00\xff") + b"\x00\x01"
+    return data.replace(b"\x00", b"\x00\xff") + _END_OF_STRING
 
 
 def _encode_float(number: float) -> bytes:
