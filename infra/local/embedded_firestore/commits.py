@@ -132,6 +132,8 @@ class _Commit:
                 )
             case "update_time":
                 expected = condition.update_time.ToMicroseconds()
+                if expected > self.now:
+                    raise invalid_argument("The required update time is in the future.")
                 if not exists or state.row is None or state.row.updated != expected:
                     raise FirestoreError(
                         grpc.StatusCode.FAILED_PRECONDITION,

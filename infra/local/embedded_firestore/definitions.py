@@ -48,7 +48,7 @@ class Index:
     names is this one with all directions turned, read backwards.
 
     Attributes:
-        collection: The id of the collections.
+        collection: The id of the collections, or empty for all.
         group: Whether it orders all collections of this id together.
         fields: The fields, the vector excepted. Without any, the index orders names.
         vector: The path of the vector, if it is a vector index.
@@ -71,7 +71,7 @@ class Index:
             for path, kind in turned
         ]
         names = Kind.DESCENDING if reverse else Kind.ASCENDING
-        if turned and names is not _get_direction(turned):
+        if turned and turned[0][0] != (_NAME,) and names is not _get_direction(turned):
             fields.append({"fieldPath": _NAME, "order": names.value})
         if self.vector:
             config = {"dimension": self.dimension, "flat": {}}
@@ -95,7 +95,9 @@ class Index:
                 names = _read_kind(part)
             else:
                 fields.append((path, _read_kind(part)))
-        if (names or _get_direction(fields)) is Kind.DESCENDING:
+        if names is Kind.DESCENDING and not (fields or vector):
+            fields = [((_NAME,), names)]  # which nothing but a query without filters needs
+        elif (names or _get_direction(fields)) is Kind.DESCENDING:
             fields = [(path, kind.flipped) for path, kind in fields]
         group = entry["queryScope"] == "COLLECTION_GROUP"
         return cls(entry["collectionGroup"], group, tuple(fields), vector, size)

@@ -157,8 +157,8 @@ def _choose(
 ) -> list[Index | None]:
     """Return indexes that together have all filters, each followed by the order."""
     filters = {*((path, False) for path in equalities), *((path, True) for path in contains)}
-    if not filters and not suffix and not query.group:
-        return [None]
+    if not filters and not suffix:
+        return [_choose_names(query, definitions)]
 
     def make_index(fields: Iterable[Field]) -> Index:
         return Index(query.collection, query.group, tuple(fields))
@@ -202,6 +202,14 @@ def _choose(
     raise make_missing_index_error(index, reverse=is_reverse(query))
 
 
+def _choose_names(query: Query, definitions: Definitions) -> Index | None:
+    """Return the index of a query without filters and an order, or None for the documents."""
+    descending = Index(query.collection, query.group, ((NAME, Kind.DESCENDING),))
+    if is_reverse(query) and not definitions.has(descending):
+        raise make_missing_index_error(descending)
+    return Index(query.collection, query.group, ()) if query.group else None
+
+
 def make_missing_index_error(index: Index, *, reverse: bool = False) -> FirestoreError:
     """Return the error of a query whose index is not defined."""
     return FirestoreError(
@@ -232,6 +240,10 @@ class _Bounds:
         self.lowers: list[Bound] = [(prefix, b"")]
         self.uppers: list[Bound] = [(_get_end(prefix), b"")]
         self.is_empty = False
+        if query.group and query.parent and not suffix:
+            parent = encode_path(query.parent)[:-1]
+            self._add(prefix, parent, is_lower=True)
+            self._add(prefix, next_prefix(parent), is_lower=False)
 
     def add_filter(self, each: Filter) -> None:
         """Add the bounds of a filter on the first field of the order."""

@@ -128,13 +128,15 @@ class Query:
         return f"{self.parent}/{self.collection}" if self.parent else self.collection
 
 
-def read_query(root: str, parent: str, proto: Any) -> Query:
+def read_query(root: str, parent: str, proto: Any, required: Sequence[Path] = ()) -> Query:
     """Read a protobuf `StructuredQuery`, and check it.
 
     Args:
         root: The name of the database's root, which the names of documents begin with.
         parent: The path of the collection's parent, or empty.
         proto: The query.
+        required: Further fields that documents must have, because they are added up. Like those of
+            inequalities, they join the order.
 
     Raises:
         FirestoreError: Production refuses the query.
@@ -142,12 +144,14 @@ def read_query(root: str, parent: str, proto: Any) -> Query:
     if len(proto.from_) != 1:
         raise invalid_argument("A query has exactly one collection.")
     [selector] = proto.from_
+    if not (selector.collection_id or selector.all_descendants):
+        raise invalid_argument("A query names a collection, or has all descendants.")
     conjunctions = _normalize(proto.where, root) if proto.HasField("where") else [()]
     explicit = tuple(
         Order(parse_path(order.field.field_path), order.direction == _DESCENDING)
         for order in proto.order_by
     )
-    orders = _complete_orders(explicit, conjunctions)
+    orders = _complete_orders(explicit, conjunctions, required)
     _check(conjunctions, explicit)
     query = Query(
         parent,
@@ -299,7 +303,9 @@ def _simplify(conjunction: tuple[Filter, ...]) -> tuple[Filter, ...]:
 
 
 def _complete_orders(
-    explicit: tuple[Order, ...], conjunctions: Sequence[tuple[Filter, ...]]
+    explicit: tuple[Order, ...],
+    conjunctions: Sequence[tuple[Filter, ...]],
+    required: Sequence[Path],
 ) -> tuple[Order, ...]:
     """Return the order with the fields of inequalities, and the name."""
     descends = bool(explicit) and explicit[-1].descends
@@ -307,7 +313,7 @@ def _complete_orders(
     inequalities = {
         each.path for conjunction in conjunctions for each in conjunction if each.is_inequality
     }
-    for path in sorted(inequalities):
+    for path in (*sorted(inequalities), *sorted(set(required) - inequalities)):
         if path != NAME and all(order.path != path for order in orders):
             orders.append(Order(path, descends))
     if all(order.path != NAME for order in orders):

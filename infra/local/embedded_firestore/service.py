@@ -181,7 +181,7 @@ class Service:
     # Reads
 
     async def batch_get(self, request: Any) -> list[bytes]:
-        """Read documents by name."""
+        """Read documents by name. The missing ones are the last of the answer."""
         transaction, is_new = self._select_transaction(request)
         mask = _read_mask(request)
         paths = [get_path(self.root, name) for name in dict.fromkeys(request.documents)]
@@ -192,17 +192,15 @@ class Service:
         rows = await self._read(read, transaction, is_quick=True)
         rest = protos.BatchGetDocumentsResponse(read_time=_get_read_time(rows))
         serialized = rest.SerializeToString()
-        responses = [
-            _embed(self._make_document(row, mask)) + serialized
-            if row
-            else protos.BatchGetDocumentsResponse(
-                missing=f"{self.root}/{path}", read_time=rest.read_time
-            ).SerializeToString()
-            for path, row in zip(paths, rows, strict=True)
-        ]
+        responses = []
         if is_new:
             first = protos.BatchGetDocumentsResponse(transaction=transaction)
-            responses.insert(0, first.SerializeToString())
+            responses.append(first.SerializeToString())
+        responses += [_embed(self._make_document(row, mask)) + serialized for row in rows if row]
+        for path, row in zip(paths, rows, strict=True):
+            if row is None:
+                rest.missing = f"{self.root}/{path}"
+                responses.append(rest.SerializeToString())
         return responses
 
     async def run_query(self, request: Any) -> list[bytes]:
@@ -289,7 +287,13 @@ class Service:
         _refuse(request, "explain_options")
         transaction, is_new = self._select_transaction(request)
         proto = request.structured_aggregation_query
-        query = self._read_query(request.parent, proto.structured_query)
+        names = _read_aliases(proto.aggregations)
+        fields = [
+            parse_path(getattr(each, each.WhichOneof("operator")).field.field_path)
+            for each in proto.aggregations
+            if each.WhichOneof("operator") != "count"
+        ]
+        query = self._read_query(request.parent, proto.structured_query, fields)
         if query.nearest:
             raise unimplemented("aggregation of a vector query")
         scans = plan(query, self.store.definitions)
@@ -301,10 +305,8 @@ class Service:
         response = protos.RunAggregationQueryResponse(read_time=_get_read_time([]))
         if is_new:
             response.transaction = transaction
-        for number, (each, result) in enumerate(
-            zip(proto.aggregations, results, strict=True), start=1
-        ):
-            response.result.aggregate_fields[each.alias or f"field_{number}"].CopyFrom(result)
+        for name, result in zip(names, results, strict=True):
+            response.result.aggregate_fields[name].CopyFrom(result)
         return [response.SerializeToString()]
 
     def _aggregate(
@@ -435,8 +437,8 @@ class Service:
     def _read_parent(self, name: str) -> str:
         return "" if name == self.root else get_path(self.root, name)
 
-    def _read_query(self, parent: str, proto: Any) -> Query:
-        return read_query(self.root, self._read_parent(parent), proto)
+    def _read_query(self, parent: str, proto: Any, required: Sequence[Path] = ()) -> Query:
+        return read_query(self.root, self._read_parent(parent), proto, required)
 
     def _make_document(self, row: Row, mask: Sequence[Path] | None) -> bytes:
         """Return a serialized document, with all fields or only those at some paths."""
@@ -451,6 +453,17 @@ class Service:
 
     def _make_missing(self, row: Row) -> bytes:
         return bytes(DocumentProto(name=f"{self.root}/{row.path}").SerializeToString())
+
+
+def _read_aliases(aggregations: Sequence[Any]) -> list[str]:
+    """Return the names of results."""
+    if not aggregations:
+        raise invalid_argument("Aggregations can not be empty.")
+    names = [each.alias or f"field_{number}" for number, each in enumerate(aggregations, start=1)]
+    for name in names:
+        if names.count(name) > 1:
+            raise invalid_argument(f"Aggregation aliases contain duplicate alias: {name}")
+    return names
 
 
 def _read_once(connection: apsw.Connection, read: Read) -> list[Any]:

@@ -304,7 +304,8 @@ class Store:
 
     def list_indexes(self, collection: str) -> list[StoredIndex]:
         """Return the indexes that a commit to a collection of this id writes."""
-        return self._load_indexes(self.writer).by_collection.get(collection, [])
+        known = self._load_indexes(self.writer).by_collection
+        return [*known.get(collection, ()), *known.get("", ())]
 
     def register_index(self, index: Index) -> StoredIndex:
         """Add an index whose entries commits write from now on."""
@@ -345,11 +346,12 @@ class Store:
         return None
 
     def read_batch(self, collection: str, after: int) -> list[StoredDocument]:
-        """Read the next documents of all collections of an id, after a rowid."""
+        """Read the next documents of all collections of an id, or of any, after a rowid."""
         rows = self.writer.execute(
             "SELECT documents.rowid, collections.path, collections.id, documents.name, body"
             " FROM documents CROSS JOIN collections ON collections.id = documents.collection"
-            " WHERE documents.rowid > ? AND collections.name = ? ORDER BY documents.rowid LIMIT ?",
+            " WHERE documents.rowid > ? AND ? IN ('', collections.name)"
+            " ORDER BY documents.rowid LIMIT ?",
             (after, collection, BATCH),
         )
         return [StoredDocument(*row) for row in rows]
