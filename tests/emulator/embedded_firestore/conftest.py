@@ -9,10 +9,18 @@ import pytest
 from google.cloud.firestore import AsyncClient
 
 from tests.support.embedded_database import open_any_index
+from tests.support.query_recorder import record_queries
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def unrecorded_queries() -> Iterator[None]:
+    """Keep the queries of these tests from the check of Carrel's indexes."""
+    with record_queries():
+        yield
 
 
 @pytest.fixture(params=["emulator", "embedded"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from google.api_core import exceptions
@@ -459,7 +459,7 @@ async def test_aggregations_count_add_and_average(client: AsyncClient) -> None:
     [results] = await query.get()
 
     assert {"n": 4, "s": 3.5, "m": 1.75} == {each.alias: each.value for each in results}
-    limited = await collection.limit(2).count().get()
+    limited: Any = await cast("Any", collection.limit(2).count()).get()
     assert 2 == limited[0][0].value
 
 
