@@ -169,8 +169,8 @@ class _Commit:
             )
         indexes = store.list_indexes(collection_id)
         if indexes:
-            old = DocumentProto.FromString(row.body).fields if row else {}
-            new = {} if document is None else document.fields
+            old = DocumentProto.FromString(row.body).fields if row else None
+            new = None if document is None else document.fields
             where = (indexes, parent, collection, name)
             store.write_entries(make_entries(*where, old), make_entries(*where, new))
             store.write_vectors(make_vectors(*where, old), make_vectors(*where, new), self.now)

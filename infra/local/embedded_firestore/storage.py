@@ -401,9 +401,11 @@ def make_entries(
         path: The collection's path.
         collection: The collection's number.
         name: The document's name.
-        fields: The document's fields.
+        fields: The document's fields, or None if it is missing.
     """
     entries: set[Entry] = set()
+    if fields is None:
+        return entries
     for stored in indexes:
         if stored.index.vector:
             continue
@@ -435,7 +437,7 @@ def make_vectors(
     for stored in indexes:
         if not stored.index.vector:
             continue
-        value = get_value(fields, stored.index.vector)
+        value = None if fields is None else get_value(fields, stored.index.vector)
         components = None if value is None else get_vector(value)
         if components is not None and len(components) == stored.index.dimension:
             key = make_key(path, name) if stored.index.group else name
