@@ -83,6 +83,10 @@ def _write_index_file(file: Path, folder: Path) -> Path:
     content = json.loads(file.read_text("utf-8"))
     for override in content["fieldOverrides"]:
         override.pop("ttl", None)
+    for entries in (content["indexes"], content["fieldOverrides"]):
+        # The corpus of `tests.support.jottings` is searched as chunks are.
+        chunks = [entry for entry in entries if entry["collectionGroup"] == "chunks"]
+        entries += [entry | {"collectionGroup": "jottings"} for entry in chunks]
     content["indexes"] = [
         json.loads(json.dumps(index).replace('"dimension": 768', f'"dimension": {dimension}'))
         for index in content["indexes"]
