@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import pytest
 from google.api_core.exceptions import Aborted, FailedPrecondition
-from google.cloud.firestore import AsyncClient
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from infra.local.embedded_firestore import storage
@@ -24,6 +23,8 @@ from infra.local.embedded_firestore.storage import BATCH
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from google.cloud.firestore import AsyncClient
 
     OpenFolder = Callable[[Definitions], Databases]
 
@@ -160,7 +161,7 @@ async def test_times_rise_though_the_clock_stands_still(
 ) -> None:
     clients = [open_folder(Definitions()).make_client("p") for _ in range(2)]
     now = time.time_ns()
-    monkeypatch.setattr(storage.time, "time_ns", lambda: now)
+    monkeypatch.setattr(time, "time_ns", lambda: now)
     results = [
         await client.document("c/x").set({"a": number, "b": turn})
         for turn in range(2)
