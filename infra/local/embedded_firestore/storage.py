@@ -125,7 +125,8 @@ class Store:
         path: The file.
         definitions: The indexes.
         writer: The connection of commits.
-        damage: What is wrong with the file, or None.
+        check: The thread that looks for damage, which runs after an unclean end.
+        damage: What is wrong with the file, or None as far as is known.
         matrices: The vectors in memory.
     """
 
@@ -160,8 +161,9 @@ class Store:
             self._create()
         except (apsw.Error, OSError) as error:
             raise DatabaseFileError(describe_failure(path, error)) from error
+        self.check = threading.Thread(target=self._check, daemon=True)
         if is_unclean:
-            threading.Thread(target=self._check, daemon=True).start()
+            self.check.start()
 
     def connect(self) -> apsw.Connection:
         """Open a connection, which one thread uses at a time."""

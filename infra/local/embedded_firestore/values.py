@@ -8,6 +8,7 @@ be joined, and a descending field is one with all bits inverted.
 from __future__ import annotations
 
 import math
+import re
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +33,11 @@ MAP: Final = b"\x80"
 _END: Final = b"\x00"
 """Ends a sequence. It is less than any first byte, so a prefix comes before what is longer."""
 _MEMBER: Final = b"\x01"
+_NUMERIC_SEGMENT: Final = b"\x01"
+_SEGMENT: Final = b"\x02"
+_NUMERIC_ID: Final = re.compile(r"__id(-?\d+)__")
+"""Ids of this form are Datastore's numbers, which are before all others. No document has one here,
+but Google's client bounds recursive queries by the least."""
 _END_OF_STRING: Final = b"\x00\x01"
 _INVERT: Final = bytes(255 - byte for byte in range(256))
 
@@ -81,8 +87,14 @@ def invert(data: bytes) -> bytes:
 
 def encode_path(path: str) -> bytes:
     """Encode a resource's name, by segments."""
-    segments = [_MEMBER + _encode_string(segment.encode()) for segment in path.split("/")]
-    return b"".join(segments) + _END
+    return b"".join(map(_encode_segment, path.split("/"))) + _END
+
+
+def _encode_segment(segment: str) -> bytes:
+    number = _NUMERIC_ID.fullmatch(segment)
+    if number:
+        return _NUMERIC_SEGMENT + struct.pack(">Q", int(number[1]) + 2**63 & 2**64 - 1)
+    return _SEGMENT + _encode_string(segment.encode())
 
 
 def decode_path(key: bytes) -> str:
@@ -93,7 +105,7 @@ def decode_path(key: bytes) -> str:
 def decode_name(name: bytes) -> str:
     """Return the segment that is the only one of an encoded path."""
     return (
-        name.removeprefix(_MEMBER)
+        name.removeprefix(_SEGMENT)
         .partition(_END_OF_STRING)[0]
         .replace(b"\x00\xff", b"\x00")
         .decode()

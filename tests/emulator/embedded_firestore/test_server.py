@@ -10,8 +10,9 @@ import pytest
 from google.cloud.firestore_v1.types import BatchGetDocumentsRequest, CommitRequest, Document, Write
 
 from infra.local.embedded_firestore.channel import PREFIX
+from infra.local.embedded_firestore.databases import Databases
 from infra.local.embedded_firestore.server import start_server
-from tests.support.embedded_database import open_any_index
+from tests.support.embedded_database import ANY_INDEX, open_any_index
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -57,9 +58,9 @@ async def test_serves_a_port_of_the_loopback_interface(tmp_path: Path) -> None:
 
 
 async def test_does_not_serve_other_machines(tmp_path: Path) -> None:
-    with open_any_index(tmp_path) as databases:
-        with pytest.raises(ValueError, match="may be reached by others"):
-            await start_server(databases, "0.0.0.0:0")
+    databases = Databases(tmp_path, lambda _: ANY_INDEX)
+    with pytest.raises(ValueError, match="may be reached by others"):
+        await start_server(databases, "0.0.0.0:0")
 
 
 async def test_errors_are_statuses(tmp_path: Path) -> None:

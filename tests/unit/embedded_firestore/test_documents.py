@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from google.cloud.firestore_v1 import _helpers
-from google.cloud.firestore_v1.types import DocumentTransform
+from google.cloud.firestore_v1.types import Document, DocumentTransform
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,17 +17,16 @@ from infra.local.embedded_firestore.documents import (
     parse_path,
 )
 from infra.local.embedded_firestore.errors import FirestoreError
-from infra.local.embedded_firestore.protos import DocumentProto, ValueProto
+from infra.local.embedded_firestore.protos import ValueProto
 
 
 def make_document(values: dict[str, Any]) -> Any:
-    fields = {name: value._pb for name, value in _helpers.encode_dict(values).items()}
-    return DocumentProto(fields=fields)
+    return Document.pb(Document(fields=_helpers.encode_dict(values)))
 
 
 def to_dict(document: Any) -> dict[str, Any]:
-    decoded: dict[str, Any] = _helpers.decode_dict(document.fields, None)
-    return decoded
+    decoded: Any = _helpers.decode_dict(document.fields, None)
+    return dict(decoded)
 
 
 @given(st.lists(st.text("a1.`\\ é", min_size=1), min_size=1, max_size=3).map(tuple))
@@ -64,7 +63,8 @@ def test_a_mask_sets_and_deletes(
 def transform(old: dict[str, Any], path: str, **kind: Any) -> tuple[dict[str, Any], Any]:
     """Apply a transform, and return the document and the result."""
     document = make_document(old)
-    proto = DocumentTransform.FieldTransform(field_path=path, **kind)._pb
+    transforms = DocumentTransform.FieldTransform
+    proto = transforms.pb(transforms(field_path=path, **kind))
     result = apply_transform(document.fields, proto, None)
     return to_dict(document), _helpers.decode_value(result, None)
 

@@ -9,6 +9,7 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.firestore import AsyncClient
 from google.cloud.firestore_v1.base_query import FieldFilter, Or
+from google.cloud.firestore_v1.types import StructuredQuery
 
 from infra.local.embedded_firestore.definitions import Definitions, Index, Kind
 from infra.local.embedded_firestore.errors import FirestoreError
@@ -23,7 +24,9 @@ NOTES: Final = CLIENT.collection("notes")
 ROOT: Final = "projects/p/databases/(default)/documents"
 
 
-def define(*indexes: str, group: bool = False, **overrides: list[str]) -> Definitions:
+def define(
+    *indexes: str, group: bool = False, overrides: dict[str, list[str]] | None = None
+) -> Definitions:
     """Define indexes such as `a, b DESC, t CONTAINS` and the indexes of single fields."""
     scope = "COLLECTION_GROUP" if group else "COLLECTION"
 
@@ -51,7 +54,7 @@ def define(*indexes: str, group: bool = False, **overrides: list[str]) -> Defini
                         {**make_field(f"x {kind}".strip()), "queryScope": scope} for kind in kinds
                     ],
                 }
-                for path, kinds in overrides.items()
+                for path, kinds in (overrides or {}).items()
             ],
         }
     )
@@ -62,7 +65,7 @@ def where(query: Any, field: str, operator: str, value: object) -> Any:
 
 
 def make_plan(query: BaseQuery, definitions: Definitions) -> list[Scan]:
-    proto = query._to_protobuf()._pb
+    proto = StructuredQuery.pb(query._to_protobuf())  # noqa: SLF001
     return plan(read_query(ROOT, "", proto), definitions)
 
 
@@ -160,19 +163,19 @@ def test_filters_that_contradict_each_other_read_nothing() -> None:
 def test_an_exempted_field_has_no_index() -> None:
     for path in ("a", "*"):
         with pytest.raises(FirestoreError):
-            make_plan(NOTES.order_by("a"), define(**{path: []}))
+            make_plan(NOTES.order_by("a"), define(overrides={path: []}))
     with pytest.raises(FirestoreError):
-        make_plan(NOTES.order_by("a.deep"), define(a=[]))
-    assert [["a"]] == get_indexes(NOTES.order_by("a"), define(a=["DESC"]))
+        make_plan(NOTES.order_by("a.deep"), define(overrides={"a": []}))
+    assert [["a"]] == get_indexes(NOTES.order_by("a"), define(overrides={"a": ["DESC"]}))
     with pytest.raises(FirestoreError):
-        make_plan(where(NOTES, "a", "array_contains", 1), define(a=["DESC"]))
+        make_plan(where(NOTES, "a", "array_contains", 1), define(overrides={"a": ["DESC"]}))
 
 
 def test_a_collection_group_has_indexes_of_its_own() -> None:
     query = CLIENT.collection_group("notes").order_by("a")
     with pytest.raises(FirestoreError):
         make_plan(query, Definitions())
-    assert [["a"]] == get_indexes(query, define(group=True, a=[""]))
+    assert [["a"]] == get_indexes(query, define(group=True, overrides={"a": [""]}))
     assert [[""]] == get_indexes(CLIENT.collection_group("notes").limit(1), Definitions())
 
 

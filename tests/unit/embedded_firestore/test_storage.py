@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import shutil
 import stat
 import sys
 import time
@@ -11,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 import pytest
-from google.api_core.exceptions import Aborted, FailedPrecondition
-from google.cloud.firestore import AsyncClient
+from google.api_core.exceptions import Aborted, DataLoss, FailedPrecondition
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from infra.local.embedded_firestore import storage
@@ -24,6 +25,8 @@ from infra.local.embedded_firestore.storage import BATCH
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from google.cloud.firestore import AsyncClient
 
     OpenFolder = Callable[[Definitions], Databases]
 
@@ -160,7 +163,7 @@ async def test_times_rise_though_the_clock_stands_still(
 ) -> None:
     clients = [open_folder(Definitions()).make_client("p") for _ in range(2)]
     now = time.time_ns()
-    monkeypatch.setattr(storage.time, "time_ns", lambda: now)
+    monkeypatch.setattr(time, "time_ns", lambda: now)
     results = [
         await client.document("c/x").set({"a": number, "b": turn})
         for turn in range(2)
@@ -218,6 +221,29 @@ def test_only_the_owner_reads_the_files(open_folder: OpenFolder, tmp_path: Path)
     modes = {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "p").iterdir()}
     assert {0o600} == modes
     assert 0o700 == stat.S_IMODE((tmp_path / "p").stat().st_mode)
+
+
+async def test_damage_is_noticed_after_an_unclean_end(
+    open_folder: OpenFolder, tmp_path: Path
+) -> None:
+    """The copy of an open file and its log is what a kill leaves."""
+    databases = open_folder(Definitions())
+    client = databases.make_client("p")
+    await write_many(client, 400)
+    databases.open("p").store.writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+    await client.document("c/last").set({"a": 1})
+    for project in ("killed", "damaged"):
+        shutil.copytree(tmp_path / "p", tmp_path / project)
+    with (tmp_path / "damaged" / "default.sqlite").open("r+b") as file:
+        file.seek(-4_096 * 5, os.SEEK_END)
+        file.write(bytes(4_096 * 4))
+
+    for project in ("killed", "damaged"):
+        databases.open(project).store.check.join()
+    killed = databases.make_client("killed")
+    assert (await killed.document("c/last").get()).exists
+    with pytest.raises(DataLoss, match="is damaged"):
+        await databases.make_client("damaged").document("c/last").get()
 
 
 def test_refuses_what_it_cannot_open(open_folder: OpenFolder, tmp_path: Path) -> None:

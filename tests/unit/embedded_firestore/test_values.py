@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from google.cloud.firestore import GeoPoint
 from google.cloud.firestore_v1 import _helpers
+from google.cloud.firestore_v1.types import Value
 from google.cloud.firestore_v1.vector import Vector
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,10 +46,10 @@ VALUES: Final = st.recursive(
 
 
 def encode_python(value: object) -> bytes:
-    return encode(_helpers.encode_value(value)._pb)
+    return encode(Value.pb(_helpers.encode_value(value)))
 
 
-def make_key(value: Any) -> tuple[Any, ...]:
+def make_key(value: Any) -> tuple[Any, ...]:  # noqa: C901, PLR0911 - one for each type
     """Return what Python compares as Firestore compares the value."""
     match value:
         case None:
@@ -77,7 +78,7 @@ def make_key(value: Any) -> tuple[Any, ...]:
 
 
 def compare(left: Any, right: Any) -> int:
-    return (left > right) - (left < right)
+    return int(left > right) - int(left < right)
 
 
 @given(VALUES, VALUES)
