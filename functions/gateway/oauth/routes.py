@@ -148,6 +148,7 @@ def make_program_routes(
         sign_ins=sign_ins,
     )
     token_provider = replace(provider, clients=TokenEndpointClientLookup(clients))
+    token = _Token(token_provider, access.settings.proxy_count)
     authorize = _Authorize(provider, register_limit, access.settings.proxy_count)
     register = _Register(provider, register_limit, access.settings.proxy_count)
     return [
@@ -160,7 +161,7 @@ def make_program_routes(
             ),
             methods=_GET_OR_POST,
         ),
-        _make_route(TOKEN_PATH, wrap_with_errors(_Token(token_provider).handle, timeout)),
+        _make_route(TOKEN_PATH, wrap_with_errors(token.handle, timeout)),
         _make_route(REGISTRATION_PATH, wrap_with_errors(register.handle, timeout)),
         _make_route(REVOCATION_PATH, wrap_with_errors(_Revoke(token_provider).handle, timeout)),
     ]
@@ -226,10 +227,10 @@ def _authorize_error(request: Request, error: CarrelError) -> Response:
 class _Token:
     """`/token`: exchanges codes and refresh tokens for tokens."""
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: Provider, trusted_proxies: int) -> None:
         """Store the provider."""
         self._provider = provider
-        self._handler = TokenHandler(provider, ClientAuthenticator(provider))
+        self._trusted_proxies = trusted_proxies
 
     async def handle(self, request: Request) -> Response:
         """Answer a program's request."""
@@ -248,7 +249,10 @@ class _Token:
                 400, "invalid_grant", "code_verifier needs 43 to 128 characters."
             )
         parameters = replace_rotated_secret(self._provider.keyring, parameters)
-        response: Response = await self._handler.handle(copy_with_form(request, parameters))
+        address = get_client_address(request.scope, self._trusted_proxies)
+        provider = replace(self._provider, address=address)
+        handler = TokenHandler(provider, ClientAuthenticator(provider))
+        response: Response = await handler.handle(copy_with_form(request, parameters))
         return response
 
 
