@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.requests import Request
@@ -38,6 +39,7 @@ from shared.runtime.messages import CallAnswer
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from starlette.exceptions import HTTPException
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -265,6 +267,14 @@ class Visits:
         error = NotFound("There is no such page. Search, or choose one above.")
         await self._answer_error(error, Request(scope))(scope, receive, send)
 
+    def answer_wrong_method(self, error: HTTPException, request: Request) -> Response:
+        """Answer a request by a method that its address does not support."""
+        message = "This address is for a form, not for a page. Choose a page above."
+        response = self._answer_error(NotFound(message), request)
+        response.status_code = error.status_code
+        response.headers.update(error.headers or {})
+        return response
+
     def _answer_error(self, error: CarrelError, request: Request, typed: str = "") -> Response:
         """Make the page of an error that is not a tool's.
 
@@ -301,8 +311,10 @@ def _answer_script(error: CarrelError, _request: Request) -> Response:
 
 
 def _get_path(request: Request) -> str:
-    """Return the path of a request, with its query string."""
-    return f"{request.url.path}?{request.url.query}".rstrip("?")
+    """Return the path of a request, with its query string, in the form for a link."""
+    path = quote(request.scope["path"])
+    query = quote(request.scope["query_string"], safe="%&+,/:;=?@")
+    return f"{path}?{query}" if query else path
 
 
 def _get_status(error: WireError | None) -> int:

@@ -29,6 +29,7 @@ from starlette.routing import Route, request_response
 
 from functions.gateway.auth.client_address import get_client_address
 from functions.gateway.auth.public_url import get_issuer_url, get_resource_url
+from functions.gateway.http_errors import accepts_page
 from functions.gateway.oauth.authorization import CONSENT_PATH, Approvals
 from functions.gateway.oauth.client_id_metadata import ClientDocuments
 from functions.gateway.oauth.clients import (
@@ -218,7 +219,7 @@ class _Authorize:
 
 def _authorize_error(request: Request, error: CarrelError) -> Response:
     """Make an error page for a browser, and an OAuth error for any other client."""
-    if "text/html" in request.headers.get("accept", ""):
+    if accepts_page(request):
         title = "You cannot sign in right now" if error.retry_after else "You cannot sign in"
         return make_message_page(title, error)
     return make_oauth_error_response(request, error)
