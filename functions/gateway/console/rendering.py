@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from functions.gateway.apps.pages import MAP_SCRIPTS
-from functions.gateway.oauth.consent_page import SAFE_HEADERS, STYLE
+from functions.gateway.oauth.consent_page import SAFE_HEADERS, STYLE, to_prose
 from shared.core.errors import NotFound
 from shared.text.markup import to_plain_text
 
@@ -212,6 +212,7 @@ def _load_templates() -> Environment:
         modes=describe_modes,
         paragraphs=split_paragraphs,
         place=describe_place,
+        prose=to_prose,
         web_address=get_web_address,
         web_host=get_web_host,
     )

@@ -23,6 +23,7 @@ from functions.gateway.console.sessions import (
     Sessions,
 )
 from functions.gateway.http_errors import format_retry_after
+from functions.gateway.oauth.consent_page import to_prose
 from functions.gateway.oauth.http import read_parameters
 from shared.core.errors import (
     INTERNAL_ERROR_MESSAGE,
@@ -111,13 +112,16 @@ class Visit:
     async def call(self, tool: str, /, **arguments: Any) -> CallAnswer:
         """Call a tool as the visitor, with the arguments that are not None.
 
-        Errors are returned in the answer, not raised, with messages for people. If the visitor may
-        not call the tool, that is such an error, too.
+        Errors are returned in the answer, not raised. If the visitor may not call the tool, that is
+        such an error, too. Messages are for people.
         """
         answer = await self._call(tool, arguments)
-        if answer.error is None:
-            return answer
-        return answer.model_copy(update={"error": describe_error(tool, answer.error)})
+        if answer.error:
+            return answer.model_copy(update={"error": describe_error(tool, answer.error)})
+        if answer.result and (message := answer.result.get("message")):
+            result = answer.result | {"message": to_prose(message)}
+            return answer.model_copy(update={"result": result})
+        return answer
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> CallAnswer:
         declaration = self.catalog.find_for_page(tool, self.caller)
@@ -307,7 +311,8 @@ def _answer_rejected_body(status: int, message: str, headers: dict[str, str]) ->
 
 def _answer_script(error: CarrelError, _request: Request) -> Response:
     """Answer the request of a script with an error that is not a tool's."""
-    return _set_retry_after(make_json_response({"message": error.message}, error.status), error)
+    message = to_prose(error.message)
+    return _set_retry_after(make_json_response({"message": message}, error.status), error)
 
 
 def _get_path(request: Request) -> str:
