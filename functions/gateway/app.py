@@ -15,7 +15,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
 from functions.gateway.access import Access
@@ -117,6 +117,7 @@ def make_mcp_app(
         routes=[
             Route(RESOURCE_PATH, _guard_endpoint(endpoint, access)),
             Route("/health", health.answer, methods=["GET"]),
+            *(_make_proof_route(name, text) for name, text in settings.proof_files.items()),
             *(make_sign_in_routes(access) if needs_sign_in else []),
             *(console.make_routes() if console else []),
         ],
@@ -132,6 +133,12 @@ def make_mcp_app(
     # The middleware that is added last is the outermost.
     app.add_middleware(Tracing, project=settings.google_cloud_project)
     return app
+
+
+def _make_proof_route(name: str, text: str) -> Route:
+    """Make the route of a file by which the operator proves that they own this address."""
+    response = PlainTextResponse(text, headers={"x-content-type-options": "nosniff"})
+    return Route(f"/.well-known/{name}", lambda _: response, methods=["GET"])
 
 
 def _guard_endpoint(endpoint: ASGIApp, access: Access) -> ASGIApp:
