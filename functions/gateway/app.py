@@ -15,6 +15,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
@@ -31,7 +32,7 @@ from functions.gateway.oauth.consent_page import make_message_page
 from functions.gateway.oauth.routes import make_sign_in_routes
 from functions.gateway.rate_limits import AddressRateLimit
 from shared.core import telemetry
-from shared.core.errors import NotFound
+from shared.core.errors import InvalidInput, NotFound
 from shared.core.http import parse_media_type
 from shared.core.log import bind_trace, log_debug_lines
 from shared.core.telemetry import SpanKind
@@ -39,7 +40,6 @@ from shared.core.telemetry import SpanKind
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -176,13 +176,18 @@ def _make_not_found_handler(
         message += " It needs no sign-in."
 
     def answer(request: Request, _error: Exception) -> Response:
-        if request.method != "GET" or not accepts_page(request):
+        if not _is_from_browser(request):
             return make_json_rpc_error(404, message)
         if console is None:
             return make_message_page("There is nothing here", NotFound(message))
         return cast("Response", console)  # Starlette awaits it like any other ASGI app
 
     return answer
+
+
+def _is_from_browser(request: Request) -> bool:
+    """Return whether a person has opened the address, and not a program called it."""
+    return request.method == "GET" and accepts_page(request)
 
 
 class CrossOrigin(CORSMiddleware):
@@ -211,11 +216,16 @@ class JsonPostOnly:
         await app(scope, receive, send)
 
 
-def _reject_unless_json_post(scope: Scope) -> JSONResponse | None:
+def _reject_unless_json_post(scope: Scope) -> Response | None:
     """Return the error response to a request that is not a JSON post, otherwise None."""
     if scope["method"] != "POST":
         message = "This is an MCP endpoint: add its URL to an MCP client. It accepts only POST."
-        return make_json_rpc_error(405, message, {"allow": "POST"})
+        response: Response = make_json_rpc_error(405, message, {"allow": "POST"})
+        if _is_from_browser(Request(scope)):
+            response = make_message_page("This address is for programs", InvalidInput(message))
+            response.status_code = 405
+            response.headers["allow"] = "POST"
+        return response
     if parse_media_type(Headers(scope=scope).get("content-type")) != "application/json":
         return make_json_rpc_error(
             415, "Send the JSON-RPC message with Content-Type: application/json."

@@ -101,6 +101,16 @@ async def test_an_unknown_address_is_a_page_only_for_a_browser(path: str) -> Non
         assert "ends with /mcp" in answer.json()["error"]["message"]
 
 
+async def test_the_address_for_clients_is_a_page_for_a_browser() -> None:
+    async with make_console_client(FakeDispatcher(answer_with_text)) as client:
+        page = await client.get("/mcp", headers=BROWSER)
+        error = await client.get("/mcp", headers={"accept": "application/json"})
+    assert "add its URL to an MCP client" in parse_page(page).text_content()
+    assert "add its URL to an MCP client" in error.json()["error"]["message"]
+    for response in (page, error):
+        assert (response.status_code, response.headers["allow"]) == (405, "POST")
+
+
 @pytest.mark.parametrize("path", ["/passages/%E8%AA%AD", "/passages/%07x", "/search?q=%FF"])
 async def test_a_redirect_encodes_what_a_header_cannot_contain(path: str) -> None:
     async with make_console_client(
