@@ -30,6 +30,7 @@ MAX_QUOTED_CHARACTERS: Final = 150_000
 """The maximum number of characters that an answer of `extract_key_info` quotes."""
 MIN_SECRET_LENGTH: Final = 32
 """The minimum length of a secret, in characters, so that it cannot be guessed."""
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _BUCKET: Final = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/[^\x00-\x1f]*)?", re.ASCII)
 
 
@@ -109,6 +110,12 @@ class AccessSettings(SettingGroup):
     console: bool = Field(
         default=True, description="Whether the gateway serves the web console for people."
     )
+    proof_files: dict[str, str] = Field(
+        default_factory=dict,
+        examples=[{"openai-apps-challenge": "the text that OpenAI shows"}],
+        description="Public texts by their name under /.well-known/, by which a directory of apps"
+        " checks that the operator owns this address.",
+    )
     default_role: Literal["reader", "editor", "owner"] = Field(
         default="reader",
         description="The role of users to whom `carrel accounts role` gave none: a reader reads the"
@@ -141,6 +148,17 @@ class AccessSettings(SettingGroup):
                 f"ACCESS_SECRETS must have at least {MIN_SECRET_LENGTH} characters each"
             )
         return self
+
+    @field_validator("proof_files")
+    @classmethod
+    def _check_names(cls, files: dict[str, str]) -> dict[str, str]:
+        for name in files:
+            if not _FILE_NAME.fullmatch(name) or name.startswith("oauth-"):
+                raise ValueError(
+                    "PROOF_FILES names files of letters, digits, dots, hyphens and underscores, and"
+                    " none that begins with oauth-, which this server has itself"
+                )
+        return files
 
     @field_validator("local_user")
     @classmethod

@@ -6,6 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from functions.gateway.oauth.consent_page import to_prose
 from shared.core.errors import (
     CarrelError,
     Conflict,
@@ -113,7 +114,7 @@ def describe_error(tool: str, error: WireError) -> WireError:
         parts.append("Try again in a minute.")
     if call_id := error.details.get("call_id"):
         parts.append(f"If it happens again, tell the operator of this server the number {call_id}.")
-    return error.model_copy(update={"message": " ".join(parts)})
+    return error.model_copy(update={"message": to_prose(" ".join(parts))})
 
 
 def _describe_fields(tool: str, error: WireError) -> str | None:

@@ -85,7 +85,7 @@ def make_consent_page(
         sealed_request=sealed_request,
         form=form,
         by_google=google_source is not None,
-        error=error.message if error else None,
+        error=to_prose(error.message) if error else None,
     )
     sources = ["'self'", "https:", destination.csp_source, google_source or ""]
     return _make_response(html, error, sources)
@@ -93,8 +93,13 @@ def make_consent_page(
 
 def make_message_page(title: str, error: CarrelError, retry_url: str | None = None) -> HTMLResponse:
     """Make a page with an error, and a link to try again if there is one."""
-    html = _render("page.html", title=title, message=error.message, retry_url=retry_url)
+    html = _render("page.html", title=title, message=to_prose(error.message), retry_url=retry_url)
     return _make_response(html, error, ["'none'"])
+
+
+def to_prose(message: str) -> str:
+    """Remove the backticks around code, which messages for models and terminals have."""
+    return message.replace("`", "")
 
 
 def sanitize_name(name: str) -> str:
