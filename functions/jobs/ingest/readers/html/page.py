@@ -50,7 +50,10 @@ _MIN_PROSE: Final = 140
 """The minimum number of characters outside links in an article. Menus consist of links, and a page
 that needs JavaScript contains little more than a sentence about that."""
 _NO_TEXT: Final = frozenset(
-    "a aside button footer form head header nav noscript script select style template".split()
+    [
+        *("a", "aside", "button", "footer", "form", "head", "header", "nav", "noscript"),
+        *("script", "select", "style", "template"),
+    ]
 )
 """Elements whose words nobody expects in an article."""
 _MIN_OMITTED: Final = 20
