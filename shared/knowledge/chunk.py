@@ -123,6 +123,10 @@ class Chunk(SourceFields):
         for field_name, kind in FACET_FIELDS.items():
             if name := getattr(self, field_name):
                 names[make_named_facet(kind, name)] = name
+        if self.language and "-" in self.language:
+            # The filter `en` finds `en-US`, too.
+            primary = self.language.partition("-")[0]
+            names[make_named_facet(Kind.LANGUAGE, primary)] = primary
         position_facet = FIRST if self.position == 1 else LATER
         names[position_facet] = position_facet.key
         return {facet: name for facet, name in names.items() if facet.key}

@@ -318,3 +318,17 @@ async def test_passages_are_filtered_by_language(ctx: Context, mode: str | None)
     assert await find_matching_sources(ctx, mode, filters={"language": "EN"}) == {"english"}
     page, *_ = await search_all_pages(ctx, 5, filters={"language": "eng"})
     assert page.message == "There is no language 'eng'. Nearest: 'en'."
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_language_filter_finds_its_regions(ctx: Context, mode: str | None) -> None:
+    await store_sources(
+        ctx,
+        make_source_of_text("anchor", "american", language="en-US"),
+        make_source_of_text("anchor", "british", language="en-GB"),
+    )
+    assert await find_matching_sources(ctx, mode, filters={"language": "en"}) == {
+        "american",
+        "british",
+    }
+    assert await find_matching_sources(ctx, mode, filters={"language": "en-us"}) == {"american"}

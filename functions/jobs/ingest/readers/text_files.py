@@ -42,10 +42,11 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 32 * MEGABYTE
 """The maximum size of a file. Reading it takes about twenty times as much memory."""
 _FENCE_OR_HEADING: Final = re.compile(
-    r"^(?P<fence>```|~~~).*?(?:^(?P=fence)|\Z)|^#(?P<heading>[ \t][^\n]*)$",
+    r"^(?P<fence>```|~~~).*?(?:^(?P=fence)|\Z)|^#(?P<heading>[ \t][^\n]*)$"
+    r"|(?:\A\s*|(?<=\n\n))^(?P<underlined> {0,3}[^\s>#`~+*|=-][^\n]*)\n {0,3}=+[ \t]*$",
     re.DOTALL | re.MULTILINE,
 )
-"""A block of code, or a heading of the first level."""
+"""A block of code, or a heading of the first level: `# Title`, or `Title` above `=====`."""
 _CODE: Final = re.compile(CODE, re.DOTALL | re.MULTILINE)
 _HTML_TAG: Final = re.compile(r"<[A-Za-z][^<>]*+>")
 _INLINE_TAG: Final = re.compile(r"(?<!\S)#(?=[\w/-]*[^\W\d_])([\w/-]{1,100})(?![\w/-])")
@@ -184,6 +185,8 @@ def _is_address(value: Any) -> bool:
 def _find_first_heading(text: str) -> str | None:
     """Return the first level-one heading. A line `# ...` in a code block is a comment."""
     for match in _FENCE_OR_HEADING.finditer(text):
+        if underlined := match["underlined"]:
+            return to_plain_line(underlined.strip())
         heading = (match["heading"] or "").rstrip()
         bare = heading.rstrip("#")
         if title := (bare if bare.endswith((" ", "\t")) else heading).strip():
