@@ -38,12 +38,20 @@ VISIBLE_TOOLS = [tool for tool in tools() if not tool.internal]
 # For each invalid field of the arguments, the last item contains words of its error.
 INVALID_CALLS: list[tuple[str, dict[str, Any], dict[str, str]]] = [
     ("search_kb", {}, {"query": "required"}),
-    ("search_kb", {"query": ""}, {"query": "at least 1 character"}),
+    ("search_kb", {"query": ""}, {"query": "required"}),
     ("search_kb", {"query": " \n "}, {"query": "at least 1 character"}),
     ("search_kb", {"query": "x" * 2_001}, {"query": "at most 2000 characters"}),
     ("search_kb", {"query": 5}, {"query": "string"}),
     ("search_kb", {"query": "q", "mode": "fuzzy"}, {"mode": "'hybrid', 'semantic' or 'lexical'"}),
     ("search_kb", {"query": "q", "filters": {"tag": "a"}}, {"filters.tag": "filters takes tags"}),
+    ("search_kb", {"query": "q", "tag": "a"}, {"tag": "did you mean filters.tags?"}),
+    (
+        "search_kb",
+        {"query": "q", "filters": {"limit": 1}},
+        {"filters.limit": "did you mean limit?"},
+    ),
+    ("search_kb", {"query": "q", "filters": {"tags": "a, b"}}, {"filters.tags": '["a", "b"]'}),
+    ("search_kb", {"query": "q", "filters": "tags: a"}, {"filters": "object"}),
     (
         "search_kb",
         {"query": "q", "filters": {"date_range": {"from": "2026-01-01"}}},
@@ -56,7 +64,7 @@ INVALID_CALLS: list[tuple[str, dict[str, Any], dict[str, str]]] = [
     ),
     ("search_kb", {"query": "q", "limit": 0}, {"limit": "greater than or equal to 1"}),
     ("search_kb", {"query": "q", "limit": 51}, {"limit": "less than or equal to 50"}),
-    ("search_kb", {"query": "q", "limit": "5"}, {"limit": "integer"}),
+    ("search_kb", {"query": "q", "limit": "five"}, {"limit": "integer"}),
     ("search_kb", {"query": "q", "limit": 2.5}, {"limit": "integer"}),
     ("search_kb", {"query": "q", "limit": True}, {"limit": "integer"}),
     ("search_kb", {"query": "q", "colour": 1}, {"colour": "takes query, filters"}),
