@@ -274,8 +274,9 @@ class ToolSettings(SettingGroup):
     )
     time_zone: str = Field(
         default="UTC",
-        description="The IANA time zone, such as Europe/Berlin, in which the days of tasks end"
-        " unless a call names another.",
+        description="The IANA time zone, such as Europe/Berlin, of days: when tasks are due, and"
+        " what today and last week are, unless a call names another. It takes effect at once."
+        " A date that a file gives without a zone is one of UTC.",
     )
 
     @field_validator("time_zone")

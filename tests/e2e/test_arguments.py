@@ -62,6 +62,9 @@ INVALID_CALLS: list[tuple[str, dict[str, Any], dict[str, str]]] = [
         {"query": "q", "filters": {"date_range": {"start": "soon"}}},
         {"filters.date_range.start": "date"},
     ),
+    ("search_kb", {"filters": {"period": "3 days ago"}}, {"filters.period": "'last_week'"}),
+    ("get_recent", {"period": "3 days ago"}, {"period": "'last_week', 'this_month'"}),
+    ("get_recent", {"time_zone": "Mars"}, {"time_zone": "Europe/Berlin"}),
     ("search_kb", {"query": "q", "limit": 0}, {"limit": "greater than or equal to 1"}),
     ("search_kb", {"query": "q", "limit": 51}, {"limit": "less than or equal to 50"}),
     ("search_kb", {"query": "q", "limit": "five"}, {"limit": "integer"}),
@@ -132,7 +135,19 @@ def test_common_wrong_argument_names_are_accepted(
 
 
 @pytest.mark.parametrize(
-    "query", ["x" * 2_000, "\u0000", "' OR 1=1 --", "🧀" * 500, "\u202e\ufeff"]
+    "query",
+    [
+        *("x" * 2_000, "\u0000", "' OR 1=1 --", "🧀" * 500, "\u202e\ufeff"),
+        *(
+            "status: done",
+            'timeout "error',
+            "DO NOT USE FIND /",
+            "(python",
+            "a AND",
+            "-x OR *",
+            "?",
+        ),
+    ],
 )
 def test_any_text_can_be_searched_for(carrel: RunningGateway, query: str) -> None:
     arguments = {"query": query, "limit": 1}
