@@ -21,12 +21,12 @@ from starlette.routing import Route
 
 from functions.gateway.access import Access
 from functions.gateway.auth.middleware import Authentication
-from functions.gateway.auth.public_url import RESOURCE_PATH, list_allowed_hosts, list_own_origins
+from functions.gateway.auth.public_url import RESOURCE_PATH, list_mcp_hosts, list_own_origins
 from functions.gateway.auth.visitor import get_attached_visitor
 from functions.gateway.body_limits import BodyLimit, find_json_problem
 from functions.gateway.console.routes import LazyConsole
 from functions.gateway.http_errors import ErrorMiddleware, accepts_page, make_json_rpc_error
-from functions.gateway.mcp.endpoint import McpEndpoint
+from functions.gateway.mcp.endpoint import SECURITY_MESSAGES, McpEndpoint
 from functions.gateway.mcp.selection import SelectedServers
 from functions.gateway.oauth.consent_page import make_message_page
 from functions.gateway.oauth.routes import make_sign_in_routes
@@ -111,11 +111,14 @@ def make_mcp_app(
     """Make the ASGI app: a stateless `/mcp` with JSON responses, sign-in, `/health`, and pages."""
     settings = access.settings
     endpoint = McpEndpoint(find_server, _make_security_settings(settings))
+    guarded_endpoint = _guard_endpoint(endpoint, access)
     health = HealthEndpoint(dispatcher)
     needs_sign_in = not settings.local_user
     app = Starlette(
         routes=[
-            Route(RESOURCE_PATH, _guard_endpoint(endpoint, access)),
+            Route(RESOURCE_PATH, guarded_endpoint),
+            # A redirect would repeat an unverified Host.
+            Route(f"{RESOURCE_PATH}/", guarded_endpoint),
             Route("/health", health.answer, methods=["GET"]),
             *(_make_proof_route(name, text) for name, text in settings.proof_files.items()),
             *(make_sign_in_routes(access) if needs_sign_in else []),
@@ -198,6 +201,12 @@ class CrossOrigin(CORSMiddleware):
         app = super().__call__ if "origin" in Headers(scope=scope) else self.app
         await app(scope, receive, send)
 
+    def preflight_response(self, request_headers: Headers) -> Response:
+        """Answer a preflight request. If the origin is not allowed, say what allows it."""
+        if not self.is_allowed_origin(request_headers["origin"]):
+            return make_json_rpc_error(400, SECURITY_MESSAGES[403])
+        return super().preflight_response(request_headers)
+
 
 class JsonPostOnly:
     """Middleware that rejects requests that are not JSON posts, with an explanation.
@@ -234,9 +243,9 @@ def _reject_unless_json_post(scope: Scope) -> Response | None:
 
 
 def _make_security_settings(settings: Settings) -> TransportSecuritySettings:
-    """Accept only the public host and origins, because others are DNS rebinding attacks."""
+    """Accept only known hosts and origins, because others are DNS rebinding attacks."""
     return TransportSecuritySettings(
-        allowed_hosts=list_allowed_hosts(settings),
+        allowed_hosts=list_mcp_hosts(settings),
         allowed_origins=[*list_own_origins(settings), *settings.allowed_origins],
     )
 

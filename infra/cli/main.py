@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from importlib import import_module
+from ipaddress import ip_address
 
 import click
 
-from infra.cli.formatting import PORT
+from infra.cli.formatting import IP_ADDRESS, PORT
 from infra.folders import IS_CHECKOUT
 from infra.local import local_database
 from infra.local.emulator_programs import EmulatorError
-from infra.local.processes import StartError
+from infra.local.processes import LOOPBACK, StartError
 from shared.core.errors import CarrelError
 
 _COMMANDS = {
@@ -107,13 +108,29 @@ def main(ctx: click.Context, *, cloud: bool) -> None:
 )
 @click.option("--sample/--no-sample", default=True, help="Load the sample knowledge base.")
 @click.option("--sign-in", is_flag=True, help="Require credentials, as in the cloud.")
-def up(port: int, topology: str, *, sample: bool, sign_in: bool) -> None:
+@click.option(
+    "--bind",
+    "address",
+    type=IP_ADDRESS,
+    default=LOOPBACK,
+    show_default=True,
+    envvar="CARREL_BIND",
+    help="IP address at which the gateway listens. Any but a loopback address needs --sign-in.",
+)
+def up(port: int, topology: str, *, sample: bool, sign_in: bool, address: str) -> None:
     """Run Carrel on this machine: database, sample, gateway."""
+    if not ip_address(address).is_loopback and not sign_in:
+        raise click.UsageError(
+            f"At {address}, other machines and containers reach Carrel, and without sign-in they"
+            " could read and change everything. Add --sign-in."
+        )
     click.echo("Starting Carrel ...")  # the imports below take seconds on a busy machine
     from infra.local.local_run import RunOptions, run_locally
 
     functions = topology == "functions"
-    run_locally(RunOptions(port=port, functions=functions, sample=sample, sign_in=sign_in))
+    run_locally(
+        RunOptions(port=port, functions=functions, sample=sample, sign_in=sign_in, address=address)
+    )
 
 
 @main.command()

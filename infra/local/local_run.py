@@ -58,12 +58,14 @@ class RunOptions:
         functions: Whether each tool runs in its own process, as in the cloud.
         sample: Whether to load the sample knowledge base.
         sign_in: Whether to require credentials, as in the cloud.
+        address: The IP address at which the gateway listens.
     """
 
     port: int
     functions: bool
     sample: bool
     sign_in: bool
+    address: str = LOOPBACK
 
 
 def run_locally(options: RunOptions) -> None:
@@ -115,7 +117,8 @@ def _serve(stack: ExitStack, options: RunOptions) -> tuple[ServerProcess, Callab
     stack.enter_context(hold_lock(log))
     try:
         program, describe_dead_part = _prepare_gateway_program(stack, options, environment, log)
-        return stack.enter_context(serve(program, port=options.port, log=log)), describe_dead_part
+        gateway = serve(program, port=options.port, log=log, address=options.address)
+        return stack.enter_context(gateway), describe_dead_part
     except StartError as error:
         raise StartError(f"{error} See {log}.") from error
 

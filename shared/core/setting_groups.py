@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from shared.core.addresses import check_endpoint, check_origin, is_loopback
+from shared.core.addresses import check_endpoint, check_host, check_origin, is_loopback
 from shared.core.caller import USER_ID_FORMAT, is_user_id
 from shared.core.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS
 from shared.core.dates import load_time_zone
@@ -78,6 +78,12 @@ class AccessSettings(SettingGroup):
         examples=[["https://app.example.com"]],
         description="Origins of other web pages that may call the gateway.",
     )
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(),
+        examples=[["host.docker.internal"]],
+        description="Further host names under which MCP clients reach the gateway: exact, in lower"
+        " case, with a port if it is not that of PUBLIC_URL.",
+    )
     trusted_proxies: int | None = Field(
         default=None,
         ge=0,
@@ -133,6 +139,8 @@ class AccessSettings(SettingGroup):
     @model_validator(mode="after")
     def _check_access(self) -> Self:
         check_origin("PUBLIC_URL", self.public_url)
+        for host in self.allowed_hosts:
+            check_host("ALLOWED_HOSTS", host)
         if "*" in self.allowed_origins:
             raise ValueError(
                 "ALLOWED_ORIGINS must name each origin: * would let every web page call the gateway"
@@ -284,8 +292,9 @@ class ToolSettings(SettingGroup):
     )
     time_zone: str = Field(
         default="UTC",
-        description="The IANA time zone, such as Europe/Berlin, in which the days of tasks end"
-        " unless a call names another.",
+        description="The IANA time zone, such as Europe/Berlin, of days: when tasks are due, and"
+        " what today and last week are, unless a call names another. It takes effect at once."
+        " A date that a file gives without a zone is one of UTC.",
     )
 
     @field_validator("time_zone")

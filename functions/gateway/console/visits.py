@@ -11,7 +11,7 @@ from mcp.server.transport_security import TransportSecurityMiddleware, Transport
 from starlette.requests import Request
 from starlette.routing import Route, request_response
 
-from functions.gateway.auth.public_url import list_allowed_hosts, list_own_origins
+from functions.gateway.auth.public_url import list_own_hosts, list_own_origins
 from functions.gateway.body_limits import BodyLimit
 from functions.gateway.console.messages import describe_error, find_kind, find_title
 from functions.gateway.console.rendering import make_json_response, render_page
@@ -179,7 +179,7 @@ class Visits:
         settings = access.settings
         self._security = TransportSecurityMiddleware(
             TransportSecuritySettings(
-                allowed_hosts=list_allowed_hosts(settings),
+                allowed_hosts=list_own_hosts(settings),
                 allowed_origins=list_own_origins(settings),
             )
         )

@@ -10,7 +10,7 @@ from pydantic import Field, TypeAdapter
 
 from functions.tools.knowledge.get_recent.activity import Activity, count_activity
 from shared.core.caller import Tier
-from shared.core.dates import DateSpan, Period, resolve_period
+from shared.core.dates import DateSpan, Period, load_time_zone, resolve_period
 from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.views import Passage, format_passage, format_title, to_passage
@@ -22,7 +22,7 @@ from shared.runtime.pagination import (
     encode_cursor,
     fit_page,
 )
-from shared.runtime.schemas import DocumentId, Result
+from shared.runtime.schemas import DocumentId, PeriodName, Result, ZoneName
 from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MAX_LINKS: Final = 5
 """The maximum number of saved links on the first page."""
+_LONG_PERIODS: Final = (Period.THIS_YEAR, Period.LAST_YEAR)
+"""The periods whose passages are counted by month."""
 EMPTY_MESSAGE: Final = (
     "The knowledge base is empty. The owner adds texts with `carrel ingest PATH`."
 )
@@ -46,9 +48,13 @@ the last day of the period."""
 class In(PagedArguments):
     """A period and a page of its passages."""
 
-    period: Period = Field(
+    period: PeriodName = Field(
         default=Period.LAST_7_DAYS,
-        description="Days are in UTC; last_month and last_year are calendar ones.",
+        description="Relative to today; last_week, last_month and last_year are calendar ones.",
+    )
+    time_zone: ZoneName | None = Field(
+        default=None,
+        description="The user's, which decides what day is today, such as Europe/Berlin.",
     )
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of passages.")
 
@@ -70,8 +76,9 @@ class Out(Result):
     """The newest passages of a period, and its counts."""
 
     period: Period = Field(description="The requested period.")
-    first_day: str = Field(description="The first day of the period: YYYY-MM-DD, in UTC.")
-    last_day: str = Field(description="The last day of the period: YYYY-MM-DD, in UTC.")
+    first_day: str = Field(description="The first day of the period: YYYY-MM-DD.")
+    last_day: str = Field(description="The last day of the period: YYYY-MM-DD.")
+    time_zone: str = Field(description="The time zone of these days.")
     chunks: list[Passage] = Field(description="Passages of the period, newest first.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
     activity: Activity | None = Field(
@@ -93,13 +100,15 @@ async def get_recent(args: In, ctx: Context) -> Out:
     chunks, the index entries of each month (its postings), up to 20 sources and 5 links. Every
     other page costs one round trip and limit + 1 chunks.
     """
-    span = resolve_period(args.period, ctx.clock())
+    time_zone = args.time_zone or ctx.settings.time_zone
+    zone = load_time_zone(time_zone)
+    span = resolve_period(args.period, ctx.clock(), zone)
     after = None
     if position := decode_cursor(args, args.cursor, _POSITION):
         dated_at, chunk_id, first_day, last_day = position
         after = dated_at, chunk_id
         # Every page keeps the first page's period, even if midnight has passed since.
-        span = DateSpan(date.fromordinal(first_day), date.fromordinal(last_day))
+        span = DateSpan(date.fromordinal(first_day), date.fromordinal(last_day), zone)
     chunks, activity, links = await asyncio.gather(
         Chunks(ctx.database).load_newest(args.limit + 1, span=span, after=after),
         _count_activity(args, span, ctx),
@@ -119,6 +128,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
         period=args.period,
         first_day=span.first.isoformat(),
         last_day=span.last.isoformat(),
+        time_zone=time_zone,
         chunks=page,
         next_cursor=next_cursor,
         activity=activity,
@@ -130,7 +140,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
 async def _count_activity(args: In, span: DateSpan, ctx: Context) -> Activity | None:
     if args.cursor:
         return None
-    return await count_activity(span, ctx, by_month=args.period is Period.LAST_YEAR)
+    return await count_activity(span, ctx, by_month=args.period in _LONG_PERIODS)
 
 
 async def _load_links(args: In, ctx: Context) -> Sequence[Link]:
@@ -211,6 +221,7 @@ TOOL = Tool(
     run=get_recent,
     text=format_result,
     effect=Effect.READ,
+    settings=("time_zone",),
     tier=Tier.PUBLIC,
     links=Links(items_field="chunks", uri_template="carrel://chunk/{chunk_id}", name_field="title"),
 )

@@ -94,7 +94,12 @@ async def search_kb(args: In, ctx: Context) -> Out:
         InvalidInput: There is neither a query nor a filter, or a filter or cursor is not valid.
         Unavailable: The embedding provider is down, and the mode is semantic.
     """
-    selection = to_selection(args.filters, ctx.clock(), cards_only=args.search_cards_only)
+    selection = to_selection(
+        args.filters,
+        ctx.clock(),
+        time_zone=ctx.settings.time_zone,
+        cards_only=args.search_cards_only,
+    )
     if args.query is not None:
         return await _search(args, SearchQuery(args.query, args.mode, selection), ctx)
     if selection.is_unrestricted:
@@ -221,6 +226,7 @@ TOOL = Tool(
     run=search_kb,
     text=format_result,
     effect=Effect.READ,
+    settings=("time_zone",),
     tier=Tier.PUBLIC,
     links=Links(
         items_field="results", uri_template="carrel://chunk/{chunk_id}", name_field="title"
