@@ -98,7 +98,7 @@ class SourceMove:
             document=source.to_dict(),
             missing=forgetter.missing,
         )
-        results = await database.commit(
+        update_time = await database.commit(
             [
                 put_if_unchanged(
                     snapshot, build_forgotten_fields(begun) | forgetter.build_fields()
@@ -106,7 +106,7 @@ class SourceMove:
                 put_if_unchanged(source, {MOVING: forgetter.now} | READ_AGAIN),
             ]
         )
-        return cls(database, source.id, results[0].update_time)
+        return cls(database, source.id, update_time)
 
     @classmethod
     async def begin_restoring(
@@ -125,10 +125,10 @@ class SourceMove:
         source = database.document(SOURCES, record.source_id)
         document = (record.document or {}) | {MOVING: record.forgotten_at}
         begun = {"unfinished": Unfinished.RESTORING.value, "expires_at": DELETE_FIELD}
-        results = await database.commit(
+        update_time = await database.commit(
             [put_if_unchanged(snapshot, begun), lambda batch: batch.set(source, document)]
         )
-        return cls(database, record.source_id, results[0].update_time)
+        return cls(database, record.source_id, update_time)
 
     async def complete(
         self, record: ForgottenSource, now: datetime
@@ -215,13 +215,8 @@ class SourceMove:
         """Commit writes, and with them the next revision of the record."""
         option = LastUpdateOption(self._update_time)
         step = {"steps": Increment(1)}
-        results = await self._database.commit(
+        self._update_time = await self._database.commit(
             [*writes, lambda batch: batch.update(self._record, step, option)]
-        )
-        self._update_time = (
-            results[-1].update_time
-            if results  # There are none if the response was lost.
-            else (await self._database.get(self._record, [])).update_time
         )
 
     async def _commit_pages(
