@@ -48,7 +48,7 @@ class NearNote:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class ComparedNotes:
     """The stored chunks nearest to the first chunk of a note.
 
     Attributes:
@@ -62,7 +62,7 @@ class Neighbours:
 
 async def find_neighbours(
     chunks: Sequence[Chunk], vectors: ChunkVectors, database: Database
-) -> Neighbours:
+) -> ComparedNotes:
     """Compare the first chunk of a new note with the nearest chunks of stored notes.
 
     Costs one round trip, or none if the chunk has no vector.
@@ -70,7 +70,7 @@ async def find_neighbours(
     first = chunks[0]
     vector = vectors.by_chunk.get(first.chunk_id)
     if vector is None:
-        return Neighbours()
+        return ComparedNotes()
     hits = await Chunks(database).find_nearest(vector, MAX_CANDIDATES, [NOTES.id])
     return await asyncio.to_thread(_compare, first, hits, get_min_similarity(vectors.model))
 
@@ -95,7 +95,9 @@ async def find_same_note(
     )
 
 
-def _compare(first: Chunk, hits: Sequence[Neighbour[Chunk]], min_similarity: float) -> Neighbours:
+def _compare(
+    first: Chunk, hits: Sequence[Neighbour[Chunk]], min_similarity: float
+) -> ComparedNotes:
     folded_text, words = fold_text(first.content), frozenset(terms(first.content))
     near: dict[str, NearNote] = {}
     same = []
@@ -107,4 +109,4 @@ def _compare(first: Chunk, hits: Sequence[Neighbour[Chunk]], min_similarity: flo
         if resemblance >= MIN_RESEMBLANCE or hit.similarity >= min_similarity:
             note = NearNote(chunk.source_id, chunk.title, round(hit.similarity, 2))
             near.setdefault(chunk.source_id, note)
-    return Neighbours(list(near.values()), same)
+    return ComparedNotes(list(near.values()), same)
