@@ -272,15 +272,10 @@ class Ingestion:
                 first = build_source_document(source, now) | _build_dates(source.source, now)
                 fields = first | fields | {INCOMPLETE: True}
             writes = [change.write for change in part]
-            results = await self._database.commit(
+            update_time = await self._database.commit(
                 [*writes, _build_put(reference, fields, update_time)]
             )
             counts.update(kinds)
-            update_time = (
-                results[-1].update_time
-                if results  # There are none if the response was lost.
-                else (await self._database.get(reference, [])).update_time
-            )
         last = [*parts[-1][:-1], *self._build_source_change(source, stored, now, update_time)]
         await self._database.commit(change.write for change in last)
         counts.update(change.kind for change in last)

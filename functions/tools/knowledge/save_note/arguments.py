@@ -72,7 +72,7 @@ class In(IdempotentArguments):
         description="With source_id: a revision of the last 30 days to bring back.",
     )
     again: bool = Field(
-        default=False, description="Store a new note even if another says nearly the same."
+        default=False, description="Store it even if another note has the same text."
     )
 
     @property
