@@ -43,15 +43,12 @@ class ChunkedSource:
         source: The source.
         chunks: All chunks of its text. Empty if the source is to be deleted.
         forgotten_ids: The ids of chunks that were forgotten. These are not stored.
-        former_ids: By present chunk id, the id under which an earlier release stored the chunk, if
-            that release made another text of it.
         origin_values: What the origin says of the fields that the owner set, by field name.
     """
 
     source: Source
     chunks: list[Chunk]
     forgotten_ids: frozenset[str] = frozenset()
-    former_ids: Mapping[str, str] = field(default_factory=dict)
     origin_values: Mapping[str, Any] = field(default_factory=dict)
 
     def override(self, values: Mapping[str, Any]) -> ChunkedSource:
@@ -71,13 +68,7 @@ class ChunkedSource:
     @property
     def stored_chunks(self) -> list[Chunk]:
         """The chunks to store: all except the forgotten ones."""
-        return [
-            chunk
-            for chunk in self.chunks
-            if self.forgotten_ids.isdisjoint(
-                (chunk.chunk_id, self.former_ids.get(chunk.chunk_id, chunk.chunk_id))
-            )
-        ]
+        return [chunk for chunk in self.chunks if chunk.chunk_id not in self.forgotten_ids]
 
     @property
     def content_hash(self) -> str:

@@ -15,7 +15,7 @@ from shared.core.bisection import bisect_batch
 from shared.core.errors import PlatformFault
 from shared.core.log import error_fields, log
 from shared.firestore.database import get_fields
-from shared.firestore.writes import combine_writes, put_if_unchanged
+from shared.firestore.writes import combine_writes
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunked_source import ChunkedSource, build_source_document
@@ -152,25 +152,6 @@ class Ingestion:
                 await self._undo_new_source(source, now, counts)
         return SaveResult(counts, refused, frozenset(missing))
 
-    async def delete_chunks_without_source(
-        self, source_ids: Sequence[str], now: datetime
-    ) -> Counter[str]:
-        """Delete the chunks of sources that are not stored, and count the chunks as `deleted`.
-
-        Earlier releases left such chunks when a run was killed. Chunks that change in the meantime
-        stay.
-        """
-        references = [self._get_reference(SOURCES, source_id) for source_id in source_ids]
-        stored = {snapshot.id for snapshot in await self._database.get_all(references, ["title"])}
-        chunks = await self._load_stored_chunks([name for name in source_ids if name not in stored])
-        writes = [
-            put_if_unchanged(chunk, chunk_repository.build_deletion_update(now))
-            for source_chunks in chunks.values()
-            for chunk in source_chunks.values()
-        ]
-        deleted = await self._database.commit_skipping_conflicts(writes) if writes else 0
-        return Counter(deleted=deleted) if deleted else Counter()
-
     async def _undo_new_source(
         self, source: ChunkedSource, now: datetime, counts: Counter[str]
     ) -> None:
@@ -214,7 +195,7 @@ class Ingestion:
         for source in _skip_forgotten(different, forgotten):
             source_id = source.source.source_id
             document, stored_chunks = stored.get(source_id), chunks.get(source_id, {})
-            changes = list(self._build_chunk_changes(source, document, stored_chunks, now))
+            changes = list(self._build_chunk_changes(source, stored_chunks, now))
             parts = list(
                 split_commits([*changes, *self._build_source_change(source, document, now)])
             )
@@ -307,28 +288,24 @@ class Ingestion:
     def _build_chunk_changes(
         self,
         source: ChunkedSource,
-        document: Document | None,
         stored: Mapping[str, Document],
         now: datetime,
     ) -> Iterator[Change]:
         for chunk in source.stored_chunks:
             yield from self._build_chunk_change(chunk, stored.get(chunk.chunk_id), now)
         for chunk_id in stored.keys() - {chunk.chunk_id for chunk in source.stored_chunks}:
-            yield self._build_deletion(stored[chunk_id], now, has_source=document is not None)
+            yield self._build_deletion(stored[chunk_id], now)
 
-    def _build_deletion(self, chunk: Document, now: datetime, *, has_source: bool) -> Change:
+    def _build_deletion(self, chunk: Document, now: datetime) -> Change:
         """Mark a chunk as deleted. The index job removes it from the postings, and deletes it.
 
-        A chunk with a source needs no condition of its own, because the commit also writes the
-        source's document, on the condition that it is unchanged. A chunk without one must itself be
-        unchanged.
+        It needs no condition of its own, because the commit also writes the source's document, on
+        the condition that it is unchanged.
         """
         update = chunk_repository.build_deletion_update(now)
-        if has_source:
-            return Change(
-                "deleted", lambda batch: batch.update(chunk.reference, update), _DELETION_BYTES
-            )
-        return Change("deleted", put_if_unchanged(chunk, update), _DELETION_BYTES)
+        return Change(
+            "deleted", lambda batch: batch.update(chunk.reference, update), _DELETION_BYTES
+        )
 
     def _build_source_change(
         self,

@@ -51,8 +51,6 @@ class Section:
             begins. A chunk gets the position in which it begins.
         written_at: When it was written, if its file says so. It becomes the date of a text that is
             not a highlight, when that text is first stored.
-        former_text: The text that an earlier release read here, if it was different. By this text,
-            chunks that the user has forgotten are recognised, so that they stay forgotten.
         start: If the section is a chunk from an export, its offset in the source's text. Such a
             section is not split again. Otherwise None.
         chunk_id: The id of the chunk from an export.
@@ -66,7 +64,6 @@ class Section:
     highlighted_at: datetime | None = None
     locators: tuple[tuple[int, Locator], ...] = ()
     written_at: datetime | None = None
-    former_text: str | None = None
     start: int | None = None
     chunk_id: str | None = None
     card: KnowledgeCard | None = None

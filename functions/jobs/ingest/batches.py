@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.missing_sources import MissingSources
@@ -18,7 +17,6 @@ from shared.text.spans import Span
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from shared.knowledge.chunk import Chunk
     from shared.knowledge.source import Source
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
@@ -59,45 +57,14 @@ def chunk_source(source: Source) -> ChunkedSource:
     Raises:
         Unreadable: A field of the source is too large for a document.
     """
-    chunks = _split(source)
-    chunked = ChunkedSource(
-        source,
-        [chunk for section in chunks for chunk in section],
-        former_ids=_compute_former_ids(source, chunks),
-    )
-    if excess := chunked.excess:
-        raise Unreadable(excess)
-    return chunked
-
-
-def _split(source: Source) -> list[list[Chunk]]:
-    """Return the chunks of each section."""
     spans = [
         split_chunks(section.text) if section.start is None else [Span(0, len(section.text))]
         for section in source.sections
     ]
-    chunks = iter(split_source(source, spans))
-    return [list(islice(chunks, len(section_spans))) for section_spans in spans]
-
-
-def _compute_former_ids(source: Source, chunks: list[list[Chunk]]) -> dict[str, str]:
-    """Map chunk ids to those under which an earlier release stored the chunks.
-
-    The id of a chunk contains a hash of its text, and the earlier release formatted some texts
-    differently.
-    """
-    if not any(section.former_text for section in source.sections):
-        return {}
-    sections = (
-        replace(section, text=section.former_text or section.text) for section in source.sections
-    )
-    former = _split(replace(source, sections=tuple(sections)))
-    return {
-        present_chunk.chunk_id: former_chunk.chunk_id
-        for present, before in zip(chunks, former, strict=True)
-        for present_chunk, former_chunk in zip(present, before, strict=False)
-        if present_chunk.chunk_id != former_chunk.chunk_id
-    }
+    chunked = ChunkedSource(source, split_source(source, spans))
+    if excess := chunked.excess:
+        raise Unreadable(excess)
+    return chunked
 
 
 def chunk_in_batches(sources: Iterable[Source]) -> Iterator[SourceBatch]:

@@ -12,7 +12,7 @@ from shared.knowledge.forgotten_repository import (
     ForgottenSources,
     Unfinished,
 )
-from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
+from shared.knowledge.ingestion import BATCH_SIZE
 from shared.knowledge.source_repository import Sources
 from shared.pipeline.forgetting import Forgetter, Forgetting
 from shared.pipeline.forgotten_expiry import build_source_admission
@@ -98,11 +98,6 @@ class MissingSources:
             for source_id in block:
                 if source_id in stored:
                     await self._database.retry_on_conflict(partial(self._forget, source_id))
-            missing = [source_id for source_id in block if source_id not in stored]
-            now = self._context.clock()
-            self._counts.update(
-                await Ingestion(self._database).delete_chunks_without_source(missing, now)
-            )
 
     async def restore(self, source_ids: Iterable[str]) -> None:
         """Restore sources. If a source was deleted for good, only its record is removed.

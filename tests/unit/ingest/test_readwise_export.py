@@ -80,7 +80,6 @@ def test_a_book_becomes_a_source_with_a_section_a_highlight(tmp_path: Path) -> N
         sections=(
             Section(
                 "Simplify, simplify.\n\nTwice!",
-                former_text="Simplify, simplify.\n\nNote: Twice!",
                 tags=("simplicity",),
                 readwise_url="https://readwise.io/open/10",
                 highlight_url="https://example.com/walden#1831",

@@ -290,10 +290,8 @@ def _to_section(highlight: Highlight, book: Book) -> Section:
     """Return a section of the highlighted text and the reader's note, so that both are searched."""
     locator = _to_locator(highlight, book)
     favorite = (FAVORITE_TAG,) if highlight.is_favorite else ()
-    former_note = f"Note: {highlight.note}" if highlight.note else ""
     return Section(
         _join_paragraphs(highlight.text, highlight.note),
-        former_text=_join_paragraphs(highlight.text, former_note) if former_note else None,
         tags=tuple(dict.fromkeys(highlight.tags + favorite)),
         readwise_url=highlight.readwise_url,
         highlight_url=highlight.url or _build_reader_url(book, highlight.external_id),
