@@ -55,6 +55,8 @@ class Chunk(SourceFields):
             stored yet, the date of writing or None.
         own_tags: The chunk's tags that its source does not have. Stored only if the owner set the
             tags of the source, because otherwise `tags` contains both.
+        kept: Whether an origin that lacks the chunk keeps it, because the chunk came from a log of
+            additions or was restored. Otherwise None.
     """
 
     chunk_id: str
@@ -72,6 +74,7 @@ class Chunk(SourceFields):
     page: int | None = added_field()
     chapter: str | None = added_field()
     location: str | None = added_field()
+    kept: bool | None = added_field()
 
     @property
     def id(self) -> str:

@@ -44,12 +44,14 @@ class ChunkedSource:
         chunks: All chunks of its text. Empty if the source is to be deleted.
         forgotten_ids: The ids of chunks that were forgotten. These are not stored.
         origin_values: What the origin says of the fields that the owner set, by field name.
+        merged_hashes: The content hashes of what was merged into these chunks, the latest last.
     """
 
     source: Source
     chunks: list[Chunk]
     forgotten_ids: frozenset[str] = frozenset()
     origin_values: Mapping[str, Any] = field(default_factory=dict)
+    merged_hashes: tuple[str, ...] = ()
 
     def override(self, values: Mapping[str, Any]) -> ChunkedSource:
         """Return the source with the values that the owner set, by field name."""
@@ -71,11 +73,17 @@ class ChunkedSource:
         return [chunk for chunk in self.chunks if chunk.chunk_id not in self.forgotten_ids]
 
     @property
+    def deletes_highlights(self) -> bool:
+        """Whether the source comes from a log that names highlights as deleted."""
+        return self.source.adds_only and bool(self.source.deleted_highlights)
+
+    @property
     def content_hash(self) -> str:
         """A hash of everything that ingest writes of the source and its chunks."""
         parts = [
             build_source_fields(self.source) | build_origin_fields(self.origin_values),
             *(compute_fingerprint(chunk) for chunk in self.chunks),
+            *(sorted(self.source.deleted_highlights) if self.deletes_highlights else ()),
         ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -109,7 +117,7 @@ def build_source_document(source: ChunkedSource, now: datetime) -> dict[str, Any
         "title_key": make_title_key(source.source.title),
         "facets": collect_source_facets(source.stored_chunks),
         "chunk_count": len(source.stored_chunks),
-        "content_hash": source.content_hash,
+        "content_hash": " ".join(source.merged_hashes) or source.content_hash,
         "updated_at": now,
     }
 

@@ -135,7 +135,12 @@ class Source(SourceFields):
     """A source with its sections in reading order, before it is chunked.
 
     Attributes:
-        sections: The text in sections. Empty if the source was deleted.
+        sections: The text in sections. Empty if the source was deleted, or if a log of additions
+            has no text for it.
+        adds_only: Whether the source comes from a log of additions, such as a Kindle's clippings.
+            Stored chunks that such a source lacks stay.
+        is_deleted: Whether its file says that it was deleted.
+        deleted_highlights: The pages in Readwise of highlights that its file names as deleted.
         warnings: What could not be read, in messages for the user.
         links_to: The ids of the sources that its text links to, whether or not they are stored.
             None if there are no links.
@@ -147,6 +152,9 @@ class Source(SourceFields):
     """
 
     sections: tuple[Section, ...] = ()
+    adds_only: bool = False
+    is_deleted: bool = False
+    deleted_highlights: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
     links_to: tuple[str, ...] | None = None
     created_at: datetime | None = None

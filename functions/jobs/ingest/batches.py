@@ -32,13 +32,16 @@ class SourceBatch:
     Attributes:
         accepted: The sources that can be saved.
         rejected: The sources that cannot be saved, each with the reason.
+        ids: The ids of all of them.
     """
 
     accepted: list[ChunkedSource] = field(default_factory=list)
     rejected: list[tuple[Source, str]] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
 
     def add(self, source: Source) -> None:
         """Chunk a source, and add it."""
+        self.ids.add(source.source_id)
         try:
             self.accepted.append(chunk_source(source))
         except Unreadable as error:
@@ -68,10 +71,16 @@ def chunk_source(source: Source) -> ChunkedSource:
 
 
 def chunk_in_batches(sources: Iterable[Source]) -> Iterator[SourceBatch]:
-    """Chunk sources in batches of thirty, or fewer if the texts are long."""
+    """Chunk sources in batches of thirty, or fewer if the texts are long.
+
+    A batch has no id twice: of a book in several logs, one is saved after the other.
+    """
     batch = SourceBatch()
     characters = 0
     for source in sources:
+        if source.source_id in batch.ids:
+            yield batch
+            batch, characters = SourceBatch(), 0
         batch.add(source)
         characters += sum(len(section.text) for section in source.sections)
         if len(batch) == BATCH_SIZE or characters >= MAX_CHARACTERS:
@@ -86,7 +95,9 @@ async def save_sources(
 ) -> dict[str, str]:
     """Save the sources that differ from the database, and forget those without chunks.
 
-    A source that was missing and has come back is restored before it is compared.
+    A source that was missing and has come back is restored before it is compared. A log of
+    additions forgets a source only if it says that it was deleted. Such a source stays out although
+    an older log may still have it.
 
     Args:
         sources: At most 30 sources with different ids.
@@ -97,12 +108,18 @@ async def save_sources(
         The ids of the sources that the database refuses, each with the reason.
     """
     missing = MissingSources(ctx, report)
-    await missing.forget([chunked.source.source_id for chunked in sources if not chunked.chunks])
+    deleted = [read.source for read in sources if not read.chunks]
+    await missing.forget([source.source_id for source in deleted if not source.adds_only])
+    await missing.forget(
+        [source.source_id for source in deleted if source.adds_only and source.is_deleted],
+        stays=True,
+    )
     ingestion = Ingestion(ctx.database, Notes(ctx.database).build_revision_writes)
     saved = await ingestion.save_each(
-        [chunked for chunked in sources if chunked.chunks], ctx.clock()
+        [read for read in sources if read.chunks or read.deletes_highlights], ctx.clock()
     )
     report.counts += saved.counts
+    await missing.forget(sorted(saved.emptied))
     if not saved.missing:
         return saved.refused
     await missing.restore(sorted(saved.missing))

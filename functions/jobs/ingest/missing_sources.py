@@ -86,8 +86,12 @@ class MissingSources:
         self._database = ctx.database
         self._counts = report.counts
 
-    async def forget(self, source_ids: Sequence[str]) -> None:
+    async def forget(self, source_ids: Sequence[str], *, stays: bool = False) -> None:
         """Forget sources. Those that are not stored cost one round trip for each `BATCH_SIZE`.
+
+        Args:
+            source_ids: The ids of the sources.
+            stays: Whether they stay forgotten even if an origin has them again.
 
         Raises:
             MovedElsewhere: Another call or job is moving a source at the same time.
@@ -97,7 +101,9 @@ class MissingSources:
             stored = {source.source_id for source in await Sources(self._database).get_all(block)}
             for source_id in block:
                 if source_id in stored:
-                    await self._database.retry_on_conflict(partial(self._forget, source_id))
+                    await self._database.retry_on_conflict(
+                        partial(self._forget, source_id, stays=stays)
+                    )
 
     async def restore(self, source_ids: Iterable[str]) -> None:
         """Restore sources. If a source was deleted for good, only its record is removed.
@@ -108,14 +114,14 @@ class MissingSources:
         for source_id in source_ids:
             await self._database.retry_on_conflict(partial(self._restore, source_id))
 
-    async def _forget(self, source_id: str) -> None:
+    async def _forget(self, source_id: str, *, stays: bool) -> None:
         """Forget a source, in place of a user. Moves of an earlier run are completed first."""
         await self._complete_unfinished(source_id)
         source = await Forgetting(self._database).load_source(source_id)
         if source is None:
             return
         record, snapshot = await ForgottenSources(self._database).get(source_id)
-        forgetter = Forgetter(FORGETTER, None, self._context.clock(), missing=True)
+        forgetter = Forgetter(FORGETTER, None, self._context.clock(), missing=not stays)
         move = await SourceMove.begin_forgetting(
             self._database, source, record, snapshot, forgetter
         )

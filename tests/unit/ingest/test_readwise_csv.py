@@ -73,6 +73,7 @@ def test_rows_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
         origin="kindle",
         category="books",
         tags=("focus", "slow"),
+        adds_only=True,
         sections=(
             Section(
                 "Earlier.",
