@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from itertools import chain, count, groupby
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from shared.knowledge.overrides import apply_source_fields, get_own_tags
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.chunked_source import ChunkedSource
+    from shared.knowledge.source import Source
 
 _RANGE: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 """A location, or a first and a last one."""
@@ -32,6 +33,10 @@ _MAX_BUCKETS: Final = 20
 """The maximum number of buckets of one highlight. Longer highlights occur only in damaged files."""
 _MAX_COMPARED: Final = 200
 """A highlight is compared with at most this many in a bucket, so that merging takes linear time."""
+
+
+_MIN_DIVIDED: Final = 200
+"""A chunk with fewer characters is the last one of its highlight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +86,14 @@ class _Version(NamedTuple):
         highlight_id: The id of its highlight; None if its origin gives none.
         place: Its place.
         number: Its index among the chunks of its source.
+        letters: The letters of its highlight, which may have several chunks.
     """
 
     chunk: Chunk
     highlight_id: str | None
     place: _Place
     number: int
+    letters: str = ""
 
 
 @dataclass(slots=True)
@@ -110,39 +117,32 @@ def merge_highlights(incoming: ChunkedSource, stored: StoredHighlights) -> Merge
         stored: What is stored of it.
     """
     source = incoming.source
-    new = _list_versions(incoming.stored_chunks, source.readwise_url)
-    old = _list_versions(stored.chunks, stored.readwise_url)
+    former = [_adopt(chunk, incoming, stored) for chunk in stored.chunks]
+    new = _list_versions(incoming.stored_chunks, source)
+    old = _list_versions(former, source)
     pairs = _pair_same_texts(new, old)
     paired = {version.number for version in pairs.values()}
     unpaired = [version for version in old if version.number not in paired]
     highlight_ids = {version.highlight_id for version in new} - {None}
     replaced = {version.number for version in unpaired if version.highlight_id in highlight_ids}
-    replaced |= _find_contained(unpaired, old, new, loses_ties=True)
-    remaining = [version for version in unpaired if version.number not in replaced]
-    removed: set[int] = set()
+    contained = _find_contained(unpaired, new, loses_ties=True)
+    remaining = [v for v in unpaired if v.number not in replaced | contained]
     superseded: set[int] = set()
     if source.adds_only:
         removed = {v.number for v in remaining if v.highlight_id in source.deleted_highlights}
-        added = [version for version in new if version.number not in pairs]
-        superseded = _find_contained(added, new, old, loses_ties=False)
-        kept = [version for version in remaining if version.number not in removed]
+        others = [version for version in old if version.number not in replaced | removed]
+        superseded = _find_contained(new, others, loses_ties=False)
     else:
-        kept = [version for version in remaining if version.chunk.kept]
-        gone = [version for version in remaining if not version.chunk.kept]
-        removed = {version.number for version in gone if version.highlight_id}
-    entries = _sort_by_place(
-        [
-            _Entry(_adopt(version.chunk, incoming, stored), stored_index=version.number)
-            for version in kept
-        ],
-        list(_build_entries(new, pairs, superseded, adds_only=source.adds_only)),
-        old,
-        new,
-    )
-    _choose_ids(entries, {chunk.chunk_id for chunk in stored.chunks} | incoming.forgotten_ids)
+        removed = {v.number for v in remaining if v.highlight_id and not v.chunk.kept}
+        remaining = [version for version in remaining if version.chunk.kept]
+    kept = [version for version in remaining if version.number not in removed]
+    entries = [_Entry(version.chunk, stored_index=version.number) for version in kept]
+    entries += _build_entries(new, pairs, superseded, adds_only=source.adds_only)
+    entries = _sort_by_place(entries, old, new)
+    _choose_ids(entries, {chunk.chunk_id for chunk in former} | incoming.forgotten_ids)
     return MergedHighlights(
-        _place_chunks(entries, incoming.stored_chunks, stored.chunks),
-        frozenset(stored.chunks[index].chunk_id for index in removed),
+        _place_chunks(entries, incoming.stored_chunks, former),
+        frozenset(former[index].chunk_id for index in removed),
         len(kept),
     )
 
@@ -153,15 +153,19 @@ def extract_letters(text: str) -> str:
     return "".join(re.findall(r"\w+", folded)) or text
 
 
-def _list_versions(chunks: Sequence[Chunk], source_url: str | None) -> list[_Version]:
-    return [
+def _list_versions(chunks: Sequence[Chunk], source: Source) -> list[_Version]:
+    versions = [
         _Version(
             chunk,
-            chunk.readwise_url if chunk.readwise_url != source_url else None,
+            chunk.readwise_url if chunk.readwise_url != source.readwise_url else None,
             _parse_place(chunk),
             index,
         )
         for index, chunk in enumerate(chunks)
+    ]
+    return [
+        version._replace(letters=letters)
+        for version, letters in zip(versions, _join_letters(versions), strict=True)
     ]
 
 
@@ -176,19 +180,23 @@ def _parse_place(chunk: Chunk) -> _Place:
 def _pair_same_texts(new: Sequence[_Version], old: Sequence[_Version]) -> dict[int, _Version]:
     """Pair incoming with stored chunks of the same text, by the index of the incoming chunk.
 
-    Of several stored ones, the one with the same id is preferred, then one at the same place.
+    Of several with this text, those with the same id are paired first, then those at one place.
     """
     by_text: dict[str, list[_Version]] = defaultdict(list)
     for version in old:
         by_text[version.chunk.content].append(version)
+    candidates = [
+        (_compare_identity(version, other), version.number, other)
+        for version in new
+        for other in by_text.get(version.chunk.content, [])[:_MAX_COMPARED]
+        if not _are_distinct(version, other)
+    ]
     pairs: dict[int, _Version] = {}
-    for version in new:
-        same_text = by_text.get(version.chunk.content, [])
-        candidates = [other for other in same_text if not _are_distinct(version, other)]
-        if candidates:
-            best = min(candidates, key=lambda other: _compare_identity(version, other))
-            same_text.remove(best)
-            pairs[version.number] = best
+    paired: set[int] = set()
+    for _, number, other in sorted(candidates, key=lambda candidate: candidate[:2]):
+        if number not in pairs and other.number not in paired:
+            pairs[number] = other
+            paired.add(other.number)
     return pairs
 
 
@@ -198,78 +206,80 @@ def _are_distinct(one: _Version, other: _Version) -> bool:
     return len(ids) == 2 and None not in ids  # noqa: PLR2004 - two chunks
 
 
-def _compare_identity(one: _Version, other: _Version) -> tuple[bool, bool, bool]:
-    """Return a sort key by which the stored chunk that is most likely the same comes first."""
+def _compare_identity(one: _Version, other: _Version) -> tuple[bool, ...]:
+    """Return a sort key by which the chunks that are most likely the same come first."""
     return (
         one.highlight_id != other.highlight_id,
+        one.place != other.place,
         not _may_overlap(one.place, other.place),
         one.chunk.chunk_id != other.chunk.chunk_id,
     )
 
 
 def _find_contained(
-    candidates: Sequence[_Version],
-    versions: Sequence[_Version],
-    others: Sequence[_Version],
-    *,
-    loses_ties: bool,
+    versions: Sequence[_Version], others: Sequence[_Version], *, loses_ties: bool
 ) -> set[int]:
-    """Return the indexes of candidates that a longer highlight at their place contains.
+    """Return the numbers of chunks that a longer highlight at their place contains.
 
     Args:
-        candidates: Some of `versions`.
-        versions: The chunks of one source.
-        others: The chunks of the other source.
-        loses_ties: Whether a candidate is dropped if the other highlight has the same letters.
+        versions: Chunks of one source.
+        others: Chunks of the other source.
+        loses_ties: Whether a chunk is dropped if the other highlight has the same letters.
     """
-    if not candidates:
-        return set()
-    letters, other_letters = _join_letters(versions), _join_letters(others)
-    by_bucket: dict[object, list[int]] = defaultdict(list)
-    for position, other in enumerate(others):
+    by_bucket: dict[object, list[_Version]] = defaultdict(list)
+    for other in others if versions else ():
         for bucket in _find_buckets(other.place):
-            by_bucket[bucket].append(position)
-    lengths = {
-        version.number: len(joined) for version, joined in zip(versions, letters, strict=True)
-    }
+            by_bucket[bucket].append(other)
     contained: set[int] = set()
-    for version in candidates:
+    for version in versions:
         nearby = chain.from_iterable(
             by_bucket.get(bucket, [])[:_MAX_COMPARED] for bucket in _find_buckets(version.place)
         )
-        needed = lengths[version.number] + (not loses_ties)
-        for position in nearby:
-            other, whole = others[position], other_letters[position]
-            if (
-                len(whole) >= needed
-                and not _are_distinct(version, other)
-                and _may_overlap(version.place, other.place)
-                and _contains(whole, version, other.place)
-            ):
-                contained.add(version.number)
-                break
+        needed = len(version.letters) + (not loses_ties)
+        if any(
+            len(other.letters) >= needed
+            and not _are_distinct(version, other)
+            and _may_overlap(version.place, other.place)
+            and _contains(other, version)
+            for other in nearby
+        ):
+            contained.add(version.number)
     return contained
 
 
 def _join_letters(versions: Sequence[_Version]) -> list[str]:
     """Return for each chunk the letters of its highlight, which may have several chunks.
 
-    Consecutive chunks with the same date or location, and the same id, are of one highlight.
+    Consecutive chunks of one id, place and date are of one highlight, unless they are too short to
+    be divided.
     """
-    joined: list[str] = []
-    for _, run in groupby(versions, key=_make_highlight_key):
-        chunks = [version.chunk for version in run]
-        joined += ["".join(extract_letters(chunk.content) for chunk in chunks)] * len(chunks)
-    return joined
+    texts: list[str] = []
+    highlights: list[int] = []  # the index of each chunk's text
+    former: _Version | None = None
+    for version in versions:
+        overlap = 0
+        if former is None or not _continues(former, version):
+            texts.append("")
+        else:
+            overlap = max(0, former.chunk.end - version.chunk.start)
+        texts[-1] += version.chunk.content[overlap:]
+        highlights.append(len(texts) - 1)
+        former = version
+    letters = [extract_letters(text) for text in texts]
+    return [letters[index] for index in highlights]
 
 
-def _make_highlight_key(version: _Version) -> tuple[object, ...]:
-    date = version.chunk.highlighted_at
-    is_known = date is not None or version.place.locations is not None
-    return (version.highlight_id, version.place, date, None if is_known else version.number)
+def _continues(version: _Version, other: _Version) -> bool:
+    """Return whether the next chunk is of the same highlight."""
+    is_same = (
+        version.highlight_id == other.highlight_id
+        and version.place == other.place
+        and version.chunk.highlighted_at == other.chunk.highlighted_at
+    )
+    return is_same and len(version.chunk.content) >= _MIN_DIVIDED
 
 
-def _contains(whole: str, version: _Version, place: _Place) -> bool:
+def _contains(longer: _Version, version: _Version) -> bool:
     """Return whether the letters of a highlight contain those of each paragraph of another.
 
     A note is a paragraph of its own, so it may have been extended as well. A highlight that was
@@ -277,11 +287,11 @@ def _contains(whole: str, version: _Version, place: _Place) -> bool:
     not show that the two overlap.
     """
     paragraphs = [extract_letters(text) for text in version.chunk.content.split("\n\n")]
-    has_locations = version.place.locations and place.locations
-    if not has_locations and version.place.page != place.page:
+    has_locations = version.place.locations and longer.place.locations
+    if not has_locations and version.place.page != longer.place.page:
         letters = "".join(paragraphs)
-        return whole.startswith(letters) or whole.endswith(letters)
-    return all(paragraph in whole for paragraph in paragraphs)
+        return longer.letters.startswith(letters) or longer.letters.endswith(letters)
+    return all(paragraph in longer.letters for paragraph in paragraphs)
 
 
 def _find_buckets(place: _Place) -> Iterator[object]:
@@ -313,15 +323,29 @@ def _build_entries(
 ) -> Iterator[_Entry]:
     """Yield the incoming chunks that are stored. Those that are stored already keep their ids."""
     for version in new:
+        is_superseded = version.number in superseded
         if former := pairs.get(version.number):
-            chunk = replace(
-                version.chunk,
-                chunk_id=former.chunk.chunk_id,
-                kept=former.chunk.kept if adds_only else None,
-            )
+            chunk = former.chunk if is_superseded else _update(former, version)
+            if not adds_only:
+                chunk = replace(version.chunk, chunk_id=former.chunk.chunk_id)
             yield _Entry(chunk, version.number, former.number)
-        elif version.number not in superseded:
+        elif not is_superseded:
             yield _Entry(replace(version.chunk, kept=adds_only or None), version.number)
+
+
+def _update(former: _Version, version: _Version) -> Chunk:
+    """Return an incoming chunk as the new state of a stored one with the same text.
+
+    The place stays as it was first stored, unless the highlight was extended, and so does what the
+    incoming chunk does not know.
+    """
+    is_extended = len(version.letters) > len(former.letters)
+    has_place = former.place.page is not None or former.chunk.location is not None
+    place = ("page", "chapter", "location") if has_place and not is_extended else ()
+    names = ("highlighted_at", "highlight_url", "chapter", "kept")
+    unknown = [name for name in names if getattr(version.chunk, name) is None]
+    stays = {name: getattr(former.chunk, name) for name in (*place, *unknown)}
+    return replace(version.chunk, chunk_id=former.chunk.chunk_id, **stays)
 
 
 def _adopt(chunk: Chunk, incoming: ChunkedSource, stored: StoredHighlights) -> Chunk:
@@ -337,16 +361,22 @@ def _adopt(chunk: Chunk, incoming: ChunkedSource, stored: StoredHighlights) -> C
 
 
 def _sort_by_place(
-    kept: list[_Entry],
-    new: list[_Entry],
-    old_versions: Sequence[_Version],
-    new_versions: Sequence[_Version],
+    entries: Sequence[_Entry], old: Sequence[_Version], new: Sequence[_Version]
 ) -> list[_Entry]:
-    """Merge the entries of two sources, each of which stays in its own reading order."""
-    old_keys, new_keys = _make_keys(old_versions), _make_keys(new_versions)
-    keyed = [(old_keys[entry.stored_index or 0], entry) for entry in kept]
-    keyed += [(new_keys[entry.incoming_index or 0], entry) for entry in new]
-    return [entry for _, entry in sorted(keyed, key=lambda item: item[0])]
+    """Merge the entries of two sources, each of which stays in its own reading order.
+
+    If nothing is new, the stored order stays.
+    """
+    if all(entry.stored_index is not None for entry in entries):
+        return sorted(entries, key=lambda entry: entry.stored_index or 0)
+    old_keys, new_keys = _make_keys(old), _make_keys(new)
+
+    def get_key(entry: _Entry) -> tuple[int, int, float]:
+        if entry.incoming_index is not None:
+            return new_keys[entry.incoming_index]
+        return old_keys[entry.stored_index or 0]
+
+    return sorted(entries, key=get_key)
 
 
 def _make_keys(versions: Iterable[_Version]) -> list[tuple[int, int, float]]:
