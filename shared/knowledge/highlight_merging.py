@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from shared.knowledge.chunk import Kept
 from shared.knowledge.overrides import apply_source_fields, get_own_tags
 from shared.knowledge.source import SECTION_SEPARATOR, SOURCE_FIELDS
 
@@ -129,7 +130,12 @@ def merge_highlights(incoming: ChunkedSource, stored: StoredHighlights) -> Merge
     remaining = [v for v in unpaired if v.number not in replaced | contained]
     superseded: set[int] = set()
     if source.adds_only:
-        removed = {v.number for v in remaining if v.highlight_id in source.deleted_highlights}
+        removed = {
+            version.number
+            for version in remaining
+            if version.highlight_id in source.deleted_highlights
+            and version.chunk.kept is not Kept.RESTORED
+        }
         others = [version for version in old if version.number not in replaced | removed]
         superseded = _find_contained(new, others, loses_ties=False)
     else:
@@ -138,7 +144,9 @@ def merge_highlights(incoming: ChunkedSource, stored: StoredHighlights) -> Merge
     kept = [version for version in remaining if version.number not in removed]
     entries = [_Entry(version.chunk, stored_index=version.number) for version in kept]
     entries += _build_entries(new, pairs, superseded, adds_only=source.adds_only)
-    entries = _sort_by_place(entries, old, new)
+    # A log that says nothing new leaves the order as it is.
+    has_new = not source.adds_only or any(entry.stored_index is None for entry in entries)
+    entries = _sort_by_place(entries, old, new) if has_new else _sort_as_stored(entries)
     _choose_ids(entries, {chunk.chunk_id for chunk in former} | incoming.forgotten_ids)
     return MergedHighlights(
         _place_chunks(entries, incoming.stored_chunks, former),
@@ -330,7 +338,9 @@ def _build_entries(
                 chunk = replace(version.chunk, chunk_id=former.chunk.chunk_id)
             yield _Entry(chunk, version.number, former.number)
         elif not is_superseded:
-            yield _Entry(replace(version.chunk, kept=adds_only or None), version.number)
+            yield _Entry(
+                replace(version.chunk, kept=Kept.ADDED if adds_only else None), version.number
+            )
 
 
 def _update(former: _Version, version: _Version) -> Chunk:
@@ -360,15 +370,14 @@ def _adopt(chunk: Chunk, incoming: ChunkedSource, stored: StoredHighlights) -> C
     )
 
 
+def _sort_as_stored(entries: Sequence[_Entry]) -> list[_Entry]:
+    return sorted(entries, key=lambda entry: entry.stored_index or 0)
+
+
 def _sort_by_place(
     entries: Sequence[_Entry], old: Sequence[_Version], new: Sequence[_Version]
 ) -> list[_Entry]:
-    """Merge the entries of two sources, each of which stays in its own reading order.
-
-    If nothing is new, the stored order stays.
-    """
-    if all(entry.stored_index is not None for entry in entries):
-        return sorted(entries, key=lambda entry: entry.stored_index or 0)
+    """Merge the entries of two sources, each of which stays in its own reading order."""
     old_keys, new_keys = _make_keys(old), _make_keys(new)
 
     def get_key(entry: _Entry) -> tuple[int, int, float]:

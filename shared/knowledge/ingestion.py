@@ -33,6 +33,7 @@ from shared.knowledge.source_repository import (
 from shared.knowledge.source_repository import (
     OVERRIDE_FIELDS,
     READ_AGAIN,
+    RESTORED,
     build_note_fields,
     build_origin_fields,
     build_removed_fields,
@@ -40,7 +41,7 @@ from shared.knowledge.source_repository import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncDocumentReference, AsyncQuery
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 
     KeepRevision = Callable[[Document, datetime], list[Write]]
     """Builds the writes that store the present revision of a note before it is replaced."""
+    KeepRemoved = Callable[[Sequence[str]], Awaitable[Mapping[str, Write]]]
+    """Builds the writes that keep chunks, by id, so that they can be restored."""
 
 BATCH_SIZE: Final = 30
 """The maximum number of sources that are compared at a time. Firestore accepts 30 values in one
@@ -81,12 +84,15 @@ class SaveResult:
         missing: The ids of sources that ingest forgot because their origin did not have them. They
             are not saved. Restore them first, and save them again.
         emptied: The ids of sources whose last chunks a log names as deleted. Forget them.
+        removed: The number of chunks that are deleted because their origin deleted them. Chunks
+            that another version replaces do not count.
     """
 
     counts: Counter[str]
     refused: dict[str, str]
     missing: frozenset[str] = frozenset()
     emptied: frozenset[str] = frozenset()
+    removed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,10 @@ class Ingestion:
     """Brings the stored sources and chunks up to date."""
 
     def __init__(
-        self, database: Database, keep_revision: KeepRevision = lambda _note, _now: []
+        self,
+        database: Database,
+        keep_revision: KeepRevision = lambda _note, _now: [],
+        keep_removed: KeepRemoved | None = None,
     ) -> None:
         """Store the arguments. Nothing is read yet.
 
@@ -110,9 +119,12 @@ class Ingestion:
             database: The database.
             keep_revision: Builds the writes that keep a note that an export replaces. By default,
                 the replaced note is lost.
+            keep_removed: Builds the writes that keep highlights that their origin deleted. By
+                default, they are lost.
         """
         self._database = database
         self._keep_revision = keep_revision
+        self._keep_removed = keep_removed
         self._emptied: set[str] = set()
 
     async def save(self, sources: Sequence[ChunkedSource], now: datetime) -> Counter[str]:
@@ -164,7 +176,9 @@ class Ingestion:
                 [source] = batch
                 refused[source.source.source_id] = str(refusal)
                 await self._undo_new_source(source, now, counts)
-        return SaveResult(counts, refused, frozenset(missing), frozenset(self._emptied))
+        removed = counts.pop("removed", 0)
+        emptied = frozenset(self._emptied)
+        return SaveResult(counts, refused, frozenset(missing), emptied, removed)
 
     async def _undo_new_source(
         self, source: ChunkedSource, now: datetime, counts: Counter[str]
@@ -219,6 +233,12 @@ class Ingestion:
                 self._emptied.add(source_id)
                 continue
             changes = list(self._build_chunk_changes(source, stored_chunks, now))
+            if merged.removed_ids and self._keep_removed:
+                kept = await self._keep_removed(sorted(merged.removed_ids))
+                changes += [
+                    Change("removed", write, _DELETION_BYTES + _get_size(stored_chunks[chunk_id]))
+                    for chunk_id, write in kept.items()
+                ]
             if not changes and document and _says_nothing_new(source, document):
                 # Its hash is stored, so that the next run reads no chunks.
                 small_sources.append([self._build_hash_change(source, document)])
@@ -364,6 +384,8 @@ class Ingestion:
                 data |= _build_first_fields(source.source, now)
             if update_time:
                 data |= build_removed_fields(source.source) | {INCOMPLETE: DELETE_FIELD}
+                # From now on, an origin that has the whole source may remove it again.
+                data |= {} if source.source.adds_only else {RESTORED: DELETE_FIELD}
             kept = self._keep_revision(stored, now) if stored and source.source.note else []
             write = _build_put(reference, data, update_time)
             yield Change("sources", combine_writes([write, *kept]), size)
@@ -467,10 +489,13 @@ def _merge(
 ) -> tuple[ChunkedSource, MergedHighlights]:
     """Merge a source into what is stored of it, if it adds to that or must keep some of it."""
     chunks = [to_chunk(chunk_id, get_fields(chunk)) for chunk_id, chunk in stored_chunks.items()]
-    adds_only = source.source.adds_only
-    if not adds_only and not any(chunk.kept for chunk in chunks):
-        return source, MergedHighlights(source.stored_chunks)
     data = get_fields(document)
+    adds_only = source.source.adds_only
+    has_highlights = any(
+        chunk.kept or chunk.readwise_url != data.get("readwise_url") for chunk in chunks
+    )
+    if (not source.chunks and not adds_only) or not (adds_only or has_highlights):
+        return source, MergedHighlights(source.stored_chunks)
     origin_values = read_values(data.get("origin_values") or {})
     stored = StoredHighlights(
         sorted(chunks, key=lambda chunk: chunk.position),
@@ -481,6 +506,10 @@ def _merge(
     former_hashes = _get_hashes(data)[1 - MAX_HASHES :] if adds_only else ()
     hashes = (*former_hashes, source.content_hash)
     return replace(source, chunks=merged.chunks, merged_hashes=hashes), merged
+
+
+def _get_size(chunk: Document) -> int:
+    return len(get_fields(chunk)["content"].encode())
 
 
 def _says_nothing_new(source: ChunkedSource, stored: Document) -> bool:

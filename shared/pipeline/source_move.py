@@ -25,7 +25,7 @@ from shared.knowledge.forgotten_repository import (
     build_forgotten_fields,
 )
 from shared.knowledge.source_repository import COLLECTION as SOURCES
-from shared.knowledge.source_repository import MOVING, READ_AGAIN
+from shared.knowledge.source_repository import MOVING, READ_AGAIN, RESTORED
 from shared.pipeline.forgetting import Forgetting
 from shared.pipeline.forgotten_chunks import (
     CHUNKS_PER_COMMIT,
@@ -110,7 +110,12 @@ class SourceMove:
 
     @classmethod
     async def begin_restoring(
-        cls, database: Database, record: ForgottenSource, snapshot: Document
+        cls,
+        database: Database,
+        record: ForgottenSource,
+        snapshot: Document,
+        *,
+        by_user: bool = False,
     ) -> SourceMove:
         """Restore the document of a source, marked as moving until its chunks are restored, too.
 
@@ -118,12 +123,14 @@ class SourceMove:
             database: The database.
             record: What was forgotten of the source.
             snapshot: The document of that record.
+            by_user: Whether a user restores what ingest forgot, so that it is not forgotten again.
 
         Raises:
             WriteConflict: The record changed since it was read.
         """
         source = database.document(SOURCES, record.source_id)
         document = (record.document or {}) | {MOVING: record.forgotten_at}
+        document |= {RESTORED: True} if by_user else {}
         begun = {"unfinished": Unfinished.RESTORING.value, "expires_at": DELETE_FIELD}
         results = await database.commit(
             [put_if_unchanged(snapshot, begun), lambda batch: batch.set(source, document)]

@@ -114,11 +114,13 @@ async def save_sources(
         [source.source_id for source in deleted if source.adds_only and source.is_deleted],
         stays=True,
     )
-    ingestion = Ingestion(ctx.database, Notes(ctx.database).build_revision_writes)
+    keep_revision = Notes(ctx.database).build_revision_writes
+    ingestion = Ingestion(ctx.database, keep_revision, missing.build_keep_writes)
     saved = await ingestion.save_each(
         [read for read in sources if read.chunks or read.deletes_highlights], ctx.clock()
     )
     report.counts += saved.counts
+    report.removed["passages"] += saved.removed
     await missing.forget(sorted(saved.emptied))
     if not saved.missing:
         return saved.refused

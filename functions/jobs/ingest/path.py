@@ -15,7 +15,7 @@ from functions.jobs.ingest.followed_folder import (
     FollowedFolder,
     hash_content,
 )
-from functions.jobs.ingest.missing_sources import MissingSources
+from functions.jobs.ingest.missing_sources import MissingSources, describe_removed
 from functions.jobs.ingest.readers.fields import to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
@@ -132,6 +132,7 @@ async def ingest_confirmed(
     """Ingest a path, and forget only the confirmed missing sources; see `ingest_path`."""
     report = Report()
     await ingest_path(path, ctx, budget, report, confirmed=confirmed)
+    report.note = f"{report.note} {describe_removed(report)}".strip()
     return report
 
 

@@ -133,7 +133,7 @@ async def test_a_highlight_becomes_a_chunk_with_all_fields(ctx: Context, tmp_pat
         "highlight_url": "https://example.com/sails#10",
         "highlighted_at": datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC),
         "dated_at": datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC),
-        "kept": True,
+        "kept": "added",
         "pending": dict.fromkeys(FIRST_STEPS, data["created_at"]),
         "tries": {},
         "parked": {},

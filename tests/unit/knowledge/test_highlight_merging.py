@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.jobs.ingest.batches import chunk_source
+from shared.knowledge.chunk import Kept
 from shared.knowledge.highlight_merging import (
     StoredHighlights,
     extract_letters,
@@ -138,6 +139,8 @@ def test_a_highlight_named_as_deleted_is_removed_unless_restored() -> None:
     assert get_texts(merged.chunks) == ["Flow."]
     assert merged.removed_ids == {stored[0].chunk_id}
     assert merge(make_log(deleted=[3]), stored).chunks == stored
+    restored = [replace(chunk, kept=Kept.RESTORED) for chunk in stored]
+    assert merge(make_log(deleted=[1]), restored).chunks == restored
 
 
 def test_a_whole_origin_keeps_what_it_did_not_bring() -> None:
@@ -145,7 +148,10 @@ def test_a_whole_origin_keeps_what_it_did_not_bring() -> None:
     stored = merge_all(make_log(make_section("Ebb.", number=1), make_section("Flow.", number=2)))
     library = replace(make_log(make_section("Flow.", number=2)), adds_only=False)
     both = merge(library, stored).chunks
-    assert [(chunk.content, chunk.kept) for chunk in both] == [("Ebb.", True), ("Flow.", None)]
+    assert [(chunk.content, chunk.kept) for chunk in both] == [
+        ("Ebb.", Kept.ADDED),
+        ("Flow.", None),
+    ]
     emptier = replace(make_log(make_section("New.", number=3)), adds_only=False)
     merged = merge(emptier, both)
     assert get_texts(merged.chunks) == ["Ebb.", "New."]
