@@ -17,6 +17,7 @@ from shared.core.log import error_fields, log
 from shared.firestore.database import get_fields
 from shared.firestore.writes import combine_writes
 from shared.knowledge import chunk_repository
+from shared.knowledge.chunk import Kept
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import to_chunk
 from shared.knowledge.chunked_source import ChunkedSource, build_source_document
@@ -498,7 +499,8 @@ def _merge(
         return source, MergedHighlights(source.stored_chunks)
     origin_values = read_values(data.get("origin_values") or {})
     stored = StoredHighlights(
-        sorted(chunks, key=lambda chunk: chunk.position),
+        # A restored chunk comes before the one that has taken its position.
+        sorted(chunks, key=lambda chunk: (chunk.position, chunk.kept is not Kept.RESTORED)),
         tags=origin_values.get("tags", tuple(data.get("tags") or ())),
         readwise_url=data.get("readwise_url"),
     )

@@ -79,7 +79,7 @@ def describe_removed(report: Report) -> str:
     until = report.removed_at + RESTORABLE
     time = f"{report.removed_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     return (
-        f"Removed {removed}, because the origin no longer has them. To restore them until"
+        f"Removed {removed}, gone at the origin. To restore until"
         f" {until:%Y-%m-%d}: carrel forget --restore --run {time}"
     )
 
