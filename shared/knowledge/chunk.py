@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from shared.firestore.codec import added_field
@@ -29,6 +30,15 @@ if TYPE_CHECKING:
     from shared.text.spans import Span
 
 _CHUNK_ID: Final = re.compile(r"(.+)-[0-9a-f]{12}(?:-[0-9]+)?")
+
+
+class Kept(StrEnum):
+    """Why an origin that does not have a chunk leaves it alone."""
+
+    ADDED = "added"
+    """It came from a log of additions, and no whole origin has had it."""
+    RESTORED = "restored"
+    """Its owner restored it after its origin had deleted it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +65,7 @@ class Chunk(SourceFields):
             stored yet, the date of writing or None.
         own_tags: The chunk's tags that its source does not have. Stored only if the owner set the
             tags of the source, because otherwise `tags` contains both.
+        kept: Why an origin that does not have the chunk leaves it alone, or None if it deletes it.
     """
 
     chunk_id: str
@@ -72,6 +83,7 @@ class Chunk(SourceFields):
     page: int | None = added_field()
     chapter: str | None = added_field()
     location: str | None = added_field()
+    kept: Kept | None = added_field()  # noqa: RUF009 - as the fields above
 
     @property
     def id(self) -> str:

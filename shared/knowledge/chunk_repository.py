@@ -18,7 +18,7 @@ from shared.core.dates import ALL_DATES
 from shared.firestore.codec import Codec
 from shared.index.stored_vector import COMPACT_FIELDS, NO_VECTOR, from_compact, load_compact
 from shared.index.vector_index import Documents, date_shapes, dated_query, vector_shapes
-from shared.knowledge.chunk import Chunk
+from shared.knowledge.chunk import Chunk, Kept
 from shared.knowledge.knowledge_card import KnowledgeCard
 
 if TYPE_CHECKING:
@@ -57,7 +57,10 @@ def _to_card(data: dict[str, Any]) -> KnowledgeCard:
 
 
 _CODEC: Final = Codec(
-    Chunk, "chunk_id", stored_as={"origin": "source"}, readers={"knowledge_card": _to_card}
+    Chunk,
+    "chunk_id",
+    stored_as={"origin": "source"},
+    readers={"knowledge_card": _to_card, "kept": Kept},
 )
 READ_FIELDS: Final = _CODEC.stored_names
 """The stored fields of a `Chunk`: all except its vector and the jobs' bookkeeping."""

@@ -51,8 +51,6 @@ class Section:
             begins. A chunk gets the position in which it begins.
         written_at: When it was written, if its file says so. It becomes the date of a text that is
             not a highlight, when that text is first stored.
-        former_text: The text that an earlier release read here, if it was different. By this text,
-            chunks that the user has forgotten are recognised, so that they stay forgotten.
         start: If the section is a chunk from an export, its offset in the source's text. Such a
             section is not split again. Otherwise None.
         chunk_id: The id of the chunk from an export.
@@ -66,7 +64,6 @@ class Section:
     highlighted_at: datetime | None = None
     locators: tuple[tuple[int, Locator], ...] = ()
     written_at: datetime | None = None
-    former_text: str | None = None
     start: int | None = None
     chunk_id: str | None = None
     card: KnowledgeCard | None = None
@@ -138,7 +135,12 @@ class Source(SourceFields):
     """A source with its sections in reading order, before it is chunked.
 
     Attributes:
-        sections: The text in sections. Empty if the source was deleted.
+        sections: The text in sections. Empty if the source was deleted, or if a log of additions
+            has no text for it.
+        adds_only: Whether the source comes from a log of additions, such as a Kindle's clippings.
+            Stored chunks that such a source lacks stay.
+        is_deleted: Whether its file says that it was deleted.
+        deleted_highlights: The pages in Readwise of highlights that its file names as deleted.
         warnings: What could not be read, in messages for the user.
         links_to: The ids of the sources that its text links to, whether or not they are stored.
             None if there are no links.
@@ -150,6 +152,9 @@ class Source(SourceFields):
     """
 
     sections: tuple[Section, ...] = ()
+    adds_only: bool = False
+    is_deleted: bool = False
+    deleted_highlights: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
     links_to: tuple[str, ...] | None = None
     created_at: datetime | None = None

@@ -31,6 +31,9 @@ COLLECTION: Final = "sources"
 MOVING: Final = "forgotten_at"
 """The field that a source has while it is being forgotten or restored. Until then, no other call or
 job changes the source."""
+RESTORED: Final = "restored"
+"""The field of a source that its owner restored after its origin had lost it. Ingest does not
+forget such a source again."""
 _KEY_LENGTH: Final = 300
 """The number of characters of a title by which sources are sorted. Cursors contain them, too."""
 _UP, _DOWN = BaseQuery.ASCENDING, BaseQuery.DESCENDING

@@ -27,7 +27,7 @@ from shared.knowledge.forgotten_repository import (
     build_forgotten_fields,
 )
 from shared.knowledge.source_repository import COLLECTION as SOURCES
-from shared.knowledge.source_repository import MOVING, READ_AGAIN
+from shared.knowledge.source_repository import MOVING, READ_AGAIN, RESTORED
 from shared.pipeline.forgetting import Forgetting
 from shared.pipeline.forgotten_chunks import (
     CHUNKS_PER_COMMIT,
@@ -113,7 +113,12 @@ class SourceMove:
 
     @classmethod
     async def begin_restoring(
-        cls, database: Database, record: ForgottenSource, snapshot: Document
+        cls,
+        database: Database,
+        record: ForgottenSource,
+        snapshot: Document,
+        *,
+        by_user: bool = False,
     ) -> SourceMove:
         """Restore the document of a source, marked as moving until its chunks are restored, too.
 
@@ -121,6 +126,7 @@ class SourceMove:
             database: The database.
             record: What was forgotten of the source.
             snapshot: The document of that record.
+            by_user: Whether a user restores what ingest forgot, so that it is not forgotten again.
 
         Raises:
             Conflict: It is a note whose text was saved again.
@@ -130,6 +136,7 @@ class SourceMove:
         source = database.document(SOURCES, source_id)
         fields = record.document or {}
         document = fields | {MOVING: record.forgotten_at}
+        document |= {RESTORED: True} if by_user else {}
         begun = {"unfinished": Unfinished.RESTORING.value, "expires_at": DELETE_FIELD}
         writes: list[Write] = [
             put_if_unchanged(snapshot, begun),

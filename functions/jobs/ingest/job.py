@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.ingest.bucket.sync import sync_bucket
 from functions.jobs.ingest.links.queue import DEAD_LETTERS as DEAD_LINKS
 from functions.jobs.ingest.links.queue import fetch_links
+from functions.jobs.ingest.missing_sources import describe_removed
 from functions.jobs.ingest.path import count_texts, ingest_path
 from functions.jobs.ingest.readwise.sync import DEAD_LETTERS as DEAD_BOOKS
 from functions.jobs.ingest.readwise.sync import sync_readwise
@@ -84,6 +85,7 @@ async def _ingest_origins(
             errors.append(error)
     if errors:
         raise errors[0]
+    report.note = f"{report.note} {describe_removed(report)}".strip()
     return report
 
 

@@ -15,7 +15,7 @@ from functions.jobs.ingest.followed_folder import (
     FollowedFolder,
     hash_content,
 )
-from functions.jobs.ingest.missing_sources import MissingSources
+from functions.jobs.ingest.missing_sources import MissingSources, describe_removed
 from functions.jobs.ingest.readers.fields import to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
@@ -95,6 +95,7 @@ async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
     if changes.error and not forgettable:
         raise changes.error
     report.note = to_one_line(f"{report.note} {_format_note(listing)}")
+    report.counts["sources kept"] += len(changes.kept_ids)
     await comparison.store()
     listing = replace(listing, source_ids=changes.source_ids)
     remaining = chunk_in_batches(_read_sources(listing, report, without_books=follows_readwise))
@@ -131,6 +132,7 @@ async def ingest_confirmed(
     """Ingest a path, and forget only the confirmed missing sources; see `ingest_path`."""
     report = Report()
     await ingest_path(path, ctx, budget, report, confirmed=confirmed)
+    report.note = f"{report.note} {describe_removed(report)}".strip()
     return report
 
 

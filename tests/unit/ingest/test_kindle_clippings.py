@@ -66,6 +66,7 @@ def test_the_entries_of_a_book_become_one_source(tmp_path: Path) -> None:
         author="Ann Helm",
         origin="kindle",
         category="books",
+        adds_only=True,
         sections=(
             Section(
                 "Reef early.\n\nSo true!",

@@ -6,6 +6,7 @@ Ids, texts and chunk boundaries are kept unchanged.
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SOURCE_FIELDS: Final = TypeAdapter(SourceFields)
+_FROM_LOG: Final = re.compile(r"kindle-[0-9a-f]{16}|readwise-.+")
+"""The ids of books whose highlights come from logs of additions."""
 _Moment = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezone(UTC))]
 
 
@@ -180,6 +183,8 @@ def _build_source(group: list[_Line]) -> Source:
         updated_at=own.updated_at,
         note=NoteFields(**own.note.model_dump()) if own.note else None,
         overrides={name: getattr(fields, name) for name in edited},
+        # The base may know highlights that are newer than the export.
+        adds_only=bool(_FROM_LOG.fullmatch(own.source_id)),
     )
 
 

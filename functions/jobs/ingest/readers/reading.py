@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -306,7 +306,9 @@ def read_files(
     """Read files one at a time, in the order of their paths.
 
     A broken file or record is reported and skipped. If several records have the same id, the first
-    one is used and the later ones are reported.
+    one is used and the later ones are reported, but those of logs of additions are all used. Logs
+    come last, the oldest first, so that the latest version of a highlight wins. Sources that a log
+    names as deleted come at the end, unless a later log has them again.
 
     Args:
         listing: The files.
@@ -314,20 +316,37 @@ def read_files(
     """
     yield from listing.problems
     record_names = _find_earlier_records(listing)
-    for name in listing.files:
-        for record_name, entry in read_entries(make_source_file(name, listing)):
+    deleted: dict[str, Source] = {}
+    for file in _order_by_age(listing):
+        for record_name, entry in read_entries(file):
             record = to_one_line(record_name)
             if isinstance(entry, Unreadable):
                 yield InputProblem(record, str(entry))
             elif without_books and export.is_book(entry.source_id):
                 continue
-            elif entry.source_id in record_names:
+            elif entry.adds_only and entry.is_deleted:
+                deleted[entry.source_id] = entry
+            elif entry.source_id in record_names and not entry.adds_only:
                 yield InputProblem(record, describe_duplicate(record_names[entry.source_id]))
             else:
                 record_names[entry.source_id] = record
+                deleted.pop(entry.source_id, None)
                 for warning in entry.warnings:
                     yield InputProblem(record, warning, kept=True)
                 yield entry
+    yield from deleted.values()
+
+
+def _order_by_age(listing: FileListing) -> list[SourceFile]:
+    """Return the files in the order in which they are read: by path, and logs by age at the end."""
+    files = [make_source_file(name, listing) for name in listing.files]
+
+    def make_key(file: SourceFile) -> tuple[bool, float]:
+        is_log = find_identity(PurePosixPath(file.name)) is Identity.ORIGIN
+        modified_at = file.modified_at if is_log else None
+        return is_log, modified_at.timestamp() if modified_at else 0.0
+
+    return sorted(files, key=make_key)
 
 
 def _find_earlier_records(listing: FileListing) -> dict[str, str]:
@@ -395,16 +414,17 @@ def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | Unreadable]]:
             return
         if file_format := detect_format(file):
             for record in file_format.read(file):
-                yield record.name, _read(record)
+                yield record.name, _read(record, file_format)
     except Unreadable as error:
         yield file.name, error
     except OSError as error:
         yield file.name, Unreadable(_explain_os_error(error))
 
 
-def _read(record: Record) -> Source | Unreadable:
+def _read(record: Record, file_format: Format) -> Source | Unreadable:
     try:
-        return record.read()
+        source = record.read()
+        return replace(source, adds_only=True) if file_format.adds_only else source
     except Unreadable as error:
         return error
     except OSError as error:

@@ -15,7 +15,7 @@ from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.forgotten_repository import RESTORABLE, ForgottenSources, Unfinished
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import MOVING
-from shared.pipeline.forgetting import Forgetter, Forgetting, build_keep_forgotten_write
+from shared.pipeline.forgetting import INGEST, Forgetter, Forgetting, build_keep_forgotten_write
 from shared.pipeline.forgotten_chunks import ContentCounts, count_contents
 from shared.pipeline.forgotten_expiry import build_chunk_admission, build_source_admission
 from shared.pipeline.restoring import Restoring
@@ -259,7 +259,9 @@ class _Call:
         if record.unfinished is Unfinished.RESTORING:
             move = SourceMove(database, source_id, snapshot.update_time)
         else:
-            move = await SourceMove.begin_restoring(database, record, snapshot)
+            move = await SourceMove.begin_restoring(
+                database, record, snapshot, by_user=record.forgotten_by == INGEST
+            )
         return move, record, record.document
 
     async def _admit_chunk(self, chunk_id: str) -> Out:

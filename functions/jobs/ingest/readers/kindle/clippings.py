@@ -264,5 +264,6 @@ FORMAT: Final = Format(
     "- Your Highlight on page 12 | Location 150-155 | Added on Friday, May 31, 2024 4:41:53 PM\n\n"
     "A flaky test is worse than none.\n==========\n",
     identity=Identity.ORIGIN,
+    adds_only=True,
     name_parts=("clippings", "mis recortes", "meus recortes", "mes extraits", "miei ritagli"),
 )

@@ -266,4 +266,5 @@ FORMAT: Final = Format(
     + '\n"A flaky test is worse than none.",On tests,Ann Helm,,So true.,yellow,favorite,page,12,'
     "2024-05-31 16:41:53+00:00,testing\n",
     identity=Identity.ORIGIN,
+    adds_only=True,
 )
