@@ -24,7 +24,8 @@ _CLIENTS = {client.name: client for client in CLIENTS}
     " starts Carrel itself.",
 )
 @click.option("--print", "is_printed", is_flag=True, help="Print the configuration, write nothing.")
-def init(client: str, url: str, *, is_printed: bool) -> None:
+@click.option("--replace", is_flag=True, help="Replace another server that is named carrel.")
+def init(client: str, url: str, *, is_printed: bool, replace: bool) -> None:
     """Add Carrel to the configuration of CLIENT, for all projects of this user.
 
     Other settings in the file stay, and a copy of the former file is kept next to it.
@@ -39,7 +40,7 @@ def init(client: str, url: str, *, is_printed: bool) -> None:
         if is_printed:
             click.echo(f"{path}:\n\n{chosen.snippet(server)}".rstrip())
             return
-        copy = chosen.add_server(path, server)
+        copy = chosen.add_server(path, server, replace=replace)
     except UnchangedConfiguration as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
