@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.ingest.readers import json_lines, text_files
 from functions.jobs.ingest.readers.epub import book
 from functions.jobs.ingest.readers.fields import to_one_line
-from functions.jobs.ingest.readers.folder import list_files_below
+from functions.jobs.ingest.readers.folder import has_placeholder, is_offline, list_files_below
 from functions.jobs.ingest.readers.formats import BEGINNING_BYTES, Identity
 from functions.jobs.ingest.readers.html import page
 from functions.jobs.ingest.readers.kindle import clippings, notebook
@@ -53,6 +53,10 @@ FORMATS: Final = (
 )
 """All formats. A file is read with the first format that matches its name and its content."""
 _OUTSIDE: Final = "is a link to a target outside the folder: ingest the target by itself"
+_OFFLINE: Final = (
+    "is not on this computer, only in the cloud: download it to have it read; what was read of it"
+    " before stays"
+)
 _EXPORT: Final = "is a Carrel export: ingest it by itself"
 _EXTENSION: Final = re.compile(r"\.\w{1,10}")
 """The extension of a file name. Longer text after a dot is part of a title."""
@@ -222,6 +226,8 @@ def list_files(path: Path, roots: Sequence[Root] = ()) -> FileListing:
 
 
 def _list_one(file: Path, roots: Sequence[Root]) -> FileListing:
+    if is_offline(file) or (has_placeholder(file) and not file.exists()):
+        raise InvalidInput(f"{file} {_OFFLINE}.")
     if not file.is_file():
         raise InvalidInput(f"{file} is neither a file nor a folder. {_ACCEPTED}")
     if find_format_by_name(file) is None:
@@ -255,6 +261,15 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     ]
     problems += [
         InputProblem(_to_relative(folder, export), _EXPORT, kept=True) for export in sorted(exports)
+    ]
+    problems += [
+        InputProblem(_to_relative(folder, file), _OFFLINE, kept=True)
+        for file in below.offline
+        if exports.isdisjoint(file.parents)
+        and find_format_by_name(file)
+        and not _find_unread_kind(
+            file, vaults.find_vault(file, _find_outermost_root(file, registration))
+        )
     ]
     for link in below.outside:
         if link.is_dir() or find_format_by_name(link):
