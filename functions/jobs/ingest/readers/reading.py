@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers import json_lines, text_files
+from functions.jobs.ingest.readers import foreign, json_lines, text_files
 from functions.jobs.ingest.readers.epub import book
 from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.folder import has_placeholder, is_offline, list_files_below
@@ -249,13 +249,18 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     present = [file for file in below.files if exports.isdisjoint(file.parents)]
     files: dict[str, Path] = {}
     others: Counter[str] = Counter()
+    foreign_files: list[InputProblem] = []
     for file in present:
         vault = vaults.find_vault(file, _find_outermost_root(file, registration))
         if (kind := _find_unread_kind(file, vault)) is not None:
             others[kind] += 1
+        elif reason := _describe_foreign(below.files[file]):
+            foreign_files.append(InputProblem(_to_relative(folder, file), reason, kept=True))
+        elif _is_foreign(below.files[file]):
+            others[get_extension(file)] += 1
         else:
             files[file.relative_to(folder).as_posix()] = below.files[file]
-    problems = [
+    problems = foreign_files + [
         InputProblem(_to_relative(folder, error.filename), _explain_os_error(error))
         for error in below.errors
     ]
@@ -300,6 +305,20 @@ def _find_unread_kind(file: Path, vault: Vault | None) -> str | None:
     if vault and file.is_relative_to(vault.templates_folder):
         return _TEMPLATES
     return _DRAWING if vault and file.name.lower().endswith(_DRAWING) else None
+
+
+def _describe_foreign(file: Path) -> str | None:
+    """Return what to say about an export of another program that is known but not read."""
+    if file.suffix.lower() not in foreign.EXTENSIONS:
+        return None
+    return foreign.describe_known_export(file, _read_beginning(file))
+
+
+def _is_foreign(file: Path) -> bool:
+    """Return whether a file only has the extension of an export."""
+    return find_identity(file) is Identity.ORIGIN and foreign.is_foreign(
+        file, _read_beginning(file)
+    )
 
 
 def _find_outermost_root(file: Path, registration: Registration) -> Path:
@@ -408,7 +427,9 @@ def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | Unreadable]]:
         if file.path.exists() and not file.path.is_file():
             yield file.name, Unreadable("is not a regular file")
             return
-        if file_format := detect_format(file):
+        if reason := _describe_foreign(file.path):
+            yield file.name, Unreadable(reason)
+        elif file_format := detect_format(file):
             for record in file_format.read(file):
                 yield record.name, _read(record)
     except Unreadable as error:
