@@ -20,14 +20,14 @@ from shared.firestore.database import LeaseLost
 from shared.links.model import SCHEDULE
 from shared.links.repository import SavedLinks
 from shared.runtime.capabilities import Capability
-from shared.runtime.job import DeadLetters, Job, Report
+from shared.runtime.job import DeadLetters, Failure, Job, Report
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from shared.core.settings import Settings
     from shared.runtime.context import Context
-    from shared.runtime.job import Budget, Failure
+    from shared.runtime.job import Budget
 
     OriginReader = Callable[[Context, Budget, Report], Awaitable[None]]
     """Brings the knowledge base up to date with one origin."""
@@ -47,13 +47,14 @@ async def ingest(ctx: Context, budget: Budget) -> Report:
     is read completely each time. Sources that an origin no longer contains are forgotten. If a
     Readwise library is an origin, Readwise exports in files are skipped.
 
-    An origin that fails does not stop the other origins. If several fail, the error of the first
-    is raised after all have run, and the others are only logged. If more than a third of a bucket
-    or the path is gone, that is a failure in the report, and nothing is forgotten.
+    An origin that fails does not stop the other origins, and is a failure in their report. If more
+    than a third of a bucket or the path is gone, that is a failure in the report, too, and nothing
+    is forgotten.
 
     Raises:
-        InvalidInput: No origin is configured and no link is waiting, or an origin cannot be read.
-        Unavailable: An origin or the database does not answer.
+        InvalidInput: No origin is configured and no link is waiting, or an origin cannot be read
+            and no other one has anything to report.
+        Unavailable: The same, because an origin or the database does not answer.
     """
     return await _ingest_origins(_collect_origins(ctx.settings), ctx, budget)
 
@@ -74,7 +75,7 @@ async def _ingest_origins(
     if not origins:
         _require_work(await SavedLinks(ctx.database).count_waiting())
     report = Report()
-    errors: list[CarrelError] = []
+    errors: dict[str, CarrelError] = {}
     for name, read_origin in {"links": fetch_links, **origins}.items():
         try:
             await read_origin(ctx, budget, report)
@@ -82,9 +83,10 @@ async def _ingest_origins(
             raise  # another run has taken over, so this one must stop
         except CarrelError as error:
             log.error("origin_failed", origin=name, **error_fields(error))
-            errors.append(error)
-    if errors:
-        raise errors[0]
+            errors[name] = error
+    if errors and not (report.counts or report.failures or report.warnings):
+        raise next(iter(errors.values()))
+    report.failures += [Failure.of(name, error) for name, error in errors.items()]
     report.note = f"{report.note} {describe_removed(report)}".strip()
     return report
 

@@ -1,15 +1,33 @@
-"""Lists the files below a folder."""
+"""Lists the files below a folder, and recognizes those whose content is not on this computer.
+
+A cloud drive moves files off the disk. iCloud used to leave `.Note.md.icloud` in place of
+`Note.md`, and some clients leave `Note.md.nextcloud`. Today's drives leave the file with its name
+and size, but without data: opening it downloads it, so it is never opened here.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_ICLOUD_SUFFIX: Final = ".icloud"
+"""The suffix of a hidden file that iCloud leaves in place of another: `.Note.md.icloud`."""
+_CLIENT_SUFFIXES: Final = (".nextcloud", ".owncloud")
+"""The suffixes that sync clients append to the name of a file that they did not download."""
+_SF_DATALESS: Final = 0x4000_0000
+"""The flag of files without data on macOS (`<sys/stat.h>`)."""
+_WITHOUT_DATA: Final = stat.FILE_ATTRIBUTE_OFFLINE | 0x0004_0000 | 0x0040_0000
+"""The attributes of files without data on Windows: `FILE_ATTRIBUTE_OFFLINE`, `RECALL_ON_OPEN` and
+`RECALL_ON_DATA_ACCESS` (`<winnt.h>`)."""
+_SKIPPED: Final = (".", "~$")
+"""How the names of skipped files begin: hidden ones, and the locks that Office leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,17 +37,19 @@ class FolderContents:
     Attributes:
         files: The files, sorted by path and without duplicates, mapped to their real paths. A file
             is opened by its real path, because symbolic links could change meanwhile.
+        offline: The files whose content is not on this computer, sorted. They must not be opened.
         outside: The symbolic links to targets outside the boundary, sorted.
         errors: The errors for folders that could not be opened.
     """
 
     files: dict[Path, Path]
+    offline: list[Path]
     outside: list[Path]
     errors: list[OSError]
 
 
 def list_files_below(folder: Path, boundary: Path) -> FolderContents:
-    """List all files below a folder except hidden files, whose names start with a dot.
+    """List all files below a folder except hidden files, whose names start with a dot, and locks.
 
     A symbolic link is followed if its target is not listed anyway because it is hidden, such as the
     files that git-annex keeps below `.git`. Each folder is visited once, so circular links do no
@@ -40,6 +60,7 @@ def list_files_below(folder: Path, boundary: Path) -> FolderContents:
         boundary: The folder that symbolic links must not leave: `folder`, or one above it.
     """
     files: dict[Path, Path] = {}
+    represented: set[Path] = set()
     outside: list[Path] = []
     errors: list[OSError] = []
     visited: set[Path] = set()
@@ -47,7 +68,9 @@ def list_files_below(folder: Path, boundary: Path) -> FolderContents:
     while folders:
         links: list[Path] = []
         for path, real_path in _walk(folders.popleft(), visited, errors):
-            if path.is_symlink():
+            if original := _find_represented(path):
+                represented.add(original)
+            elif path.is_symlink():
                 links.append(path)
             else:
                 files.setdefault(real_path, path)
@@ -62,8 +85,41 @@ def list_files_below(folder: Path, boundary: Path) -> FolderContents:
                 folders.append(link)
             elif is_hidden or not os.path.exists(target):  # noqa: PTH110 - see above
                 files.setdefault(target, link)
-    by_path = {path: real_path for real_path, path in files.items()}
-    return FolderContents(dict(sorted(by_path.items())), sorted(outside), errors)
+    without_data = {path for real_path, path in files.items() if is_offline(real_path)}
+    by_path = {path: real for real, path in files.items() if path not in without_data}
+    not_here = sorted((represented | without_data) - by_path.keys())
+    return FolderContents(dict(sorted(by_path.items())), not_here, sorted(outside), errors)
+
+
+def is_offline(path: Path) -> bool:
+    """Return whether a file has no data on this computer, so that opening it would download it."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - tests replace its result
+    except (OSError, ValueError):
+        return False
+    flags, attributes = getattr(status, "st_flags", 0), getattr(status, "st_file_attributes", 0)
+    return bool(flags & _SF_DATALESS or attributes & _WITHOUT_DATA)
+
+
+def has_placeholder(path: Path) -> bool:
+    """Return whether a sync client has put a placeholder in the place of a file or its folder."""
+    for part in (path, *path.parents):
+        names = [f".{part.name}{_ICLOUD_SUFFIX}", *(part.name + end for end in _CLIENT_SUFFIXES)]
+        if any(os.path.lexists(part.with_name(name)) for name in names if part.name):
+            return True
+        if os.path.lexists(part):
+            return False
+    return False
+
+
+def _find_represented(path: Path) -> Path | None:
+    """Return the file in whose place a placeholder stands, or None for any other file."""
+    name = path.name
+    if name.startswith(".") and name.endswith(_ICLOUD_SUFFIX):
+        name = name[1:].removesuffix(_ICLOUD_SUFFIX)
+    for suffix in _CLIENT_SUFFIXES:
+        name = name.removesuffix(suffix)
+    return path.with_name(name) if name and name != path.name else None
 
 
 def _walk(start: Path, visited: set[Path], errors: list[OSError]) -> Iterator[tuple[Path, Path]]:
@@ -77,7 +133,7 @@ def _walk(start: Path, visited: set[Path], errors: list[OSError]) -> Iterator[tu
         subfolders[:] = [entry for entry in subfolders if not entry.startswith(".")]
         linked = [entry for entry in subfolders if (folder / entry).is_symlink()]
         for entry in names + linked:
-            if not entry.startswith("."):
+            if not entry.startswith(_SKIPPED) or entry.endswith(_ICLOUD_SUFFIX):
                 yield folder / entry, real_folder / entry
 
 

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers import json_lines, text_files
+from functions.jobs.ingest.readers import foreign, json_lines, text_files
 from functions.jobs.ingest.readers.epub import book
 from functions.jobs.ingest.readers.fields import to_one_line
-from functions.jobs.ingest.readers.folder import list_files_below
+from functions.jobs.ingest.readers.folder import has_placeholder, is_offline, list_files_below
 from functions.jobs.ingest.readers.formats import BEGINNING_BYTES, Identity
 from functions.jobs.ingest.readers.html import page
 from functions.jobs.ingest.readers.kindle import clippings, notebook
@@ -53,6 +53,10 @@ FORMATS: Final = (
 )
 """All formats. A file is read with the first format that matches its name and its content."""
 _OUTSIDE: Final = "is a link to a target outside the folder: ingest the target by itself"
+_OFFLINE: Final = (
+    "is not on this computer, only in the cloud: download it to have it read; what was read of it"
+    " before stays"
+)
 _EXPORT: Final = "is a Carrel export: ingest it by itself"
 _EXTENSION: Final = re.compile(r"\.\w{1,10}")
 """The extension of a file name. Longer text after a dot is part of a title."""
@@ -222,6 +226,8 @@ def list_files(path: Path, roots: Sequence[Root] = ()) -> FileListing:
 
 
 def _list_one(file: Path, roots: Sequence[Root]) -> FileListing:
+    if is_offline(file) or (has_placeholder(file) and not file.exists()):
+        raise InvalidInput(f"{file} {_OFFLINE}.")
     if not file.is_file():
         raise InvalidInput(f"{file} is neither a file nor a folder. {_ACCEPTED}")
     if find_format_by_name(file) is None:
@@ -243,18 +249,32 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     present = [file for file in below.files if exports.isdisjoint(file.parents)]
     files: dict[str, Path] = {}
     others: Counter[str] = Counter()
+    foreign_files: list[InputProblem] = []
     for file in present:
         vault = vaults.find_vault(file, _find_outermost_root(file, registration))
         if (kind := _find_unread_kind(file, vault)) is not None:
             others[kind] += 1
+        elif reason := _describe_foreign(below.files[file]):
+            foreign_files.append(InputProblem(_to_relative(folder, file), reason, kept=True))
+        elif _is_foreign(below.files[file]):
+            others[get_extension(file)] += 1
         else:
             files[file.relative_to(folder).as_posix()] = below.files[file]
-    problems = [
+    problems = foreign_files + [
         InputProblem(_to_relative(folder, error.filename), _explain_os_error(error))
         for error in below.errors
     ]
     problems += [
         InputProblem(_to_relative(folder, export), _EXPORT, kept=True) for export in sorted(exports)
+    ]
+    problems += [
+        InputProblem(_to_relative(folder, file), _OFFLINE, kept=True)
+        for file in below.offline
+        if exports.isdisjoint(file.parents)
+        and find_format_by_name(file)
+        and not _find_unread_kind(
+            file, vaults.find_vault(file, _find_outermost_root(file, registration))
+        )
     ]
     for link in below.outside:
         if link.is_dir() or find_format_by_name(link):
@@ -285,6 +305,20 @@ def _find_unread_kind(file: Path, vault: Vault | None) -> str | None:
     if vault and file.is_relative_to(vault.templates_folder):
         return _TEMPLATES
     return _DRAWING if vault and file.name.lower().endswith(_DRAWING) else None
+
+
+def _describe_foreign(file: Path) -> str | None:
+    """Return what to say about an export of another program that is known but not read."""
+    if file.suffix.lower() not in foreign.EXTENSIONS:
+        return None
+    return foreign.describe_known_export(file, _read_beginning(file))
+
+
+def _is_foreign(file: Path) -> bool:
+    """Return whether a file only has the extension of an export."""
+    return find_identity(file) is Identity.ORIGIN and foreign.is_foreign(
+        file, _read_beginning(file)
+    )
 
 
 def _find_outermost_root(file: Path, registration: Registration) -> Path:
@@ -412,7 +446,9 @@ def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | Unreadable]]:
         if file.path.exists() and not file.path.is_file():
             yield file.name, Unreadable("is not a regular file")
             return
-        if file_format := detect_format(file):
+        if reason := _describe_foreign(file.path):
+            yield file.name, Unreadable(reason)
+        elif file_format := detect_format(file):
             for record in file_format.read(file):
                 yield record.name, _read(record, file_format)
     except Unreadable as error:
