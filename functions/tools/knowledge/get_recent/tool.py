@@ -50,11 +50,11 @@ class In(PagedArguments):
 
     period: PeriodName = Field(
         default=Period.LAST_7_DAYS,
-        description="Relative to today; last_week, last_month and last_year are calendar ones.",
+        description="Relative to today.",
     )
     time_zone: ZoneName | None = Field(
         default=None,
-        description="The user's, which decides what day is today, such as Europe/Berlin.",
+        description="Such as Europe/Berlin.",
     )
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of passages.")
 
@@ -212,7 +212,7 @@ TOOL = Tool(
     title="Get the newest passages",
     description=(
         "List the newest passages of a period, with counts by day, source and author. Use it for"
-        " questions about time, such as a weekly review, and to see what became of links that"
+        " questions about time, and to see what became of links that"
         " save_link queued. For a subject use search_kb, which also filters by date; for totals"
         " get_stats."
     ),

@@ -33,7 +33,7 @@ Bound = Annotated[
     str,
     StringConstraints(strip_whitespace=True, max_length=40),
     AfterValidator(_validate_bound),
-    WithJsonSchema({"type": "string"}),
+    WithJsonSchema({"type": "string", "maxLength": 40}),
 ]
 """A day, a month, a year or a time, as `parse_days` reads it."""
 
@@ -41,8 +41,8 @@ Bound = Annotated[
 class DateRange(Arguments):
     """A range of days, both included; either end may be left out."""
 
-    start: Bound | None = Field(default=None, description="First day: YYYY-MM-DD, or a month.")
-    end: Bound | None = Field(default=None, description="Last day: YYYY-MM-DD, or a month.")
+    start: Bound | None = Field(default=None, description="First day: YYYY-MM-DD.")
+    end: Bound | None = Field(default=None, description="Last day: YYYY-MM-DD.")
 
 
 class Filters(Arguments):
@@ -57,15 +57,13 @@ class Filters(Arguments):
     language: Name | None = Field(default=None, description="Such as en.")
     cluster_id: DocumentId | None = Field(default=None, description="From list_clusters.")
     date_range: DateRange | None = Field(
-        default=None, description="Days on which passages were highlighted, or else added."
+        default=None, description="When highlighted, or else added."
     )
     period: PeriodName | None = Field(
         default=None,
-        description="Relative to today. last_week, last_month and last_year are calendar ones.",
+        description="Relative to today.",
     )
-    time_zone: ZoneName | None = Field(
-        default=None, description="The zone of these days, such as Europe/Berlin."
-    )
+    time_zone: ZoneName | None = Field(default=None, description="Such as Europe/Berlin.")
 
 
 def to_selection(

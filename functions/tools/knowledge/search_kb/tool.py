@@ -52,7 +52,7 @@ class In(PagedArguments):
         description="A question or subject in plain words. Without it, hits are listed by date.",
         validation_alias=AliasChoices("query", "q"),
     )
-    filters: Filters | None = Field(default=None, description="A passage must pass all of them.")
+    filters: Filters | None = Field(default=None, description="All must pass.")
     mode: Mode = Field(
         default=Mode.HYBRID,
         description="lexical: by words alone, for names, codes and quotations.",

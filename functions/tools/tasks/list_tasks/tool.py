@@ -92,7 +92,7 @@ class In(PagedArguments):
     )
     time_zone: ZoneName | None = Field(
         default=None,
-        description="The user's, which decides what day is today, such as Europe/Berlin.",
+        description="Such as Europe/Berlin.",
     )
     limit: int = Field(default=25, ge=1, le=100, description="Maximum number of tasks.")
 
