@@ -15,11 +15,11 @@ from typing import Final
 import click
 
 from infra.cli.formatting import PORT
-from infra.folders import IS_CHECKOUT
 from infra.local import local_database
 from infra.local.emulator_programs import EmulatorError
 from infra.local.processes import StartError
 from shared.core.errors import CarrelError
+from shared.core.installation import IS_CHECKOUT
 
 
 class Place(Enum):
