@@ -84,7 +84,7 @@ def test_a_file_without_data_is_named_and_not_opened(
         status = real_stat(path, *args, **options)
         return SimpleNamespace(st_mode=status.st_mode, **fields) if path == offline else status
 
-    monkeypatch.setattr("functions.jobs.ingest.readers.folder.os.stat", stat_without_data)
+    monkeypatch.setattr("functions.jobs.ingest.offline_files.os.stat", stat_without_data)
     assert [source.text for source in read_sources(tmp_path)] == ["Words."]
     assert read_warnings(tmp_path) == [("b.md", OFFLINE)]
 

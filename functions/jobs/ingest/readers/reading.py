@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.ingest.offline_files import has_placeholder, is_offline
 from functions.jobs.ingest.readers import foreign, json_lines, text_files
 from functions.jobs.ingest.readers.epub import book
 from functions.jobs.ingest.readers.fields import to_one_line
-from functions.jobs.ingest.readers.folder import has_placeholder, is_offline, list_files_below
+from functions.jobs.ingest.readers.folder import list_files_below
 from functions.jobs.ingest.readers.formats import BEGINNING_BYTES, Identity
 from functions.jobs.ingest.readers.html import page
 from functions.jobs.ingest.readers.kindle import clippings, notebook
