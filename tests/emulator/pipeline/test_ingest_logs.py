@@ -11,6 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from functions.jobs.ingest.job import ingest
+from infra.export.exporting import export_all
 from shared.core.caller import Caller, Role
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.followed_folder import (
@@ -227,3 +228,18 @@ async def test_an_edited_highlight_of_a_library_is_not_removed(ctx: Context) -> 
     assert (report.removed.total(), report.note) == (0, "")
     assert await read_passages(ctx) == ["Ebb, edited.", "Flow."]
     assert await read_documents(ctx, "forgotten") == {}
+
+
+async def test_importing_an_export_keeps_newer_highlights(ctx: Context, tmp_path: Path) -> None:
+    write_book(tmp_path / "logs", "full.json", 0, highlights=make_highlights(*FULL[:2]))
+    await ingest_cleanly(ctx, tmp_path / "logs")
+    exported = tmp_path / "exported"
+    exported.mkdir()
+    await export_all(ctx.database, exported, None, lambda _count: None)
+    newer = make_highlights(FULL[2], first=33)
+    write_book(tmp_path / "logs", "full.json", 0, highlights=newer)
+    await ingest_cleanly(ctx, tmp_path / "logs")
+
+    report = await ingest_cleanly(ctx, exported)
+    assert report.counts["deleted"] == 0
+    assert await read_passages(ctx) == list(FULL)
