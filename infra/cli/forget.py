@@ -21,6 +21,7 @@ from infra.cli.database import run_with_context
 from infra.cli.formatting import format_table, make_printable
 from infra.local import local_database
 from shared.core.errors import CarrelError, NotFound
+from shared.core.installation import carrel
 from shared.knowledge.forgotten_repository import RESTORABLE
 from shared.text.counts import format_count
 
@@ -62,10 +63,10 @@ class _Request:
     def restore_command(self, source_ids: Sequence[str]) -> str:
         """Return the command that restores the sources that this request selected."""
         if self.tag:
-            return shlex.join(["carrel", "forget", "--restore", *source_ids])
+            return carrel(shlex.join(["forget", "--restore", *source_ids]))
         options = ["--folder", str(self.folder)] if self.folder else []
         options += ["--sample"] if self.sample else []
-        return shlex.join(["carrel", "forget", "--restore", *options, *self.source_ids])
+        return carrel(shlex.join(["forget", "--restore", *options, *self.source_ids]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ class _Receipt:
         if not restores:
             command = request.restore_command(self.source_ids)
             lines.append(f"To restore until {self.restorable_until}: {command}")
-        lines.append("The index and all counts follow with: carrel jobs run index")
+        lines.append(f"The index and all counts follow with: {carrel('jobs run index')}")
         return "\n".join(lines)
 
 
@@ -276,7 +277,9 @@ async def _select(ctx: Context, request: _Request) -> _Selection:
     ]
     existing = {*forgotten, *(source.source_id for source in stored)}
     if unknown := [source_id for source_id in request.source_ids if source_id not in existing]:
-        raise NotFound(f"There is no source {', '.join(unknown)}. carrel sources shows the ids.")
+        raise NotFound(
+            f"There is no source {', '.join(unknown)}. {carrel('sources')} shows the ids."
+        )
     missing = [source_id for source_id in forgotten if records[source_id].missing]
     traces = await _load_sample_traces(ctx) if request.sample else []
     return _Selection(stored, forgotten, missing, partly_tagged, traces, chunk_ids)
@@ -320,7 +323,7 @@ async def _find_named_elsewhere(ctx: Context, request: _Request) -> list[str]:
         if not source_ids:
             raise NotFound(
                 f"No ingest from {request.folder} is recorded. To see what is followed:"
-                " carrel ingest --list"
+                f" {carrel('ingest --list')}"
             )
     if request.sample:
         items = read(local_database.SAMPLE)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
-from infra.folders import carrel_program, run_command
+from infra.folders import run_command
 from infra.local.local_database import list_environment_variables
 from infra.mcp_clients import CLIENTS, Server, UnchangedConfiguration
+from shared.core.installation import carrel_command, carrel_program
 
 _CLIENTS = {client.name: client for client in CLIENTS}
 
@@ -45,7 +46,7 @@ def init(client: str, url: str, *, is_printed: bool, replace: bool) -> None:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         reason = f"{error.filename or path}: {error.strerror}"
-        message = f"{reason}. To see what to write there: carrel init {client} --print"
+        message = f"{reason}. To see what to write there: {carrel_command()} init {client} --print"
         raise click.ClickException(message) from error
     click.echo(f"Wrote {path}." + (f" The former file is {copy}." if copy else ""))
     needs = f"Carrel must be running: {run_command()}. " if url.startswith("http://") else ""

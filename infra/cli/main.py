@@ -16,11 +16,11 @@ from typing import Final
 import click
 
 from infra.cli.formatting import IP_ADDRESS, PORT
-from infra.folders import IS_CHECKOUT
 from infra.local import local_database
 from infra.local.emulator_programs import EmulatorError
 from infra.local.processes import LOOPBACK, StartError
 from shared.core.errors import CarrelError
+from shared.core.installation import IS_CHECKOUT
 
 
 class Place(Enum):

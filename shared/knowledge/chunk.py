@@ -62,8 +62,9 @@ class Chunk(SourceFields):
         chapter: The title of the chapter in which it begins.
         location: Any other position in the original, such as a Kindle location.
         dated_at: The first known of three dates: that of the highlight, that of writing which the
-            file gave when the chunk was first stored, and that of storing. In a chunk that is not
-            stored yet, the date of writing or None.
+            file gave when the chunk was first stored, and that of storing. None for a highlight of
+            a log whose date is unknown. In a chunk that is not stored yet, the date of writing or
+            None.
         own_tags: The chunk's tags that its source does not have. Stored only if the owner set the
             tags of the source, because otherwise `tags` contains both.
         kept: Why an origin that does not have the chunk leaves it alone, or None if it deletes it.

@@ -21,6 +21,7 @@ from functions.gateway.http_errors import format_retry_after
 from functions.gateway.oauth.authorization import CONSOLE_CLIENT_ID, KEY_CLIENT_ID
 from functions.gateway.oauth.redirect_uris import Destination
 from shared.core.caller import Scope
+from shared.core.installation import carrel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,6 +85,7 @@ def make_consent_page(
         scopes=[label for scope, label in _SCOPE_LABELS.items() if scope in authorization.scopes],
         sealed_request=sealed_request,
         form=form,
+        create_command=carrel("keys create"),
         by_google=google_source is not None,
         error=to_prose(error.message) if error else None,
     )

@@ -29,6 +29,7 @@ from functions.jobs.ingest.readers.reading import (
 )
 from functions.jobs.ingest.roots import list_possible_moves, register
 from shared.core.errors import InvalidInput
+from shared.core.installation import carrel
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.followed_files import FollowedFiles
 from shared.knowledge.ingestion import BATCH_SIZE
@@ -228,7 +229,7 @@ def _select_forgettable(
     if confirmed is not None:
         return changes.missing_ids & confirmed
     if changes.missing_ids and changes.missing_counts.is_alarming:
-        alarm = changes.missing_counts.make_alarm(changes.scope.name, "carrel ingest FOLDER --yes")
+        alarm = changes.missing_counts.make_alarm(changes.scope.name, carrel("ingest FOLDER --yes"))
         report.failures.append(alarm)
         return frozenset()
     return changes.missing_ids

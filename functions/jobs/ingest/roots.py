@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from functions.jobs.ingest.readers.folder import has_placeholder
+from functions.jobs.ingest.offline_files import has_placeholder
 from shared.knowledge.roots import Root
 
 if TYPE_CHECKING:

@@ -139,7 +139,7 @@ def test_the_receipt_is_available_as_json() -> None:
     [
         ((), 2, "Name sources by SOURCE_ID, --folder, --tag or --sample."),
         (("--restore", "--tag", "a"), 2, "Forgotten sources cannot be found by tag"),
-        (("unknown",), 1, "There is no source unknown. carrel sources shows the ids."),
+        (("unknown",), 1, "There is no source unknown. .venv/bin/carrel sources shows the ids."),
         (("--tag", "unknown"), 1, "No source has the tag unknown."),
         (("--folder", "/unknown"), 1, "No ingest from /unknown is recorded."),
     ],

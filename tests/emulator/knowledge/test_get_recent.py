@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from functions.tools.knowledge.get_recent.activity import MAX_SOURCES
-from functions.tools.knowledge.get_recent.tool import EMPTY_MESSAGE, In, format_result, get_recent
+from functions.tools.knowledge.get_recent.tool import In, explain_empty, format_result, get_recent
 from shared.core.caller import Caller
 from shared.core.dates import Period
 from shared.core.errors import InvalidInput
@@ -127,7 +127,7 @@ There are more: call again with cursor {out.next_cursor}"""
 
 
 async def test_the_text_shows_the_message_of_an_empty_base(ctx: Context) -> None:
-    assert format_result(await get_recent(In(), ctx)).startswith(EMPTY_MESSAGE)
+    assert format_result(await get_recent(In(), ctx)).startswith(explain_empty())
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ async def test_an_empty_base_says_how_to_add_texts(ctx: Context) -> None:
     out = await get_recent(In(), ctx)
     assert out.chunks == []
     assert out.next_cursor is None
-    assert out.message == EMPTY_MESSAGE
+    assert out.message == explain_empty()
 
 
 async def test_passages_without_a_stored_source_are_counted(ctx: Context) -> None:

@@ -11,12 +11,14 @@ import pytest
 from pydantic import SecretStr
 
 from functions.jobs.ingest.job import ingest
+from infra.export.exporting import export_all
 from shared.core.caller import Caller, Role
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.followed_folder import (
     ingest_cleanly,
     make_settings,
     read_source_ids,
+    run_ingest,
 )
 from tests.support.jobs import make_ample_budget
 from tests.support.readwise_runs import read_texts
@@ -99,6 +101,20 @@ async def test_a_kindle_at_the_place_of_another_adds_to_it(ctx: Context, tmp_pat
     write_file(tmp_path, "My Clippings.txt", format_clippings((30, "Iron.")))
     assert (await ingest_cleanly(ctx, file)).counts["sources kept"] == 1
     assert len(await read_source_ids(ctx)) == 2
+
+
+async def test_a_highlight_of_an_unknown_date_has_none(ctx: Context, tmp_path: Path) -> None:
+    """Else it would be the newest passage of all. It stays without a date in later runs."""
+    entries = format_clippings((30, "Iron."), (50, "Bolts."))
+    entries = entries.replace("Friday, May 31, 2024 4:41:30 PM", "the day of the storm")
+    file = write_file(tmp_path, "My Clippings.txt", entries)
+    report = (await run_ingest(ctx, file)).warnings
+    assert "1 entry with a date that cannot be read; kept without a date" in report[0].reason
+    write_file(tmp_path, "My Clippings.txt", entries.replace("Salt (", "SALT ("))
+    await run_ingest(ctx, file)
+    chunks = await read_chunks_by_text(ctx)
+    assert "dated_at" not in chunks["Iron."]
+    assert chunks["Bolts."]["dated_at"] == chunks["Bolts."]["highlighted_at"]
 
 
 async def test_an_incremental_export_adds_to_a_whole_one(ctx: Context, tmp_path: Path) -> None:
@@ -212,3 +228,18 @@ async def test_an_edited_highlight_of_a_library_is_not_removed(ctx: Context) -> 
     assert (report.removed.total(), report.note) == (0, "")
     assert await read_passages(ctx) == ["Ebb, edited.", "Flow."]
     assert await read_documents(ctx, "forgotten") == {}
+
+
+async def test_importing_an_export_keeps_newer_highlights(ctx: Context, tmp_path: Path) -> None:
+    write_book(tmp_path / "logs", "full.json", 0, highlights=make_highlights(*FULL[:2]))
+    await ingest_cleanly(ctx, tmp_path / "logs")
+    exported = tmp_path / "exported"
+    exported.mkdir()
+    await export_all(ctx.database, exported, None, lambda _count: None)
+    newer = make_highlights(FULL[2], first=33)
+    write_book(tmp_path / "logs", "full.json", 0, highlights=newer)
+    await ingest_cleanly(ctx, tmp_path / "logs")
+
+    report = await ingest_cleanly(ctx, exported)
+    assert report.counts["deleted"] == 0
+    assert await read_passages(ctx) == list(FULL)

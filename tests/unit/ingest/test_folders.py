@@ -84,9 +84,28 @@ def test_a_file_without_data_is_named_and_not_opened(
         status = real_stat(path, *args, **options)
         return SimpleNamespace(st_mode=status.st_mode, **fields) if path == offline else status
 
-    monkeypatch.setattr("functions.jobs.ingest.readers.folder.os.stat", stat_without_data)
+    monkeypatch.setattr("functions.jobs.ingest.offline_files.os.stat", stat_without_data)
     assert [source.text for source in read_sources(tmp_path)] == ["Words."]
     assert read_warnings(tmp_path) == [("b.md", OFFLINE)]
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        "Keel.sync-conflict-20240601-101500-ABCDEFG.md",
+        "Keel (conflicted copy 2024-06-01 101500).md",
+        "Keel (Ann's conflicted copy 2024-06-02).md",
+        "Keel (Anns in Konflikt stehende Kopie 2024-06-02).md",
+        "Keel (SFConflict ann@example.com 2024-06-01-10-15-00).md",
+    ],
+)
+def test_a_copy_of_a_sync_program_is_named(tmp_path: Path, copy: str) -> None:
+    write_file(tmp_path, f"a/{copy}", "Torque them to 95 Nm.")
+    assert read_warnings(tmp_path) == []
+    write_file(tmp_path, "a/Keel.md", "Torque them to 90 Nm.")
+    reason = "is a copy that a sync program left beside Keel.md: merge the two"
+    assert read_warnings(tmp_path) == [(f"a/{copy}", reason)]
+    assert len(read_sources(tmp_path)) == 2
 
 
 def test_locks_of_office_are_skipped(tmp_path: Path) -> None:

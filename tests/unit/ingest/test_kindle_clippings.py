@@ -569,3 +569,19 @@ def test_further_languages_are_understood(
     assert section.text == "Reef early.\n\nSo true!"
     assert section.highlighted_at == AT_FRIDAY
     assert section.locators == ((0, Locator(page=12, location="150-155")),)
+
+
+def test_notes_of_a_file_exported_twice_stay_at_their_highlights(tmp_path: Path) -> None:
+    """KOReader has pages alone, and appends to the file that it exported before."""
+    entries = [
+        make_entry(f"Your {kind} on page 5 | {FRIDAY}", text)
+        for kind, text in (
+            ("Highlight", "Reef early."),
+            ("Note", "So true!"),
+            ("Highlight", "Trim late."),
+            ("Note", "Not so sure."),
+        )
+    ]
+    path = write_clippings(tmp_path, *entries, *entries)
+    expected = ["Reef early.\n\nSo true!", "Trim late.\n\nNot so sure."]
+    assert list_texts(read_only_source(path)) == expected

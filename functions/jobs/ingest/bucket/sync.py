@@ -31,6 +31,7 @@ from functions.jobs.ingest.readers.reading import (
 )
 from functions.jobs.ingest.readers.readwise.export import is_book
 from functions.jobs.ingest.readers.source_file import SourceFile
+from shared.core.installation import carrel
 from shared.knowledge.followed_files import FileState, FollowedFiles
 from shared.knowledge.ingestion import BATCH_SIZE
 from shared.runtime.job import Failure
@@ -46,9 +47,7 @@ BATCH_BYTES: Final = 32 * 1024 * 1024
 """The approximate size of a download batch. In the cloud, files are in memory."""
 ItemT = TypeVar("ItemT")
 
-_CONFIRMATION: Final = (
-    "carrel jobs run ingest --yes (of a deployment, carrel --cloud jobs run ingest --yes)"
-)
+_CONFIRMATION: Final = "jobs run ingest --yes"
 _CONCURRENCY: Final = 8
 """The number of objects that are downloaded concurrently."""
 
@@ -141,7 +140,9 @@ class _SyncRun:
             lambda source_id: source_id in self._deleted_ids or self._is_excluded(source_id),
         )
         if counts.is_alarming and not forgets_all:
-            self._report.failures.append(counts.make_alarm(self._objects.address, _CONFIRMATION))
+            self._report.failures.append(
+                counts.make_alarm(self._objects.address, carrel(_CONFIRMATION))
+            )
             return
         dropped: list[str] = []
         for name, state in self._new_states.items():

@@ -1,31 +1,18 @@
-"""Lists the files below a folder, and recognizes those whose content is not on this computer.
-
-A cloud drive moves files off the disk. iCloud used to leave `.Note.md.icloud` in place of
-`Note.md`, and some clients leave `Note.md.nextcloud`. Today's drives leave the file with its name
-and size, but without data: opening it downloads it, so it is never opened here.
-"""
+"""Lists the files below a folder."""
 
 from __future__ import annotations
 
 import os
-import stat
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.ingest.offline_files import ICLOUD_SUFFIX, find_represented, is_offline
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ICLOUD_SUFFIX: Final = ".icloud"
-"""The suffix of a hidden file that iCloud leaves in place of another: `.Note.md.icloud`."""
-_CLIENT_SUFFIXES: Final = (".nextcloud", ".owncloud")
-"""The suffixes that sync clients append to the name of a file that they did not download."""
-_SF_DATALESS: Final = 0x4000_0000
-"""The flag of files without data on macOS (`<sys/stat.h>`)."""
-_WITHOUT_DATA: Final = stat.FILE_ATTRIBUTE_OFFLINE | 0x0004_0000 | 0x0040_0000
-"""The attributes of files without data on Windows: `FILE_ATTRIBUTE_OFFLINE`, `RECALL_ON_OPEN` and
-`RECALL_ON_DATA_ACCESS` (`<winnt.h>`)."""
 _SKIPPED: Final = (".", "~$")
 """How the names of skipped files begin: hidden ones, and the locks that Office leaves."""
 
@@ -68,7 +55,7 @@ def list_files_below(folder: Path, boundary: Path) -> FolderContents:
     while folders:
         links: list[Path] = []
         for path, real_path in _walk(folders.popleft(), visited, errors):
-            if original := _find_represented(path):
+            if original := find_represented(path):
                 represented.add(original)
             elif path.is_symlink():
                 links.append(path)
@@ -91,37 +78,6 @@ def list_files_below(folder: Path, boundary: Path) -> FolderContents:
     return FolderContents(dict(sorted(by_path.items())), not_here, sorted(outside), errors)
 
 
-def is_offline(path: Path) -> bool:
-    """Return whether a file has no data on this computer, so that opening it would download it."""
-    try:
-        status = os.stat(path)  # noqa: PTH116 - tests replace its result
-    except (OSError, ValueError):
-        return False
-    flags, attributes = getattr(status, "st_flags", 0), getattr(status, "st_file_attributes", 0)
-    return bool(flags & _SF_DATALESS or attributes & _WITHOUT_DATA)
-
-
-def has_placeholder(path: Path) -> bool:
-    """Return whether a sync client has put a placeholder in the place of a file or its folder."""
-    for part in (path, *path.parents):
-        names = [f".{part.name}{_ICLOUD_SUFFIX}", *(part.name + end for end in _CLIENT_SUFFIXES)]
-        if any(os.path.lexists(part.with_name(name)) for name in names if part.name):
-            return True
-        if os.path.lexists(part):
-            return False
-    return False
-
-
-def _find_represented(path: Path) -> Path | None:
-    """Return the file in whose place a placeholder stands, or None for any other file."""
-    name = path.name
-    if name.startswith(".") and name.endswith(_ICLOUD_SUFFIX):
-        name = name[1:].removesuffix(_ICLOUD_SUFFIX)
-    for suffix in _CLIENT_SUFFIXES:
-        name = name.removesuffix(suffix)
-    return path.with_name(name) if name and name != path.name else None
-
-
 def _walk(start: Path, visited: set[Path], errors: list[OSError]) -> Iterator[tuple[Path, Path]]:
     """Yield the visible files and links below a folder, with their paths in the real folders."""
     for name, subfolders, names in os.walk(start, onerror=errors.append):
@@ -133,7 +89,7 @@ def _walk(start: Path, visited: set[Path], errors: list[OSError]) -> Iterator[tu
         subfolders[:] = [entry for entry in subfolders if not entry.startswith(".")]
         linked = [entry for entry in subfolders if (folder / entry).is_symlink()]
         for entry in names + linked:
-            if not entry.startswith(_SKIPPED) or entry.endswith(_ICLOUD_SUFFIX):
+            if not entry.startswith(_SKIPPED) or entry.endswith(ICLOUD_SUFFIX):
                 yield folder / entry, real_folder / entry
 
 

@@ -12,8 +12,9 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from functions.jobs.ingest.offline_files import is_offline
 from functions.jobs.ingest.readers.fields import fold_text
-from functions.jobs.ingest.readers.folder import is_offline, list_files_below
+from functions.jobs.ingest.readers.folder import list_files_below
 from functions.jobs.ingest.readers.front_matter import match_front_matter, parse_front_matter
 from functions.jobs.ingest.readers.markdown import Markdown, replace_wikilinks
 

@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.ingest.offline_files import has_placeholder, is_offline
 from functions.jobs.ingest.readers import foreign, json_lines, text_files
 from functions.jobs.ingest.readers.epub import book
 from functions.jobs.ingest.readers.fields import to_one_line
-from functions.jobs.ingest.readers.folder import has_placeholder, is_offline, list_files_below
+from functions.jobs.ingest.readers.folder import list_files_below
 from functions.jobs.ingest.readers.formats import BEGINNING_BYTES, Identity
 from functions.jobs.ingest.readers.html import page
 from functions.jobs.ingest.readers.kindle import clippings, notebook
@@ -32,7 +33,7 @@ from shared.knowledge.export_lines import KNOWLEDGE, MANIFEST
 from shared.knowledge.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from functions.jobs.ingest.readers.formats import Format
     from functions.jobs.ingest.readers.links import Vault
@@ -58,6 +59,15 @@ _OFFLINE: Final = (
     " before stays"
 )
 _EXPORT: Final = "is a Carrel export: ingest it by itself"
+_CONFLICT: Final = re.compile(
+    r"\.sync-conflict-\d{8}-\d{6}(?:-\w+)?"  # Syncthing
+    # Dropbox, Nextcloud, ownCloud, Seafile and Obsidian Sync, in several languages
+    r"| \((?:[^()]* )?(?:conflicted copy|conflicting copy|konfliktkopie|in konflikt stehende kopie"
+    r"|copia en conflicto|copie en conflit|copia in conflitto|cópia em conflito)[^()]*\)"
+    r"|[ _]\(SFConflict [^()]*\)|\.conflict(?:ed)?(?:-\w+)?(?=\.)",
+    re.IGNORECASE,
+)
+"""What sync programs add to the name of a file of which two devices made versions."""
 _EXTENSION: Final = re.compile(r"\.\w{1,10}")
 """The extension of a file name. Longer text after a dot is part of a title."""
 _MAX_KINDS: Final = 10
@@ -276,6 +286,7 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
             file, vaults.find_vault(file, _find_outermost_root(file, registration))
         )
     ]
+    problems += _find_conflicts(files)
     for link in below.outside:
         if link.is_dir() or find_format_by_name(link):
             problems.append(InputProblem(_to_relative(folder, link), _OUTSIDE))
@@ -288,6 +299,16 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
         contents = listing.not_read or "it is empty"
         raise InvalidInput(f"There is nothing to read in {path} ({contents}). {_ACCEPTED}")
     return listing
+
+
+def _find_conflicts(names: Collection[str]) -> Iterator[InputProblem]:
+    """Yield a warning for each copy that a sync program left beside its file."""
+    for name in names:
+        path = PurePosixPath(name)
+        original = path.with_name(_CONFLICT.sub("", path.name) or path.name)
+        if original != path and str(original) in names:
+            reason = f"is a copy that a sync program left beside {original.name}: merge the two"
+            yield InputProblem(to_one_line(name), reason, kept=True)
 
 
 def _list_export(path: Path, registration: Registration) -> FileListing:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from shared.core.caller import Role, Scope, Tier
 from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from shared.core.installation import carrel, when_job_runs
 from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.forgotten_repository import RESTORABLE, ForgottenSources, Unfinished
 from shared.knowledge.source import may_edit
@@ -70,7 +71,7 @@ class Out(Result):
     removed: Removed | None = Field(description="What this call took out.")
     restored: Removed | None = Field(description="What this call brought back.")
     remaining: int | None = Field(
-        description="Passages that are still to be moved; a job completes it within 15 minutes."
+        description="Passages that are still to be moved; the job `index` completes it."
     )
     restorable_until: str | None = Field(description="The last day on which it can be restored.")
     undo: Undo | None = Field(
@@ -306,8 +307,8 @@ class _Call:
             return
         raise Forbidden(
             f"Only an owner may forget this; as {caller.role}, you may forget the notes that you"
-            " saved. The operator of this server can change your role: carrel accounts role"
-            f" {caller.user_id} owner"
+            " saved. The operator of this server can change your role:"
+            f" {carrel(f'accounts role {caller.user_id} owner')}"
         )
 
     def _require_restorable(self, record: Mapping[str, Any]) -> None:
@@ -410,7 +411,8 @@ def _require_settled(source: Document) -> None:
 
 def _make_unfinished_error(source_id: str, state: str) -> Conflict:
     return Conflict(
-        f"The source {source_id} is still being {state}. Try again in 15 minutes.",
+        f"The source {source_id} is still being {state}. The job `index` completes that"
+        f" {when_job_runs('index', '15 minutes')}: try again then.",
         details={"source_id": source_id},
     )
 
@@ -440,7 +442,8 @@ def format_result(out: Out) -> str:
         lines.append(f"{'Removed' if out.forgotten else 'Brought back'}: {', '.join(counts)}.")
     if out.remaining:
         lines.append(
-            f"About {format_count(out.remaining, 'passage')} will follow within 15 minutes."
+            f"About {format_count(out.remaining, 'passage')} will follow"
+            f" {when_job_runs('index', '15 minutes')}."
         )
     elif out.forgotten:
         lines.append("No tool shows it any longer, and it stays out when its file is read again.")

@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter
 from functions.tools.knowledge.get_recent.activity import Activity, count_activity
 from shared.core.caller import Tier
 from shared.core.dates import DateSpan, Period, load_time_zone, resolve_period
+from shared.core.installation import carrel
 from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.views import Passage, format_passage, format_title, to_passage
@@ -36,14 +37,16 @@ MAX_LINKS: Final = 5
 """The maximum number of saved links on the first page."""
 _LONG_PERIODS: Final = (Period.THIS_YEAR, Period.LAST_YEAR)
 """The periods whose passages are counted by month."""
-EMPTY_MESSAGE: Final = (
-    "The knowledge base is empty. The owner adds texts with `carrel ingest PATH`."
-)
 _Ordinal = Annotated[int, Field(ge=date.min.toordinal(), le=date.max.toordinal())]
 """A day as a number, see `date.toordinal`."""
 _POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId, _Ordinal, _Ordinal])
 """The shape of a cursor's position: the date and the id of a page's last passage, and the first and
 the last day of the period."""
+
+
+def explain_empty() -> str:
+    """Say how texts get into an empty knowledge base."""
+    return f"The knowledge base is empty. The owner adds texts with `{carrel('ingest PATH')}`."
 
 
 class In(PagedArguments):
@@ -161,7 +164,7 @@ async def _explain_empty(zone: tzinfo, ctx: Context) -> str:
     """Say why no passage is listed, and how to find others."""
     newest = await Chunks(ctx.database).load_newest(1)
     if not newest:
-        return EMPTY_MESSAGE
+        return explain_empty()
     return (
         f"No passage is dated in this period. The newest is from {newest[0].format_day(zone)}."
         " To list the passages of other days, call search_kb with filters.date_range and no query."

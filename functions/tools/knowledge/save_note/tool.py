@@ -16,6 +16,7 @@ from functions.tools.knowledge.save_note.results import (
 )
 from shared.core.caller import Role, Scope, Tier
 from shared.core.errors import Conflict, Forbidden, NotFound
+from shared.core.installation import when_job_runs
 from shared.firestore.claims import load_claim
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.source import may_edit
@@ -153,8 +154,8 @@ def _require_changeable(
         )
     if stored.is_moving:
         raise Conflict(
-            "This note is being forgotten or restored. Nothing was stored: try again in 15 minutes"
-            " at the latest.",
+            "This note is being forgotten or restored, and nothing was stored. The job `index`"
+            f" completes that {when_job_runs('index', '15 minutes')}: try again then.",
             details={"source_id": source_id},
         )
     if note.revision != args.revision:
