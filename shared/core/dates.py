@@ -31,9 +31,25 @@ def from_microseconds(count: int) -> datetime:
     return _EPOCH + timedelta(microseconds=count)
 
 
-def format_day(count: int) -> str:
+def format_utc_day(count: int) -> str:
     """Format the UTC day of a moment, given in microseconds since 1970, as YYYY-MM-DD."""
     return from_microseconds(count).date().isoformat()
+
+
+def format_day(moment: datetime, zone: tzinfo) -> str:
+    """Format the day of a moment in a time zone as YYYY-MM-DD."""
+    try:
+        return moment.astimezone(zone).date().isoformat()
+    except OverflowError:  # the first or the last day of the calendar
+        return moment.date().isoformat()
+
+
+def localize(moment: datetime, zone: tzinfo) -> datetime:
+    """Return a moment in UTC. One without a time zone is of the given zone."""
+    try:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+    except OverflowError:  # the first or the last day of the calendar
+        return moment.replace(tzinfo=UTC)
 
 
 def load_time_zone(name: str) -> tzinfo:

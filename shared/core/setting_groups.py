@@ -292,9 +292,11 @@ class ToolSettings(SettingGroup):
     )
     time_zone: str = Field(
         default="UTC",
-        description="The IANA time zone, such as Europe/Berlin, of days: when tasks are due, and"
-        " what today and last week are, unless a call names another. It takes effect at once."
-        " A date that a file gives without a zone is one of UTC.",
+        description="The IANA time zone, such as Europe/Berlin, of days: when tasks are due, what"
+        " today and last week are, unless a call names another, which day an answer shows, and of"
+        " dates that a file gives without a zone. A change takes effect at once, except for such"
+        " dates: the next ingest run dates the highlights and notes of a folder anew, and others"
+        " when their file changes. A date of writing stays as it was first stored.",
     )
 
     @field_validator("time_zone")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from shared.core.dates import format_day
 from shared.firestore.codec import added_field
 from shared.index.facets import (
     FIRST,
@@ -23,7 +24,7 @@ from shared.knowledge.source import FACET_FIELDS, SECTION_SEPARATOR, SOURCE_FIEL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, tzinfo
 
     from shared.knowledge.knowledge_card import KnowledgeCard
     from shared.knowledge.source import Section, Source
@@ -96,10 +97,9 @@ class Chunk(SourceFields):
         """The position in the source for people, such as `1/5`."""
         return f"{self.position}/{self.total}"
 
-    @property
-    def date(self) -> str | None:
-        """The day of `dated_at` in UTC for people, such as `2026-01-31`."""
-        return f"{self.dated_at:%Y-%m-%d}" if self.dated_at else None
+    def format_day(self, zone: tzinfo) -> str | None:
+        """Return the day of `dated_at` in a time zone for people, such as `2026-01-31`."""
+        return format_day(self.dated_at, zone) if self.dated_at else None
 
     @property
     def summary(self) -> str | None:

@@ -46,7 +46,8 @@ class Section:
         tags: The tags of this section alone. Its chunks have them in addition to the source's.
         readwise_url: The highlight's page in Readwise.
         highlight_url: The highlight in the original, as a deep link.
-        highlighted_at: When the reader highlighted it.
+        highlighted_at: When the reader highlighted it. A reader leaves out the zone of this date
+            and of `written_at` if the file names none.
         locators: Positions in the original, in order, each with the offset in `text` where it
             begins. A chunk gets the position in which it begins.
         written_at: When it was written, if its file says so. It becomes the date of a text that is

@@ -81,11 +81,6 @@ class StoredSource(SourceFields):
         """The names of the fields that the owner set."""
         return list(self.origin_values or ())
 
-    @property
-    def updated(self) -> str:
-        """The day of `updated_at` in UTC for people, such as `2026-01-31`."""
-        return f"{self.updated_at:%Y-%m-%d}"
-
     def cursor(self, order: SourceOrder) -> SourceCursor:
         """Return the cursor after this source in a list with this order."""
         match order:

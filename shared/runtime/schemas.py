@@ -38,7 +38,7 @@ class IdempotentArguments(Arguments):
         default=None,
         min_length=1,
         max_length=200,
-        description="Usually omitted. A random string; repeated, a call takes effect once.",
+        description="Usually omitted. A random string: repeats take effect once.",
     )
 
 

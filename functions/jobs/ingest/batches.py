@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.source_file import Unreadable
+from shared.core.dates import localize
 from shared.knowledge.chunk import split_source
 from shared.knowledge.chunked_source import ChunkedSource
 from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
@@ -16,6 +18,7 @@ from shared.text.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime, tzinfo
 
     from shared.knowledge.source import Source
     from shared.runtime.context import Context
@@ -39,11 +42,11 @@ class SourceBatch:
     rejected: list[tuple[Source, str]] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
 
-    def add(self, source: Source) -> None:
+    def add(self, source: Source, zone: tzinfo) -> None:
         """Chunk a source, and add it."""
         self.ids.add(source.source_id)
         try:
-            self.accepted.append(chunk_source(source))
+            self.accepted.append(chunk_source(source, zone))
         except Unreadable as error:
             self.rejected.append((source, str(error)))
 
@@ -52,14 +55,19 @@ class SourceBatch:
         return len(self.accepted) + len(self.rejected)
 
 
-def chunk_source(source: Source) -> ChunkedSource:
+def chunk_source(source: Source, zone: tzinfo = UTC) -> ChunkedSource:
     """Split a source into chunks. A megabyte takes a second, so this must not block the event loop.
 
     The chunks of a Carrel export keep their boundaries.
 
+    Args:
+        source: The source.
+        zone: The time zone of dates for which its file names none.
+
     Raises:
         Unreadable: A field of the source is too large for a document.
     """
+    source = localize_dates(source, zone)
     spans = [
         split_chunks(section.text) if section.start is None else [Span(0, len(section.text))]
         for section in source.sections
@@ -70,10 +78,31 @@ def chunk_source(source: Source) -> ChunkedSource:
     return chunked
 
 
-def chunk_in_batches(sources: Iterable[Source]) -> Iterator[SourceBatch]:
+def localize_dates(source: Source, zone: tzinfo) -> Source:
+    """Return the source with its dates in UTC."""
+
+    def convert(moment: datetime | None) -> datetime | None:
+        return localize(moment, zone) if moment else None
+
+    sections = (
+        replace(
+            section,
+            highlighted_at=convert(section.highlighted_at),
+            written_at=convert(section.written_at),
+        )
+        for section in source.sections
+    )
+    return replace(source, sections=tuple(sections))
+
+
+def chunk_in_batches(sources: Iterable[Source], zone: tzinfo = UTC) -> Iterator[SourceBatch]:
     """Chunk sources in batches of thirty, or fewer if the texts are long.
 
     A batch has no id twice: of a book in several logs, one is saved after the other.
+
+    Args:
+        sources: The sources.
+        zone: The time zone of dates for which their files name none.
     """
     batch = SourceBatch()
     characters = 0
@@ -81,7 +110,7 @@ def chunk_in_batches(sources: Iterable[Source]) -> Iterator[SourceBatch]:
         if source.source_id in batch.ids:
             yield batch
             batch, characters = SourceBatch(), 0
-        batch.add(source)
+        batch.add(source, zone)
         characters += sum(len(section.text) for section in source.sections)
         if len(batch) == BATCH_SIZE or characters >= MAX_CHARACTERS:
             yield batch

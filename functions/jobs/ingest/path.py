@@ -99,7 +99,8 @@ async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
     report.counts["sources kept"] += len(changes.kept_ids)
     await comparison.store()
     listing = replace(listing, source_ids=changes.source_ids)
-    remaining = chunk_in_batches(_read_sources(listing, report, without_books=follows_readwise))
+    sources = _read_sources(listing, report, without_books=follows_readwise)
+    remaining = chunk_in_batches(sources, ctx.zone)
     # Reading and chunking a megabyte takes a second and would block the event loop, and the lease.
     while batch := await asyncio.to_thread(next, remaining, None):
         if budget.spent:

@@ -172,6 +172,7 @@ async def test_a_time_zone_decides_what_day_it_was(
     assert out.activity is not None
     assert len(out.chunks) == out.activity.total == count
     assert [entry.date for entry in out.activity.timeline] == [out.first_day] * count
+    assert list_dates(out) == [out.first_day] * count
 
 
 async def test_the_setting_decides_without_an_argument(ctx: Context) -> None:

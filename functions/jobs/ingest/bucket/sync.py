@@ -171,7 +171,7 @@ class _SyncRun:
             await self._read_contents(name, listing[name], file) for name, file in files.items()
         ]
         await self._state.store()
-        remaining = chunk_in_batches(read_sources(objects))
+        remaining = chunk_in_batches(read_sources(objects), self._context.zone)
         # Reading and chunking a megabyte takes a second and would block the event loop.
         while batch := await asyncio.to_thread(next, remaining, None):
             if self._is_out_of_time():

@@ -127,7 +127,7 @@ async def _fetch_and_save(link: Link, ctx: Context, report: Report, fetch: SafeF
     if record.whole:
         raise Unreadable(_FORGOTTEN.format(command=carrel(f"forget --restore {link.source_id}")))
     source = await fetch_source(link, fetch)
-    chunked = await asyncio.to_thread(chunk_source, source)
+    chunked = await asyncio.to_thread(chunk_source, source, ctx.zone)
     if not chunked.chunks:
         raise Unreadable("has no text")
     report.warnings += [

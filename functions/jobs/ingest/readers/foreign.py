@@ -107,10 +107,10 @@ def describe_known_export(file: PurePath, beginning: bytes) -> str | None:
     """Return what to tell the owner of a known program's export; None for any other file."""
     text = _decode(beginning)
     extension = file.suffix.lower()
-    for known in _KNOWN:
-        subject = file.name if known.by_name else text
-        if extension in known.extensions and known.pattern.match(subject):
-            return f"is {known.name}, which is not read yet: {known.advice}"
+    for kind in _KNOWN:
+        subject = file.name if kind.by_name else text
+        if extension in kind.extensions and kind.pattern.match(subject):
+            return f"is {kind.name}, which is not read yet: {kind.advice}"
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import date, datetime, time
 from functools import partial
 from pathlib import PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -208,14 +208,14 @@ def _find_tags(text: str, known_tags: Sequence[str]) -> Iterator[str]:
 
 
 def _find_date(name: str) -> datetime | None:
-    """Return the first date in a file's name, such as 2024-05-31 or 20240531.
+    """Return the first date in a file's name, such as 2024-05-31 or 20240531, without a zone.
 
     Years before 1900 are ignored: they are more likely the file's subject.
     """
     for match in _DATE_IN_NAME.finditer(name):
         year, _, month, day = match.groups()
         try:
-            return datetime(int(year), int(month), int(day), tzinfo=UTC)
+            return datetime.combine(date(int(year), int(month), int(day)), time.min)
         except ValueError:  # not a real date
             continue
     return None

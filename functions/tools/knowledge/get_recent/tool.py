@@ -28,6 +28,7 @@ from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import tzinfo
 
     from shared.links.model import Link
     from shared.runtime.context import Context
@@ -119,7 +120,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
     )
     recent_links = [_to_recent_link(link) for link in links]
     page = fit_page(
-        [to_passage(Passage, chunk) for chunk in chunks[: args.limit]],
+        [to_passage(Passage, chunk, zone) for chunk in chunks[: args.limit]],
         args.max_tokens,
         other_parts=recent_links if activity is None else [*recent_links, activity],
     )
@@ -136,7 +137,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
         next_cursor=next_cursor,
         activity=activity,
         links=recent_links or None,
-        message=None if page or args.cursor else await _explain_empty(ctx),
+        message=None if page or args.cursor else await _explain_empty(zone, ctx),
     )
 
 
@@ -159,15 +160,14 @@ def _to_recent_link(link: Link) -> RecentLink:
     )
 
 
-async def _explain_empty(ctx: Context) -> str:
+async def _explain_empty(zone: tzinfo, ctx: Context) -> str:
     """Say why no passage is listed, and how to find others."""
     newest = await Chunks(ctx.database).load_newest(1)
     if not newest:
         return explain_empty()
-    day = f"{newest[0].dated_at:%Y-%m-%d}"
     return (
-        f"No passage is dated in this period. The newest is from {day}. To list the passages of"
-        " other days, call search_kb with filters.date_range and no query."
+        f"No passage is dated in this period. The newest is from {newest[0].format_day(zone)}."
+        " To list the passages of other days, call search_kb with filters.date_range and no query."
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
 
 from shared.core.caller import Tier
+from shared.core.dates import format_day
 from shared.core.installation import carrel
 from shared.index.facets import Facet, Kind, make_named_facet
 from shared.index.postings import KNOWLEDGE, InvertedIndex
@@ -89,7 +90,15 @@ async def list_sources(args: In, ctx: Context) -> Out:
     after = decode_cursor(args, args.cursor, _POSITIONS[args.order])
     matching, next_position = await _load_page(args, list(filters), after, ctx)
     page = fit_page(
-        [SourceSummary.of(source, source=source.origin) for source in matching], args.max_tokens
+        [
+            SourceSummary.of(
+                source,
+                source=source.origin,
+                updated=format_day(source.updated_at, ctx.zone),
+            )
+            for source in matching
+        ],
+        args.max_tokens,
     )
     if len(page) < len(matching):  # `page` is not empty: `fit_page` returns at least one source.
         next_position = matching[len(page) - 1].cursor(args.order)
@@ -174,6 +183,7 @@ TOOL = Tool(
     output=Out,
     run=list_sources,
     effect=Effect.READ,
+    settings=("time_zone",),
     tier=Tier.PUBLIC,
     links=Links(
         items_field="sources",

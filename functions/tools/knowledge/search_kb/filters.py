@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
-from shared.core.dates import ALL_DATES, DateSpan, load_time_zone, parse_days, resolve_period
+from shared.core.dates import DateSpan, load_time_zone, parse_days, resolve_period
 from shared.core.errors import InvalidInput
 from shared.core.text_validation import make_validation_error
 from shared.index.facets import HAS_CARD, Facet, Kind, make_named_facet
@@ -16,7 +16,7 @@ from shared.search.filter_plan import FacetFilter, Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
+    from datetime import datetime, tzinfo
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 
@@ -67,14 +67,14 @@ class Filters(Arguments):
 
 
 def to_selection(
-    filters: Filters | None, now: datetime, *, time_zone: str = "UTC", cards_only: bool
+    filters: Filters | None, now: datetime, *, zone: tzinfo = UTC, cards_only: bool
 ) -> Selection:
     """Convert filters to a selection. Names match in any case.
 
     Args:
         filters: The filters.
         now: The current time.
-        time_zone: The zone of days, unless the filters name one.
+        zone: The time zone of days, unless the filters name one.
         cards_only: Whether only passages with a knowledge card are selected.
 
     Raises:
@@ -83,7 +83,7 @@ def to_selection(
     facet_filters = list(_build_facet_filters(filters)) if filters else []
     if cards_only:
         facet_filters.append(FacetFilter("search_cards_only", {"true": (HAS_CARD,)}))
-    span = _resolve_span(filters, now, time_zone) if filters else ALL_DATES
+    span = _resolve_span(filters, now, zone) if filters else DateSpan(zone=zone)
     return Selection(tuple(facet_filters), span)
 
 
@@ -103,8 +103,9 @@ def _build_facet_filters(filters: Filters) -> Iterator[FacetFilter]:
         yield FacetFilter("cluster_id", {cluster_id: (Facet(Kind.CLUSTER, cluster_id),)})
 
 
-def _resolve_span(filters: Filters, now: datetime, time_zone: str) -> DateSpan:
-    zone = load_time_zone(filters.time_zone or time_zone)
+def _resolve_span(filters: Filters, now: datetime, zone: tzinfo) -> DateSpan:
+    if filters.time_zone:
+        zone = load_time_zone(filters.time_zone)
     span = DateSpan(zone=zone)
     if days := filters.date_range:
         span = DateSpan(

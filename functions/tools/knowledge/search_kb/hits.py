@@ -17,6 +17,7 @@ from shared.text.excerpts import find_excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from datetime import tzinfo
 
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Context
@@ -63,6 +64,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     chunks: Sequence[Chunk],
     ctx: Context,
     *,
+    zone: tzinfo,
     first_rank: int,
     detail: Detail,
     takeaways: bool,
@@ -76,6 +78,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     Args:
         chunks: The chunks, best first.
         ctx: The context.
+        zone: The time zone of days.
         first_rank: The rank of the first chunk.
         detail: How much to return of each.
         takeaways: Whether to return takeaways even without full detail.
@@ -90,6 +93,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
         to_passage(
             Hit,
             chunk,
+            zone,
             rank=next(ranks),
             **_match(chunk, terms, candidates.get(chunk.chunk_id)),
             cluster=_to_hit_cluster(chunk, names),

@@ -95,10 +95,7 @@ async def search_kb(args: In, ctx: Context) -> Out:
         Unavailable: The embedding provider is down, and the mode is semantic.
     """
     selection = to_selection(
-        args.filters,
-        ctx.clock(),
-        time_zone=ctx.settings.time_zone,
-        cards_only=args.search_cards_only,
+        args.filters, ctx.clock(), zone=ctx.zone, cards_only=args.search_cards_only
     )
     if args.query is not None:
         return await _search(args, SearchQuery(args.query, args.mode, selection), ctx)
@@ -134,6 +131,7 @@ async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
         make_hits(
             chunks,
             ctx,
+            zone=query.selection.span.zone,
             first_rank=len(earlier) + 1,
             detail=args.detail,
             takeaways=args.search_cards_only,
@@ -164,6 +162,7 @@ async def _list(args: In, selection: Selection, ctx: Context) -> Out:
         make_hits(
             listing.documents,
             ctx,
+            zone=selection.span.zone,
             first_rank=earlier + 1,
             detail=args.detail,
             takeaways=args.search_cards_only,

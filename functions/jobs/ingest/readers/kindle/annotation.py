@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -154,8 +154,8 @@ class Annotation:
         kind: The kind; None if the language of its heading is not one of `LANGUAGES`.
         text: The highlighted text, or the note.
         position: The position in the book.
-        added_at: When the annotation was made: the Kindle's local time labelled UTC, or real UTC if
-            the heading gives an offset.
+        added_at: When the annotation was made: in UTC if the heading gives an offset, and otherwise
+            by the Kindle's clock, without a zone.
         chapter: The title of the chapter.
     """
 
@@ -201,16 +201,19 @@ def _parse_last_location(first: str, last: str | None) -> int:
 def parse_datetime(heading: str) -> datetime | None:
     """Return the date in a heading, with its time if it has one; None if there is no valid date.
 
-    The time is the Kindle's local time, taken as UTC unless the heading gives an offset.
+    It is in UTC if the heading gives an offset, and otherwise has no zone: it is by the Kindle's
+    clock.
     """
     offset = _OFFSET.search(heading)
     heading = _CLOCK_WORDS.sub(_format_clock, _OFFSET.sub(" ", heading))
     time = _TIME.search(heading)
-    date = _parse_date(heading[: time.start()] + " " + heading[time.end() :] if time else heading)
-    if date is None:
+    numbers = _parse_date(
+        heading[: time.start()] + " " + heading[time.end() :] if time else heading
+    )
+    if numbers is None:
         return None
     try:
-        midnight = datetime(*date, tzinfo=UTC)
+        midnight = datetime.combine(date(*numbers), datetime.min.time())
         return _add_time(midnight, time, _parse_offset(offset)) if time else midnight
     except (ValueError, OverflowError):
         return None
@@ -233,19 +236,20 @@ def _format_clock(time: re.Match[str]) -> str:
     return f"{time['hour']}:{time['minute']:0>2}:{time['second'] or '':0>2} "
 
 
-def _parse_offset(offset: re.Match[str] | None) -> timezone:
+def _parse_offset(offset: re.Match[str] | None) -> timezone | None:
     if offset is None:
-        return UTC
+        return None
     distance = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
     return timezone(distance if offset["sign"] == "+" else -distance)
 
 
-def _add_time(midnight: datetime, time: re.Match[str], zone: timezone) -> datetime:
+def _add_time(midnight: datetime, time: re.Match[str], zone: timezone | None) -> datetime:
     hour, minute, second = int(time["hour"]), int(time["minute"]), int(time["second"] or 0)
     if meridiem := time["half"] or time["meridiem"]:
         is_afternoon = meridiem.lower() in _AFTERNOON
         hour = hour % _HALF_DAY_HOURS + (_HALF_DAY_HOURS if is_afternoon else 0)
-    return midnight.replace(hour=hour, minute=minute, second=second, tzinfo=zone).astimezone(UTC)
+    moment = midnight.replace(hour=hour, minute=minute, second=second, tzinfo=zone)
+    return moment.astimezone(UTC) if zone else moment
 
 
 def format_authors(text: str) -> str | None:

@@ -15,7 +15,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
@@ -37,6 +37,7 @@ from functions.jobs.ingest.readers.fields import (
 from functions.jobs.ingest.readers.formats import Format, Identity
 from functions.jobs.ingest.readers.source_file import MEGABYTE, Record, SourceFile, Unreadable
 from functions.jobs.ingest.readers.validation import describe_faults, parse_json, validate
+from shared.core.dates import localize
 from shared.core.ids import safe_id
 from shared.knowledge.source import Locator, Section, Source
 
@@ -261,7 +262,8 @@ def _to_sections(book: Book) -> tuple[Section, ...]:
         if highlight.text or highlight.note
     ]
     dates = [section.highlighted_at for section in passages if section.highlighted_at]
-    about_book = partial(Section, written_at=min(dates, default=None))
+    earliest = min(dates, key=partial(localize, zone=UTC), default=None)
+    about_book = partial(Section, written_at=earliest)
     about = [about_book(book.document_note, tags=(BOOK_NOTE_TAG,))] if book.document_note else []
     if present and not passages and not about:
         raise Unreadable("has no text: all its highlights are empty")
