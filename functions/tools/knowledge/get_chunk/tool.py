@@ -123,7 +123,7 @@ async def _search_related(stored: EmbeddedChunk, args: In, ctx: Context) -> list
 def _build_out(
     chunk: Chunk, related: list[Neighbour[Chunk]], clusters: list[Cluster], notes: list[Chunk]
 ) -> Out:
-    card = chunk.knowledge_card
+    card = chunk.shown_card
     return Out.of(
         chunk,
         source=chunk.origin,
