@@ -21,6 +21,7 @@ from shared.index.facets import (
     make_named_facet,
 )
 from shared.knowledge.source import FACET_FIELDS, SECTION_SEPARATOR, SOURCE_FIELDS, SourceFields
+from shared.text.folding import fold_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -103,8 +104,19 @@ class Chunk(SourceFields):
 
     @property
     def summary(self) -> str | None:
-        """The summary of its knowledge card, if it has one."""
-        return self.knowledge_card.summary if self.knowledge_card else None
+        """The summary of its card, if it has a card that says more than its text."""
+        return self.shown_card.summary if self.shown_card else None
+
+    @property
+    def shown_card(self) -> KnowledgeCard | None:
+        """Its knowledge card, unless that only repeats the text.
+
+        The card of a short text is the text, which people and models would read twice.
+        """
+        card = self.knowledge_card
+        if card and not card.takeaways and fold_text(card.summary) == fold_text(self.content):
+            return None
+        return card
 
     @property
     def embedding_text(self) -> str:

@@ -13,7 +13,7 @@ from shared.traces.near_duplicates import MAX_CANDIDATES, TraceTerms, is_near_du
 from shared.traces.repository import Traces
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from shared.firestore.claims import Claim
     from shared.index.vector_index import Neighbour
@@ -59,23 +59,40 @@ async def find_similar_traces(trace: Trace, entry: TraceIndexEntry, ctx: Context
     return await asyncio.to_thread(_compare, trace, others)
 
 
-async def load_free_claim(trace: Trace, ctx: Context) -> Claim | None:
-    """Load the claim to the text of a trace, or None if another trace holds it.
+async def find_holder(claim: Claim, candidates: Iterable[Trace], ctx: Context) -> Trace | None:
+    """Return the trace whose text a claim stands for, or None.
 
-    Costs one Firestore round trip.
+    A holder counts only if it has that text now. Costs one round trip if the holder is not among
+    the candidates, which were read already.
+    """
+    if claim.holder is None:
+        return None
+    holder = next((trace for trace in candidates if trace.trace_id == claim.holder), None)
+    if holder is None:
+        stored = await Traces(ctx.database).get(claim.holder)
+        holder = stored.trace if stored else None
+    return holder if holder and holder.content.claim_id == claim.claim_id else None
+
+
+async def load_free_claim(trace: Trace, ctx: Context) -> Claim | None:
+    """Load the claim to the text of a trace, or None if another trace has it.
+
+    Costs one Firestore round trip, or two if another trace holds the claim.
     """
     claim = await load_claim(ctx.database, trace.content.claim_id)
-    return claim if claim.holder in (None, trace.trace_id) else None
+    if claim.holder == trace.trace_id or await find_holder(claim, [], ctx) is None:
+        return claim
+    return None
 
 
 async def require_free_claim(trace: Trace, ctx: Context) -> Claim:
-    """Load the claim to the text of a changed trace. Costs one Firestore round trip.
+    """Load the claim to the text of a changed trace. Costs as much as `load_free_claim`.
 
     Raises:
         Conflict: Another trace has the text.
     """
     claim = await load_claim(ctx.database, trace.content.claim_id)
-    if claim.holder in (None, trace.trace_id):
+    if claim.holder == trace.trace_id or await find_holder(claim, [], ctx) is None:
         return claim
     raise Conflict(
         f"Another trace already says the same: {claim.holder}. Read it with get_trace; if it is"

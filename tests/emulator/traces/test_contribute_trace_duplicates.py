@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import read_app_documents
@@ -103,6 +105,17 @@ async def test_withdrawn_trace_is_not_a_duplicate(app: App) -> None:
         result = await call_result(app, "contribute_trace", user, **COPY)
         assert trace_id != result["trace_id"]
         assert trace_id not in str(result["similar"])
+
+
+async def test_claim_whose_trace_is_gone_is_taken_over(app: App) -> None:
+    """The job purge or a person at the database may have deleted the holder."""
+    gone_id = await contribute(app, ORIGINAL)
+    database = app.context(Caller(), Meter()).database
+    await database.document("traces", gone_id).delete()
+    result = await call_result(app, "contribute_trace", "ben", **COPY)
+    assert not result["duplicate"]
+    [claim] = (await read_app_documents(app, "claims")).values()
+    assert claim["holder"] == result["trace_id"]
 
 
 async def test_copy_may_supersede_its_original(app: App) -> None:

@@ -129,7 +129,7 @@ def _build_out(
     notes: list[Chunk],
     zone: tzinfo,
 ) -> Out:
-    card = chunk.knowledge_card
+    card = chunk.shown_card
     return Out.of(
         chunk,
         source=chunk.origin,

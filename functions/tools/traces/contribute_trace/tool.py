@@ -18,7 +18,7 @@ from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.access import caller_contributed, get_readable_trace
 from shared.traces.corpus import build_index_entry
-from shared.traces.duplicates import find_similar_traces
+from shared.traces.duplicates import find_holder, find_similar_traces
 from shared.traces.model import Trace, TraceContent, TraceText, TraceTitle
 from shared.traces.repository import Traces
 from shared.traces.screening import require_shareable
@@ -28,7 +28,6 @@ from shared.traces.trust import TraceStatus
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.firestore.claims import Claim
     from shared.runtime.context import Context
     from shared.traces.duplicates import SimilarTraces
     from shared.traces.repository import StoredTrace, TraceIndexEntry
@@ -83,7 +82,8 @@ async def contribute_trace(args: In, ctx: Context) -> Out:
     """Store and index a trace, so that search finds it at once.
 
     A call takes three round trips: it reads the embedding space, then the nearest traces and the
-    superseded trace, and then commits. Most writes of the commit are postings.
+    superseded trace, and then commits. A fourth one reads a trace with the same text that is not
+    among the nearest. Most writes of the commit are postings.
     """
     content = TraceContent(
         title=args.title,
@@ -111,36 +111,34 @@ async def _attempt(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> Out:
         find_similar_traces(trace, entry, ctx),
         load_claim(ctx.database, trace.content.claim_id),
     )
-    if existing := await _find_blocking_duplicate(similar, claim, superseded, ctx):
+    candidates = [*similar.same, superseded.trace] if superseded else similar.same
+    holder = await find_holder(claim, candidates, ctx)
+    if existing := _find_blocking_duplicate(similar, holder, superseded, ctx):
         return _build_out(existing, [], ctx, duplicate=True)
-    writes = Traces(ctx.database).build_creation_writes(
-        trace, entry, None if claim.holder else claim
-    )
+    writes = Traces(ctx.database).build_creation_writes(trace, entry, None if holder else claim)
     if superseded and caller_contributed(superseded, ctx):
         replaced = replace(superseded.trace, superseded_by=trace.trace_id)
         writes += Traces(ctx.database).build_update_writes(superseded, replaced, None)
     return await ctx.commit(writes, _build_out(trace, similar.related, ctx, duplicate=False))
 
 
-async def _find_blocking_duplicate(
-    similar: SimilarTraces, claim: Claim, superseded: StoredTrace | None, ctx: Context
+def _find_blocking_duplicate(
+    similar: SimilarTraces, holder: Trace | None, superseded: StoredTrace | None, ctx: Context
 ) -> Trace | None:
     """Return the trace that prevents storing the new one, or None.
 
     That is a trace with the same text, unless the new one supersedes another. It is also the
     caller's own flagged trace if the new one is nearly the same, because a copy would clear the
-    warnings. Costs a round trip if the trace with the text is not among the nearest.
+    warnings.
     """
-    own_flagged = [
+    blocking = [
         trace
         for trace in similar.near
         if trace.status is TraceStatus.FLAGGED and trace.contributor == ctx.caller.user_id
     ]
-    blocking = own_flagged if superseded else [*own_flagged, *similar.same]
-    if blocking or superseded or claim.holder is None:
-        return blocking[0] if blocking else None
-    holder = await Traces(ctx.database).get(claim.holder)
-    return holder.trace if holder else None
+    if not superseded:
+        blocking += [*similar.same, *([holder] if holder else [])]
+    return blocking[0] if blocking else None
 
 
 async def _load_superseded(trace: Trace, ctx: Context) -> StoredTrace | None:
