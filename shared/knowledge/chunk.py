@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -20,7 +21,13 @@ from shared.index.facets import (
     make_month_facet,
     make_named_facet,
 )
-from shared.knowledge.source import FACET_FIELDS, SECTION_SEPARATOR, SOURCE_FIELDS, SourceFields
+from shared.knowledge.source import (
+    FACET_FIELDS,
+    PAGE_FRAGMENT,
+    SECTION_SEPARATOR,
+    SOURCE_FIELDS,
+    SourceFields,
+)
 from shared.text.folding import fold_text
 
 if TYPE_CHECKING:
@@ -60,6 +67,8 @@ class Chunk(SourceFields):
         knowledge_card: Its knowledge card, if it has one.
         cluster_id: The ids of its clusters. The stored field has this name.
         page: The page of the original on which it begins, from 1.
+        page_starts: The offsets in `content` at which the pages after `page` begin, in order. A
+            page without text begins where the next one does.
         chapter: The title of the chapter in which it begins.
         location: Any other position in the original, such as a Kindle location.
         dated_at: The first known of three dates: that of the highlight, that of writing which the
@@ -87,6 +96,7 @@ class Chunk(SourceFields):
     chapter: str | None = added_field()
     location: str | None = added_field()
     kept: Kept | None = added_field()  # noqa: RUF009 - as the fields above
+    page_starts: tuple[int, ...] | None = added_field()
 
     @property
     def id(self) -> str:
@@ -155,6 +165,17 @@ class Chunk(SourceFields):
         position_facet = FIRST if self.position == 1 else LATER
         names[position_facet] = position_facet.key
         return {facet: name for facet, name in names.items() if facet.key}
+
+    def cite(self, offset: int) -> Chunk:
+        """Return the chunk with the page, and the link to it, of the character at an offset."""
+        if self.page is None or not self.page_starts:
+            return self
+        page = self.page + bisect_right(self.page_starts, offset)
+        url = self.highlight_url
+        link, fragment, number = (url or "").rpartition(PAGE_FRAGMENT)
+        if fragment and number == str(self.page):
+            url = f"{link}{PAGE_FRAGMENT}{page}"
+        return replace(self, page=page, highlight_url=url)
 
     @property
     def content_hash(self) -> str:
@@ -242,10 +263,21 @@ def _build_chunk(source: Source, section: Section, span: Span, offset: int) -> C
         highlighted_at=section.highlighted_at,
         dated_at=section.written_at,
         page=locator.page,
+        page_starts=_find_page_starts(section, span) or None,
         chapter=locator.chapter,
         location=locator.location,
         knowledge_card=section.card,
     )
+
+
+def _find_page_starts(section: Section, span: Span) -> tuple[int, ...]:
+    """Return the offsets in a span at which the pages after its first one begin."""
+    page = section.find_locator(span.start).page
+    starts: list[int] = []
+    for start, locator in section.locators:
+        if page and locator.page and span.start < start < span.end:
+            starts += [start - span.start] * (locator.page - page - len(starts))
+    return tuple(starts)
 
 
 def _compute_digest(text: str) -> str:

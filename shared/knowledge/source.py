@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SECTION_SEPARATOR: Final = "\n\n"
 """The separator of two sections in a source's text."""
+PAGE_FRAGMENT: Final = "#page="
+"""What precedes the number of a page in a link to it: RFC 8118, section 3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Section:
         highlighted_at: When the reader highlighted it. A reader leaves out the zone of this date
             and of `written_at` if the file names none.
         locators: Positions in the original, in order, each with the offset in `text` where it
-            begins. A chunk gets the position in which it begins.
+            begins. A chunk gets the position in which it begins, and the starts of further pages.
         written_at: When it was written, if its file says so. It becomes the date of a text that is
             not a highlight, when that text is first stored.
         start: If the section is a chunk from an export, its offset in the source's text. Such a

@@ -23,7 +23,7 @@ class Addresses(Result):
     readwise_url: str | None = Field(description="The highlight, or its source, in Readwise.")
     source_url: str | None = Field(description="The original on the web.")
     highlight_url: str | None = Field(description="The highlight's place in the original.")
-    page: int | None = Field(description="The page of the original on which it begins.")
+    page: int | None = Field(description="The page where it, or its match, begins.")
     chapter: str | None = Field(description="The chapter in which it begins.")
     location: str | None = Field(description="Its Kindle location, or another position.")
 

@@ -105,6 +105,7 @@ class _Chunk(_Exported):
     highlighted_at: _Moment | None = None
     dated_at: _Moment | None = None
     page: int | None = None
+    page_starts: tuple[int, ...] = ()
     chapter: str | None = None
     location: str | None = None
     card: _Card | None = None
@@ -204,7 +205,13 @@ def _to_section(chunk: _Chunk) -> Section:
         readwise_url=chunk.readwise_url,
         highlight_url=chunk.highlight_url,
         highlighted_at=chunk.highlighted_at,
-        locators=((0, Locator(chunk.page, chunk.chapter, chunk.location)),),
+        locators=(
+            (0, Locator(chunk.page, chunk.chapter, chunk.location)),
+            *(
+                (start, Locator(page))
+                for page, start in enumerate(chunk.page_starts, start=(chunk.page or 0) + 1)
+            ),
+        ),
         written_at=chunk.dated_at,
         start=chunk.start,
         chunk_id=chunk.chunk_id,

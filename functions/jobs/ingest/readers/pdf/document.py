@@ -33,7 +33,7 @@ from functions.jobs.ingest.readers.source_file import (
     Unreadable,
     describe_excess,
 )
-from shared.knowledge.source import Locator, Section, Source
+from shared.knowledge.source import PAGE_FRAGMENT, Locator, Section, Source
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -249,8 +249,8 @@ def _find_locator(highlight: str, page: int, body: Section) -> Locator | None:
 
 
 def _build_page_url(url: str | None, number: int) -> str | None:
-    """Return the URL of a page in a PDF, with the fragment of RFC 8118, section 3."""
-    return f"{url.partition('#')[0]}#page={number}" if url else None
+    """Return the URL of a page in a PDF."""
+    return f"{url.partition('#')[0]}{PAGE_FRAGMENT}{number}" if url else None
 
 
 def _make_warnings(pages: Sequence[str]) -> tuple[str, ...]:
