@@ -25,6 +25,7 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
+from tests.support import embedded_database
 from tests.support.clock import SettableClock
 from tests.support.cloud_run.bundles import OWN_ENVIRONMENTS
 from tests.support.fakes.embedder import WordEmbedder
@@ -69,6 +70,16 @@ _FOLDERS_THAT_SHARE_PROCESSES: Final = {"tests/e2e", "tests/e2e/access"}
 _EMULATOR = pytest.StashKey[ExitStack]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run use the embedded Firestore instead of Google's emulator."""
+    parser.addoption(
+        "--database",
+        choices=["emulator", "embedded"],
+        default="emulator",
+        help="what tests use as Firestore; `embedded` is the one of infra/local/embedded_firestore",
+    )
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Start one emulator for the whole run; parallel workers inherit its address.
@@ -80,6 +91,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if _is_slow_run(config):
         hypothesis.settings.load_profile("exploring")
+    if config.option.database == "embedded":
+        embedded_database.connect_in_process()
     if hasattr(config, "workerinput"):
         return
     if _is_slow_run(config):
@@ -91,6 +104,10 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     os.environ.setdefault("JAVA_TOOL_OPTIONS", _JAVA_OPTIONS)
     stack = config.stash[_EMULATOR] = ExitStack()
+    if config.option.database == "embedded":
+        address = stack.enter_context(embedded_database.serve_index_files())
+        os.environ["FIRESTORE_EMULATOR_HOST"] = address
+        return
     try:
         os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
     except EmulatorError as error:

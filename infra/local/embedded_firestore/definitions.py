@@ -1,0 +1,202 @@
+"""Index definitions: which indexes a database has, as in `firestore.indexes.json`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from infra.local.embedded_firestore.documents import Path, format_path, parse_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path as FilePath
+
+
+class Kind(Enum):
+    """How a field is indexed."""
+
+    ASCENDING = "ASCENDING"
+    DESCENDING = "DESCENDING"
+    CONTAINS = "CONTAINS"
+
+    @property
+    def flipped(self) -> Kind:
+        """The opposite direction."""
+        match self:
+            case Kind.ASCENDING:
+                return Kind.DESCENDING
+            case Kind.DESCENDING:
+                return Kind.ASCENDING
+            case Kind.CONTAINS:
+                return self
+
+
+Field = tuple[Path, Kind]
+
+_NAME: Final = "__name__"
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index of a collection or collection group.
+
+    Its entries are ordered by its fields and then by name, ascending. An index with descending
+    names is this one with all directions turned, read backwards.
+
+    Attributes:
+        collection: The id of the collections, or empty for all.
+        group: Whether it orders all collections of this id together.
+        fields: The fields, the vector excepted. Without any, the index orders names.
+        vector: The path of the vector, if it is a vector index.
+        dimension: The vector's dimension.
+    """
+
+    collection: str
+    group: bool
+    fields: tuple[Field, ...]
+    vector: Path | None = None
+    dimension: int = 0
+
+    def to_json(self, *, reverse: bool = False) -> dict[str, Any]:
+        """Return the entry of `firestore.indexes.json`, with all directions turned if `reverse`."""
+        turned = tuple((path, kind.flipped if reverse else kind) for path, kind in self.fields)
+        fields: list[dict[str, Any]] = [
+            {"fieldPath": format_path(path), "arrayConfig": "CONTAINS"}
+            if kind is Kind.CONTAINS
+            else {"fieldPath": format_path(path), "order": kind.value}
+            for path, kind in turned
+        ]
+        names = Kind.DESCENDING if reverse else Kind.ASCENDING
+        if turned and turned[0][0] != (_NAME,) and names is not _get_direction(turned):
+            fields.append({"fieldPath": _NAME, "order": names.value})
+        if self.vector:
+            config = {"dimension": self.dimension, "flat": {}}
+            fields.append({"fieldPath": format_path(self.vector), "vectorConfig": config})
+        return {
+            "collectionGroup": self.collection,
+            "queryScope": "COLLECTION_GROUP" if self.group else "COLLECTION",
+            "fields": fields,
+        }
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any], dimension: int | None = None) -> Index:
+        """Read an entry of `firestore.indexes.json`, optionally with another dimension."""
+        fields: list[Field] = []
+        vector, size, names = None, 0, None
+        for part in entry["fields"]:
+            path = parse_path(part["fieldPath"])
+            if "vectorConfig" in part:
+                vector, size = path, dimension or part["vectorConfig"]["dimension"]
+            elif part["fieldPath"] == _NAME:
+                names = _read_kind(part)
+            else:
+                fields.append((path, _read_kind(part)))
+        if names is Kind.DESCENDING and not (fields or vector):
+            fields = [((_NAME,), names)]  # which nothing but a query without filters needs
+        elif (names or _get_direction(fields)) is Kind.DESCENDING:
+            fields = [(path, kind.flipped) for path, kind in fields]
+        group = entry["queryScope"] == "COLLECTION_GROUP"
+        return cls(entry["collectionGroup"], group, tuple(fields), vector, size)
+
+
+def _get_filters(index: Index) -> set[tuple[Path, bool]]:
+    return {(path, kind is Kind.CONTAINS) for path, kind in index.fields}
+
+
+def _get_direction(fields: Sequence[Field]) -> Kind:
+    """Return the direction in which names follow."""
+    descends = bool(fields) and fields[-1][1] is Kind.DESCENDING
+    return Kind.DESCENDING if descends else Kind.ASCENDING
+
+
+def _read_kind(entry: Mapping[str, Any]) -> Kind:
+    return Kind(entry.get("order") or entry["arrayConfig"])
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """The indexes of a database.
+
+    Attributes:
+        indexes: The composite and vector indexes.
+        overrides: By collection and field path, the only single-field indexes that there are:
+            whether of the group, and how the field is indexed. The path `*` is the collection's
+            default.
+        ttl: Collections and fields with the time at which a document is deleted.
+        builds_missing: Whether a query gets an index that is not defined. For tests.
+    """
+
+    indexes: tuple[Index, ...] = ()
+    overrides: Mapping[tuple[str, Path], frozenset[tuple[bool, Kind]]] = field(default_factory=dict)
+    ttl: tuple[tuple[str, Path], ...] = ()
+    builds_missing: bool = False
+
+    @classmethod
+    def read(cls, file: FilePath, dimension: int | None = None) -> Definitions:
+        """Read `firestore.indexes.json`, optionally with another dimension of vectors."""
+        return cls.from_json(json.loads(file.read_text("utf-8")), dimension)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], dimension: int | None = None) -> Definitions:
+        """Read the contents of `firestore.indexes.json`."""
+        overrides = {}
+        ttl = []
+        for entry in data.get("fieldOverrides", ()):
+            path = parse_path(entry["fieldPath"])
+            overrides[entry["collectionGroup"], path] = frozenset(
+                (each["queryScope"] == "COLLECTION_GROUP", _read_kind(each))
+                for each in entry["indexes"]
+            )
+            if entry.get("ttl"):
+                ttl.append((entry["collectionGroup"], path))
+        indexes = tuple(Index.from_json(entry, dimension) for entry in data.get("indexes", ()))
+        return cls(indexes, overrides, tuple(ttl))
+
+    @cached_property
+    def composite(self) -> dict[tuple[str, bool], frozenset[Index]]:
+        """The indexes of several fields, by collection and whether they are of the group."""
+        groups: dict[tuple[str, bool], set[Index]] = {}
+        for index in self.indexes:
+            if not index.vector:
+                groups.setdefault((index.collection, index.group), set()).add(index)
+        return {key: frozenset(indexes) for key, indexes in groups.items()}
+
+    def has(self, index: Index) -> bool:
+        """Return whether an index is there, defined or automatic."""
+        if self.builds_missing or not (index.fields or index.vector):
+            return True
+        if index.vector:
+            return any(
+                replace(each, fields=index.fields) == index
+                and (not index.fields or _get_filters(each) == _get_filters(index))
+                for each in self.indexes
+            )
+        if index in self.composite.get((index.collection, index.group), ()):
+            return True
+        return len(index.fields) == 1 and self._has_automatic(index)
+
+    def _has_automatic(self, index: Index) -> bool:
+        """Return whether a single field is indexed. What holds for a map holds for its fields."""
+        [(path, kind)] = index.fields
+        if kind is Kind.DESCENDING:
+            return False  # with names ascending
+        lengths = range(len(path), 0, -1)
+        for known in (*(path[:length] for length in lengths), ("*",)):
+            kept = self.overrides.get((index.collection, known))
+            if kept is not None:
+                return not kept.isdisjoint({(index.group, kind), (index.group, kind.flipped)})
+        return not index.group
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Differs between definitions that differ."""
+        overrides = sorted(
+            (collection, path, sorted((group, kind.value) for group, kind in kinds))
+            for (collection, path), kinds in self.overrides.items()
+        )
+        parts = [sorted(map(repr, self.indexes)), overrides, self.builds_missing]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

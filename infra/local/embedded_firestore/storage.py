@@ -1,0 +1,492 @@
+"""The SQLite file of a database: its tables, connections, clock and indexes.
+
+A document is found by its collection's number and its name, which is its id in the order of
+`values`. A body is the serialized fields, which an answer contains as they are.
+
+An index is built when a query first needs it, a few hundred documents at a time, so that commits
+go on between. From its registration on, commits write its entries; the builder catches up with the
+rest and marks it as built. A builder that is killed leaves an index that the next query builds.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import threading
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import apsw
+import grpc
+
+from infra.local.embedded_firestore import vectors
+from infra.local.embedded_firestore.definitions import Definitions, Index, Kind
+from infra.local.embedded_firestore.documents import get_value
+from infra.local.embedded_firestore.errors import DatabaseFileError, FirestoreError
+from infra.local.embedded_firestore.protos import DocumentProto
+from infra.local.embedded_firestore.values import encode, encode_path, get_vector, invert
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+FORMAT: Final = 1
+"""The version of the tables, which `PRAGMA user_version` holds."""
+LEAST_SQLITE: Final = (3, 51, 3)
+"""Up to the version before, several writing processes can damage a file in WAL mode."""
+BUSY_MILLISECONDS: Final = 8_000
+"""A commit waits this long for those of other processes, less than its own time limit."""
+BATCH: Final = 500
+"""Work on all documents holds up commits for this many at a time."""
+
+_APPLICATION: Final = 0x46697265
+"""`PRAGMA application_id`: this is one of our files."""
+_SCHEMA: Final = (
+    vectors.SCHEMA
+    + f"""
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE collections (
+    id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, name TEXT NOT NULL
+);
+CREATE INDEX collections_by_name ON collections (name);
+CREATE TABLE documents (
+    collection INTEGER NOT NULL,
+    name BLOB NOT NULL,
+    created INTEGER NOT NULL,
+    updated INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    UNIQUE (collection, name)
+);
+CREATE TABLE indexes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    definition TEXT NOT NULL UNIQUE,
+    is_built INTEGER NOT NULL DEFAULT FALSE
+);
+CREATE TABLE entries (
+    ix INTEGER NOT NULL,
+    scope INTEGER NOT NULL,
+    value BLOB NOT NULL,
+    name BLOB NOT NULL,
+    PRIMARY KEY (ix, scope, value, name)
+) WITHOUT ROWID;
+INSERT INTO meta VALUES ('time', 0), ('indexes', 0), ('definitions', ''), ('swept', 0);
+PRAGMA application_id = {_APPLICATION};
+PRAGMA user_version = {FORMAT};
+"""  # noqa: S608 - numbers
+)
+"""The tables. An entry's `scope` is a collection, or 0 for all of an id; its `name` is then the
+document's whole path. `meta` has the time of the last commit and of the last sweep, the version of
+`indexes`, and the fingerprint of the definitions."""
+
+_logger: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredIndex:
+    """An index with its number in the file."""
+
+    id: int
+    index: Index
+    is_built: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexes:
+    """The indexes of the file at a version."""
+
+    version: int
+    by_definition: dict[Index, StoredIndex]
+    by_collection: dict[str, list[StoredIndex]]
+
+
+class StoredDocument(NamedTuple):
+    """A document as it is stored, with its collection's path and number."""
+
+    rowid: int
+    path: str
+    collection: int
+    name: bytes
+    body: bytes
+
+
+Entry = tuple[int, int, bytes, bytes]
+VectorKey = tuple[vectors.Space, bytes]
+
+
+class Store:
+    """A database file, opened by this process.
+
+    Attributes:
+        path: The file.
+        definitions: The indexes.
+        writer: The connection of commits.
+        check: The thread that looks for damage, which runs after an unclean end.
+        damage: What is wrong with the file, or None as far as is known.
+        matrices: The vectors in memory.
+    """
+
+    def __init__(self, path: Path, definitions: Definitions, *, durable: bool = True) -> None:
+        """Open a file, and create it if it is missing.
+
+        Args:
+            path: The file.
+            definitions: The indexes.
+            durable: Whether a commit that was answered survives a power failure, too. It survives
+                the end of the process in any case.
+
+        Raises:
+            DatabaseFileError: The file cannot be opened.
+        """
+        if tuple(map(int, apsw.sqlite_lib_version().split("."))) < LEAST_SQLITE:
+            raise DatabaseFileError(
+                f"SQLite {apsw.sqlite_lib_version()} can damage a file that several processes "
+                "write. Install a newer version of the package apsw."
+            )
+        self.path = path
+        self.definitions = definitions
+        self.matrices = vectors.Matrices()
+        self.damage: str | None = None
+        self._durable = durable
+        self._collections: dict[str, int] = {}
+        self._indexes = _Indexes(-1, {}, {})
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock, is_unclean = _lock_file(path)
+            self.writer = self.connect()
+            self._create()
+        except (apsw.Error, OSError) as error:
+            raise DatabaseFileError(describe_failure(path, error)) from error
+        self.check = threading.Thread(target=self._check, daemon=True)
+        if is_unclean:
+            self.check.start()
+
+    def connect(self) -> apsw.Connection:
+        """Open a connection, which one thread uses at a time."""
+        connection = apsw.Connection(str(self.path))
+        connection.set_busy_timeout(BUSY_MILLISECONDS)
+        connection.execute(
+            f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'};"
+            f"PRAGMA fullfsync = {int(self._durable)};"
+            "PRAGMA checkpoint_fullfsync = 1;"
+            "PRAGMA cache_size = -16000;"
+        )
+        return connection
+
+    @cached_property
+    def reader(self) -> apsw.Connection:
+        """The connection of quick reads."""
+        return self.connect()
+
+    @cached_property
+    def scanner(self) -> apsw.Connection:
+        """The connection of queries."""
+        return self.connect()
+
+    def close(self) -> None:
+        """Close the file."""
+        for name in ("reader", "scanner", "writer"):
+            if name in vars(self):
+                vars(self)[name].close()
+        os.close(self._lock)
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """Make changes by the writer in one transaction."""
+        try:
+            self.writer.execute("BEGIN IMMEDIATE")
+        except apsw.BusyError as error:
+            raise FirestoreError(
+                grpc.StatusCode.ABORTED, "Too much contention: other processes write. Try again."
+            ) from error
+        try:
+            yield
+            self.writer.execute("COMMIT")
+        except BaseException:
+            if self.writer.in_transaction:
+                self.writer.execute("ROLLBACK")
+            raise
+
+    def _create(self) -> None:
+        version = self.writer.pragma("user_version")
+        if version == 0:
+            if not self._durable:
+                self.writer.pragma("synchronous", "OFF")  # for there is nothing to lose yet
+            self.writer.pragma("journal_mode", "WAL")
+            with self.write():
+                version = self.writer.pragma("user_version")
+                if version == 0:
+                    if self.writer.execute("SELECT count(*) FROM sqlite_schema").get:
+                        raise DatabaseFileError(f"{self.path} is a file of another program.")
+                    self.writer.execute(_SCHEMA)
+                    version = FORMAT
+            if not self._durable:
+                self.writer.pragma("synchronous", "NORMAL")
+        if self.writer.pragma("application_id") != _APPLICATION:
+            raise DatabaseFileError(f"{self.path} is a file of another program.")
+        if version > FORMAT:
+            raise DatabaseFileError(
+                f"{self.path} was written by a later version, in format {version}; this version "
+                f"reads format {FORMAT}. Update, and start again."
+            )
+        if self.get_meta(self.writer, "definitions") != self.definitions.fingerprint:
+            with self.write():
+                self._drop_undefined()
+
+    def _check(self) -> None:
+        """Look for damage after an unclean end, in a thread."""
+        try:
+            connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
+            result = connection.execute("PRAGMA quick_check(1)").get
+            connection.close()
+        except apsw.Error as error:
+            result = str(error)
+        if result != "ok":
+            self.damage = f"{self.path} is damaged: {result}. Restore a copy, or move it away."
+            _logger.error(self.damage)
+
+    # Numbers and times
+
+    def get_meta(self, connection: apsw.Connection, name: str) -> Any:
+        """Return a value of the table `meta`."""
+        return connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).get
+
+    def set_meta(self, name: str, value: int | str) -> None:
+        """Change a value of the table `meta`."""
+        self.writer.execute("UPDATE meta SET value = ? WHERE name = ?", (value, name))
+
+    def tick(self) -> int:
+        """Return the time of a commit in microseconds, later than that of any other."""
+        now = max(time.time_ns() // 1_000, self.get_meta(self.writer, "time") + 1)
+        self.set_meta("time", now)
+        return int(now)
+
+    # Collections
+
+    def find_collection(self, connection: apsw.Connection, path: str) -> int | None:
+        """Return the number of a collection, or None if it never had a document."""
+        number = self._collections.get(path)
+        if number is None:
+            number = connection.execute("SELECT id FROM collections WHERE path = ?", (path,)).get
+            if number is not None and connection is not self.writer:  # which may roll back
+                self._collections[path] = number
+        return number
+
+    def add_collection(self, path: str) -> int:
+        """Return the number of a collection, which is added if it is new."""
+        number = self.find_collection(self.writer, path)
+        if number is None:
+            statement = "INSERT INTO collections (path, name) VALUES (?, ?) RETURNING id"
+            number = self.writer.execute(statement, (path, path.rpartition("/")[2])).get
+        return int(number)
+
+    # Indexes
+
+    def _load_indexes(self, connection: apsw.Connection) -> _Indexes:
+        indexes = self._indexes
+        version = self.get_meta(connection, "indexes")
+        if version != indexes.version:
+            rows = connection.execute("SELECT id, definition, is_built FROM indexes")
+            indexes = _Indexes(version, {}, {})
+            for number, text, is_built in rows:
+                stored = StoredIndex(number, Index.from_json(json.loads(text)), bool(is_built))
+                indexes.by_definition[stored.index] = stored
+                indexes.by_collection.setdefault(stored.index.collection, []).append(stored)
+            self._indexes = indexes
+        return indexes
+
+    def find_index(self, connection: apsw.Connection, index: Index) -> StoredIndex | None:
+        """Return an index if it is built."""
+        stored = self._load_indexes(connection).by_definition.get(index)
+        return stored if stored and stored.is_built else None
+
+    def list_indexes(self, collection: str) -> list[StoredIndex]:
+        """Return the indexes that a commit to a collection of this id writes."""
+        known = self._load_indexes(self.writer).by_collection
+        return [*known.get(collection, ()), *known.get("", ())]
+
+    def register_index(self, index: Index) -> StoredIndex:
+        """Add an index whose entries commits write from now on."""
+        stored = self._load_indexes(self.writer).by_definition.get(index)
+        if stored:
+            return stored
+        statement = "INSERT INTO indexes (definition) VALUES (?) RETURNING id"
+        number = self.writer.execute(statement, (json.dumps(index.to_json()),)).get
+        self._change_indexes()
+        return StoredIndex(int(number), index, is_built=False)
+
+    def build_index(self, stored: StoredIndex, after: int) -> int | None:
+        """Write the entries of the next documents.
+
+        Args:
+            stored: The index.
+            after: The last document of the step before, or 0.
+
+        Returns:
+            The last document, or None if all are done.
+        """
+        if self._load_indexes(self.writer).by_definition.get(stored.index) != stored:
+            return None  # another process has built it, or removed its definition
+        rows = self.read_batch(stored.index.collection, after)
+        revision = self.tick() if stored.index.vector else 0
+        entries: set[Entry] = set()
+        for row in rows:
+            where = ([stored], row.path, row.collection, row.name)
+            fields = DocumentProto.FromString(row.body).fields
+            entries |= make_entries(*where, fields)
+            self.write_vectors({}, make_vectors(*where, fields), revision)
+        self.write_entries(set(), entries)
+        if len(rows) == BATCH:
+            return rows[-1].rowid
+        self.writer.execute("UPDATE indexes SET is_built = TRUE WHERE id = ?", (stored.id,))
+        self._change_indexes()
+        _logger.info("Built the index %s.", json.dumps(stored.index.to_json()))
+        return None
+
+    def read_batch(self, collection: str, after: int) -> list[StoredDocument]:
+        """Read the next documents of all collections of an id, or of any, after a rowid."""
+        rows = self.writer.execute(
+            "SELECT documents.rowid, collections.path, collections.id, documents.name, body"
+            " FROM documents CROSS JOIN collections ON collections.id = documents.collection"
+            " WHERE documents.rowid > ? AND ? IN ('', collections.name)"
+            " ORDER BY documents.rowid LIMIT ?",
+            (after, collection, BATCH),
+        )
+        return [StoredDocument(*row) for row in rows]
+
+    def _drop_undefined(self) -> None:
+        """Remove indexes that are not defined any more."""
+        for index, stored in self._load_indexes(self.writer).by_definition.items():
+            if not self.definitions.has(index):
+                self.writer.execute("DELETE FROM entries WHERE ix = ?", (stored.id,))
+                self.writer.execute("DELETE FROM vectors WHERE field = ?", (stored.id,))
+                self.writer.execute("DELETE FROM indexes WHERE id = ?", (stored.id,))
+        self.set_meta("definitions", self.definitions.fingerprint)
+        self._change_indexes()
+
+    def _change_indexes(self) -> None:
+        self.set_meta("indexes", self.get_meta(self.writer, "indexes") + 1)
+
+    # Entries
+
+    def write_entries(self, old: set[Entry], new: set[Entry]) -> None:
+        """Replace entries by others."""
+        self.writer.executemany(
+            "DELETE FROM entries WHERE ix = ? AND scope = ? AND value = ? AND name = ?", old - new
+        )
+        self.writer.executemany(
+            "INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?)", sorted(new - old)
+        )
+
+    def write_vectors(
+        self, old: dict[VectorKey, list[float]], new: dict[VectorKey, list[float]], revision: int
+    ) -> None:
+        """Replace vectors by others."""
+        for space, key in old.keys() - new.keys():
+            vectors.store(self.writer, space, key, revision, None)
+        for (space, key), components in new.items():
+            if old.get((space, key)) != components:
+                vectors.store(self.writer, space, key, revision, components)
+
+
+def make_entries(
+    indexes: Iterable[StoredIndex], path: str, collection: int, name: bytes, fields: Any
+) -> set[Entry]:
+    """Return a document's entries in indexes.
+
+    Args:
+        indexes: The indexes, all of the collection's id.
+        path: The collection's path.
+        collection: The collection's number.
+        name: The document's name.
+        fields: The document's fields, or None if it is missing.
+    """
+    entries: set[Entry] = set()
+    if fields is None:
+        return entries
+    for stored in indexes:
+        if stored.index.vector:
+            continue
+        heads = [b""]
+        for field_path, kind in stored.index.fields:
+            value = get_value(fields, field_path)
+            parts = set() if value is None else _encode_field(value, kind)
+            heads = [head + part for head in heads for part in parts]
+        is_group = stored.index.group
+        scope, key = (0, make_key(path, name)) if is_group else (collection, name)
+        entries |= {(stored.id, scope, head, key) for head in heads}
+    return entries
+
+
+def _encode_field(value: Any, kind: Kind) -> set[bytes]:
+    match kind:
+        case Kind.ASCENDING:
+            return {encode(value)}
+        case Kind.DESCENDING:
+            return {invert(encode(value))}
+    return {encode(member) for member in value.array_value.values}  # none unless it is an array
+
+
+def make_vectors(
+    indexes: Iterable[StoredIndex], path: str, collection: int, name: bytes, fields: Any
+) -> dict[VectorKey, list[float]]:
+    """Return a document's vectors in vector indexes. The arguments are those of `make_entries`."""
+    result: dict[VectorKey, list[float]] = {}
+    for stored in indexes:
+        if not stored.index.vector:
+            continue
+        value = None if fields is None else get_value(fields, stored.index.vector)
+        components = None if value is None else get_vector(value)
+        if components is not None and len(components) == stored.index.dimension:
+            key = make_key(path, name) if stored.index.group else name
+            space = make_space(stored, None if stored.index.group else collection)
+            result[space, key] = components
+    return result
+
+
+def make_space(stored: StoredIndex, collection: int | None) -> vectors.Space:
+    """Return where the vectors of a collection, or of a group, are."""
+    return vectors.Space(stored.id, b"" if collection is None else b"%d" % collection)
+
+
+def make_key(path: str, name: bytes) -> bytes:
+    """Return the key of a document, which orders it among those of other collections."""
+    return encode_path(path)[:-1] + name
+
+
+def describe_failure(path: Path, error: Exception) -> str:
+    """Say what is wrong with a file, and what to do, for people."""
+    match error:
+        case apsw.NotADBError() | apsw.CorruptError():
+            return f"{path} is damaged: {error}. Restore a copy, or move it away."
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | PermissionError():
+            return f"{path} cannot be written: {error}. Check its permissions and its folder's."
+        case apsw.FullError():
+            return f"The disk of {path} is full. Free some space, and try again."
+        case apsw.BusyError():
+            return f"{path} is in use by a long operation of another process. Try again."
+    return f"{path} cannot be opened: {error}."
+
+
+def _lock_file(path: Path) -> tuple[int, bool]:
+    """Note in a lock that this process uses a file.
+
+    Returns:
+        The descriptor of the lock, and whether nobody else uses the file, but did to no proper end.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))  # SQLite's own mode is 0644
+    lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    wal = path.with_name(f"{path.name}-wal")
+    is_unclean = False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_unclean = wal.exists() and wal.stat().st_size > 0
+    except BlockingIOError:
+        pass  # another process uses it, or opens it
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    return lock, is_unclean

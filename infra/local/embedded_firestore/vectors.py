@@ -1,0 +1,337 @@
+"""Vector search: exact nearest neighbours by a product with a matrix in memory.
+
+A row of the table `vectors` is a vector with its components as they were written. A process that
+searches loads the vectors of one field and scope into a matrix once, and from then on reads only
+what has changed since, by revision. The matrix holds unit vectors in float32. It only chooses
+candidates, with a margin for its rounding; the distances that are returned, and so the order, come
+from the stored components in float64.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    import apsw
+    from numpy.typing import NDArray
+
+SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS vectors (
+    field INTEGER NOT NULL,
+    scope BLOB NOT NULL,
+    key BLOB NOT NULL,
+    revision INTEGER NOT NULL,
+    data BLOB,
+    PRIMARY KEY (field, scope, key)
+);
+CREATE INDEX IF NOT EXISTS vectors_by_revision ON vectors (field, scope, revision);
+"""
+"""The table. `data` is NULL where a document has no vector any more: other processes read from the
+row that they must drop theirs."""
+
+_SINGLE: Final = np.dtype("<f4")
+_DOUBLE: Final = np.dtype("<f8")
+_ROUNDING: Final = 4e-6
+"""Products of unit vectors in float32 are wrong by less than this: 1e-6 was the most seen in 2,048
+dimensions."""
+_GATHERED_SHARE: Final = 5
+"""Fewer documents than a fifth of the matrix are gathered from it. For more, a product with the
+whole matrix is quicker."""
+_SPARE: Final = 1.5
+"""A matrix has room for this many times its vectors. Untouched room costs no memory."""
+_LEAST_ROOM: Final = 1_024
+"""A matrix has room for at least this many vectors."""
+
+_BATCH: Final = 1_000
+"""This many vectors are read at a time."""
+_LATEST: Final = "SELECT max(revision) FROM vectors WHERE field = ? AND scope = ?"
+_COUNT: Final = "SELECT count(*) FROM vectors WHERE field = ? AND scope = ? AND revision > ?"
+_CHANGES: Final = "SELECT key, data FROM vectors WHERE field = ? AND scope = ? AND revision > ?"
+_STORED: Final = "SELECT data FROM vectors WHERE field = ? AND scope = ? AND key = ?"
+_STORE: Final = """
+INSERT INTO vectors (field, scope, key, revision, data) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (field, scope, key) DO UPDATE SET revision = excluded.revision, data = excluded.data
+"""
+_REMOVE: Final = (
+    "UPDATE vectors SET revision = ?, data = NULL WHERE field = ? AND scope = ? AND key = ?"
+)
+
+
+class Measure(IntEnum):
+    """How far two vectors are apart. The numbers are those of Firestore's API."""
+
+    EUCLIDEAN = 1
+    COSINE = 2
+    DOT_PRODUCT = 3
+    """The greater, the nearer."""
+
+
+class Space(NamedTuple):
+    """Vectors that are searched together, all of one dimension.
+
+    Attributes:
+        field: The number of the indexed field.
+        scope: The collection, or empty for a collection group.
+    """
+
+    field: int
+    scope: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """What to search for.
+
+    Attributes:
+        vector: A vector of the space's dimension.
+        measure: The measure of distance.
+        limit: The maximum number of documents.
+        threshold: The greatest distance, inclusive; for DOT_PRODUCT the least.
+    """
+
+    vector: Sequence[float]
+    measure: Measure
+    limit: int
+    threshold: float | None = None
+
+
+def store(
+    connection: apsw.Connection,
+    space: Space,
+    key: bytes,
+    revision: int,
+    components: Sequence[float] | None,
+) -> None:
+    """Write a document's vector, or that it has none any more, within the caller's transaction.
+
+    Args:
+        connection: A connection with an open transaction.
+        space: Where the vector is searched.
+        key: The document.
+        revision: Greater than that of every earlier transaction, of all processes.
+        components: The vector, or None.
+    """
+    if components is None:
+        connection.execute(_REMOVE, (revision, *space, key))
+    else:
+        connection.execute(_STORE, (*space, key, revision, _encode(components)))
+
+
+class Matrices:
+    """The matrices of a process for one database file. They are loaded when first searched."""
+
+    def __init__(self) -> None:
+        """Load nothing."""
+        self._matrices: dict[Space, _Matrix] = {}
+        self._lock = threading.Lock()
+
+    @np.errstate(over="ignore", invalid="ignore")  # what overflows is far away
+    def find(
+        self,
+        connection: apsw.Connection,
+        space: Space,
+        nearest: Nearest,
+        keys: Collection[bytes] | None = None,
+    ) -> list[tuple[bytes, float]]:
+        """Return the nearest documents with their distances, the nearest first, ties by key.
+
+        A zero vector has no cosine: COSINE puts it last with the distance NaN, as Firestore does,
+        and any threshold leaves it out.
+
+        Args:
+            connection: A connection whose open transaction also reads the documents.
+            space: Where to search.
+            nearest: What to search for.
+            keys: The only documents to compare. By default, all.
+        """
+        query = np.asarray(nearest.vector, _DOUBLE)
+        with self._lock:
+            candidates = self._load(connection, space, len(query)).choose(query, nearest, keys)
+        sign = -1 if nearest.measure is Measure.DOT_PRODUCT else 1
+        ranking = []
+        for key in candidates:
+            vector = _read_vector(connection, space, key, len(query))
+            distance = _compute_distance(vector, query, nearest.measure)
+            if nearest.threshold is None or sign * distance <= sign * nearest.threshold:
+                rank = np.inf if np.isnan(distance) else sign * distance
+                ranking.append((rank, key, distance))
+        return [(key, distance) for _, key, distance in sorted(ranking)[: nearest.limit]]
+
+    def _load(self, connection: apsw.Connection, space: Space, dimension: int) -> _Matrix:
+        """Return a matrix of the vectors that the connection's transaction sees."""
+        revision = connection.execute(_LATEST, space).get or 0
+        matrix = self._matrices.get(space)
+        if matrix and matrix.revision > revision:
+            # This transaction is older than that of another search, so it has its own matrix.
+            return _read_matrix(connection, space, dimension, revision)
+        if not matrix:
+            matrix = self._matrices[space] = _read_matrix(connection, space, dimension, revision)
+        elif matrix.revision < revision:
+            matrix.patch(connection, space, revision)
+        return matrix
+
+
+@dataclass(slots=True)
+class _Matrix:
+    """The vectors of a space, in no particular order.
+
+    Attributes:
+        rows: Unit vectors, and zero vectors as they are; the first `len(keys)` rows are in use.
+        norms: The length of each vector.
+        keys: The document of each row.
+        positions: The row of each document.
+        revision: The last change that the matrix contains.
+    """
+
+    rows: NDArray[np.float32]
+    norms: NDArray[np.float64]
+    keys: list[bytes]
+    positions: dict[bytes, int]
+    revision: int
+
+    def choose(
+        self, query: NDArray[np.float64], nearest: Nearest, keys: Collection[bytes] | None
+    ) -> list[bytes]:
+        """Return documents that include the nearest, and few others."""
+        positions = None
+        if keys is not None:
+            found = (self.positions.get(key) for key in keys)
+            positions = np.fromiter((row for row in found if row is not None), np.intp)
+        query_norm = float(np.linalg.norm(query))
+        cosines = self._multiply((query / (query_norm or 1)).astype(_SINGLE), positions)
+        norms = self.norms[: len(self.keys)] if positions is None else self.norms[positions]
+        bound = np.inf if nearest.threshold is None else nearest.threshold
+        match nearest.measure:
+            case Measure.COSINE:
+                has_cosine = (norms > 0) & (query_norm > 0)
+                distances = np.where(has_cosine, 1 - cosines, np.inf)
+                margins = np.full(len(distances), _ROUNDING)
+            case Measure.DOT_PRODUCT:
+                bound = np.inf if nearest.threshold is None else -nearest.threshold
+                distances = -cosines * norms * query_norm
+                margins = _ROUNDING * norms * query_norm
+            case Measure.EUCLIDEAN:  # the square
+                bound *= abs(bound)
+                distances = norms**2 + query_norm**2 - 2 * cosines * norms * query_norm
+                margins = _ROUNDING * (norms**2 + query_norm**2)
+        # What overflows is not a number, and may be at any distance.
+        nearest_possible = np.nan_to_num(distances - margins, nan=-np.inf, posinf=np.inf)
+        farthest_possible = np.nan_to_num(distances + margins, nan=np.inf, posinf=np.inf)
+        if len(distances) > nearest.limit:
+            last = nearest.limit - 1
+            bound = min(bound, np.partition(farthest_possible, last)[last])
+        chosen = np.flatnonzero(nearest_possible <= bound)
+        if positions is not None:
+            chosen = positions[chosen]
+        return [self.keys[position] for position in chosen.tolist()]
+
+    def _multiply(
+        self, query: NDArray[np.float32], positions: NDArray[np.intp] | None
+    ) -> NDArray[np.float64]:
+        """Return the cosines of a unit vector with the rows, or with those at some positions."""
+        rows = self.rows[: len(self.keys)]
+        if positions is None:
+            products = rows @ query
+        elif len(positions) * _GATHERED_SHARE < len(self.keys):
+            products = rows[positions] @ query
+        else:
+            products = (rows @ query)[positions]
+        return products.astype(np.float64)
+
+    def patch(self, connection: apsw.Connection, space: Space, revision: int) -> None:
+        """Apply the changes since the matrix's revision."""
+        arguments = (*space, self.revision)
+        self._reserve(len(self.keys) + int(connection.execute(_COUNT, arguments).get))
+        changes = connection.execute(_CHANGES, arguments)
+        while batch := list(islice(changes, _BATCH)):
+            for key in (key for key, data in batch if data is None):
+                self._remove(key)
+            for dtype in (_SINGLE, _DOUBLE):
+                size = self.rows.shape[1] * dtype.itemsize
+                self._set_all([row for row in batch if row[1] and len(row[1]) == size], dtype)
+        self.revision = revision
+
+    def _reserve(self, count: int) -> None:
+        """Make room for `count` vectors."""
+        if count <= len(self.rows):
+            return
+        used = len(self.keys)
+        rows, norms = self.rows, self.norms
+        room = int(count * _SPARE)
+        self.rows = np.empty((room, rows.shape[1]), _SINGLE)
+        self.norms = np.empty(room, _DOUBLE)
+        self.rows[:used] = rows[:used]
+        self.norms[:used] = norms[:used]
+
+    def _set_all(self, changes: Sequence[tuple[bytes, bytes]], dtype: np.dtype[Any]) -> None:
+        """Set the vectors of documents."""
+        positions = []
+        for key, _ in changes:
+            position = self.positions.setdefault(key, len(self.keys))
+            if position == len(self.keys):
+                self.keys.append(key)
+            positions.append(position)
+        data = np.frombuffer(b"".join(data for _, data in changes), dtype)
+        vectors = data.reshape(-1, self.rows.shape[1])
+        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=_DOUBLE))
+        self.norms[positions] = norms
+        self.rows[positions] = vectors / np.where(norms > 0, norms, 1)[:, None]
+
+    def _remove(self, key: bytes) -> None:
+        """Move the last row to the place of a document's, if it has one."""
+        position = self.positions.pop(key, None)
+        if position is None:
+            return
+        last = self.keys.pop()
+        if last != key:
+            self.keys[position] = last
+            self.positions[last] = position
+            self.rows[position] = self.rows[len(self.keys)]
+            self.norms[position] = self.norms[len(self.keys)]
+
+
+def _read_matrix(
+    connection: apsw.Connection, space: Space, dimension: int, revision: int
+) -> _Matrix:
+    rows = np.empty((_LEAST_ROOM, dimension), _SINGLE)
+    matrix = _Matrix(rows, np.empty(_LEAST_ROOM, _DOUBLE), [], {}, -1)
+    matrix.patch(connection, space, revision)
+    return matrix
+
+
+def _read_vector(
+    connection: apsw.Connection, space: Space, key: bytes, dimension: int
+) -> NDArray[np.float64]:
+    data = connection.execute(_STORED, (*space, key)).get
+    dtype = _DOUBLE if len(data) == dimension * _DOUBLE.itemsize else _SINGLE
+    return np.frombuffer(data, dtype).astype(_DOUBLE)
+
+
+@np.errstate(over="ignore")
+def _encode(components: Sequence[float]) -> bytes:
+    """Return the components in float32 if that changes none, else in float64."""
+    double = np.asarray(components, _DOUBLE)
+    single = double.astype(_SINGLE)
+    exact = single if np.array_equal(single, double) else double
+    return exact.tobytes()
+
+
+def _compute_distance(
+    vector: NDArray[np.float64], query: NDArray[np.float64], measure: Measure
+) -> float:
+    match measure:
+        case Measure.COSINE:
+            norms = np.linalg.norm(vector) * np.linalg.norm(query)
+            return float(1 - vector @ query / norms)
+        case Measure.DOT_PRODUCT:
+            return float(vector @ query)
+        case Measure.EUCLIDEAN:
+            return float(np.linalg.norm(vector - query))

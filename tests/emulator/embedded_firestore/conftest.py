@@ -1,0 +1,42 @@
+"""Fixtures of tests that bind both the embedded Firestore and Google's emulator."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+from google.cloud.firestore import AsyncClient
+
+from tests.support.embedded_database import open_any_index
+from tests.support.query_recorder import record_queries
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def unrecorded_queries() -> Iterator[None]:
+    """Keep the queries of these tests from the check of Carrel's indexes."""
+    with record_queries():
+        yield
+
+
+@pytest.fixture(params=["emulator", "embedded"])
+async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AsyncClient]:
+    """A client of an empty database, of each kind in turn.
+
+    The mark `emulator_differs` says what the emulator answers otherwise.
+    """
+    project = f"test-{uuid.uuid4().hex[:16]}"
+    if request.param == "embedded":
+        with open_any_index(tmp_path) as databases:
+            yield databases.make_client(project)
+        return
+    mark = request.node.get_closest_marker("emulator_differs")
+    if mark:
+        request.applymarker(pytest.mark.xfail(reason=mark.args[0], strict=True))
+    client = AsyncClient(project=project)
+    yield client
+    await client._firestore_api.transport.close()  # noqa: SLF001 - there is no public one

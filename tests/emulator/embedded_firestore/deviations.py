@@ -1,0 +1,55 @@
+"""Where the emulator's answers are not the embedded Firestore's, each with the reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.support.firestore_requests import Aggregation, Commit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.firestore_requests import Normal, Request
+
+    Deviation = Callable[[Request, Normal, Normal, str], bool]
+    """Whether a difference is known: by the request, the emulator's answer, the embedded one's, and
+    the emulator's error."""
+
+REFUSED: Final = ("error", "INVALID_ARGUMENT")
+
+
+def repeats_a_document(request: Request, expected: Normal, _: Normal, message: str) -> bool:
+    """The emulator refuses some writes with preconditions to one document in one commit.
+
+    Firestore documents no such rule: the writes of a commit apply in order.
+    """
+    if not isinstance(request, Commit) or expected != REFUSED:
+        return False
+    return message.startswith("Cannot collapse mutations") or "in the same request" in message
+
+
+def aggregates_fields(request: Request, expected: Normal, _: Normal, __: str) -> bool:
+    """The emulator refuses sums and averages of projections and of queries ordered by name.
+
+    They need indexes that Firestore has not. Nothing is wrong with the answer without them.
+    """
+    return (
+        isinstance(request, Aggregation)
+        and expected == REFUSED
+        and any(name != "count" for name, _ in request.aggregations)
+    )
+
+
+def descends_by_name(_: Request, expected: Normal, __: Normal, message: str) -> bool:
+    """The emulator refuses an order by name alone that descends, for want of an index.
+
+    Firestore has it where an index is defined, and the tested databases have any index.
+    """
+    return expected == ("error", "FAILED_PRECONDITION") and "descending key scans" in message
+
+
+DEVIATIONS: Final[dict[str, Deviation]] = {
+    "several writes to one document": repeats_a_document,
+    "descending order by name": descends_by_name,
+    "sums and averages beside names and projections": aggregates_fields,
+}

@@ -1,0 +1,115 @@
+"""The embedded Firestore for tests, in this process and as a server for others."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from infra.build.discovery import ROOT
+from infra.local.embedded_firestore.databases import Databases
+from infra.local.embedded_firestore.definitions import Definitions
+from infra.local.embedded_firestore.server import read_definitions
+from shared.firestore.database import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from google.cloud.firestore import AsyncClient
+
+ANY_INDEX: Final = Definitions(builds_missing=True)
+INDEX_FILES: Final = [ROOT / "firestore.indexes.json", ROOT / "infra/build/access.indexes.json"]
+"""The indexes of Carrel's databases."""
+DIMENSIONS: Final = (64, 384, 768)
+"""The dimensions of the vectors of tests. Each is indexed."""
+_FOLDER: Final = "CARREL_EMBEDDED_TESTS"
+"""The environment variable that names the folder of a run, for pytest's workers."""
+
+
+@contextmanager
+def open_any_index(folder: Path) -> Iterator[Databases]:
+    """Open the databases of a folder, which have any index that a query needs."""
+    databases = Databases(folder, lambda _: ANY_INDEX, durable=False)
+    yield databases
+    databases.close()
+
+
+@contextmanager
+def serve(folder: Path, *arguments: str) -> Iterator[str]:
+    """Serve the databases of a folder from another process, and yield the address."""
+    command = [sys.executable, "-m", "infra.local.embedded_firestore.server", "--fast"]
+    with subprocess.Popen(
+        [*command, f"--folder={folder}", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def serve_any_index() -> Iterator[str]:
+    """Serve empty databases that have any index, and yield the address."""
+    with TemporaryDirectory() as folder, serve(Path(folder), "--build-missing") as address:
+        yield address
+
+
+@contextmanager
+def serve_index_files() -> Iterator[str]:
+    """Serve empty databases with the indexes of Carrel's, and yield the address.
+
+    Connections of this process and of pytest's workers open the same files by themselves, once
+    `connect_in_process` was called.
+    """
+    with TemporaryDirectory(prefix="carrel-embedded-") as folder:
+        os.environ[_FOLDER] = folder
+        files = [_write_index_file(file, Path(folder)) for file in INDEX_FILES]
+        with serve(Path(folder), "--indexes", *map(str, files)) as address:
+            yield address
+
+
+def _write_index_file(file: Path, folder: Path) -> Path:
+    """Write a copy of an index file, in which each vector is indexed in all dimensions.
+
+    No document expires: tests pin their clocks, and the database's is the system's.
+    """
+    content = json.loads(file.read_text("utf-8"))
+    for override in content["fieldOverrides"]:
+        override.pop("ttl", None)
+    for entries in (content["indexes"], content["fieldOverrides"]):
+        # The corpus of `tests.support.jottings` is searched as chunks are.
+        chunks = [entry for entry in entries if entry["collectionGroup"] == "chunks"]
+        entries += [entry | {"collectionGroup": "jottings"} for entry in chunks]
+    content["indexes"] = [
+        json.loads(json.dumps(index).replace('"dimension": 768', f'"dimension": {dimension}'))
+        for index in content["indexes"]
+        for dimension in (DIMENSIONS if "vectorConfig" in json.dumps(index) else (0,))
+    ]
+    copy = folder / file.name
+    copy.write_text(json.dumps(content))
+    return copy
+
+
+def connect_in_process() -> None:
+    """Let Carrel's connections of this process use the run's databases without a server."""
+
+    @cache
+    def open_databases() -> Databases:
+        folder = Path(os.environ[_FOLDER])
+        definitions = read_definitions([folder / file.name for file in INDEX_FILES], None)
+        return Databases(folder, lambda name: definitions[name], durable=False)
+
+    def get_client(connection: Connection) -> AsyncClient:
+        if "client" not in connection.__dict__:
+            client = open_databases().make_client(connection._project, connection._database)  # noqa: SLF001
+            connection.__dict__["client"] = client
+        return connection.__dict__["client"]  # type: ignore[no-any-return]
+
+    Connection.client = property(get_client)  # type: ignore[assignment, method-assign]

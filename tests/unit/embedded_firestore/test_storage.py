@@ -1,0 +1,282 @@
+"""The file: opened by several, with indexes that follow their definitions, and clear refusals."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import stat
+import sys
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import apsw
+import pytest
+from google.api_core.exceptions import Aborted, DataLoss, FailedPrecondition
+from google.cloud.firestore_v1.base_query import FieldFilter
+
+from infra.local.embedded_firestore import storage
+from infra.local.embedded_firestore.databases import Databases
+from infra.local.embedded_firestore.definitions import Definitions, Index, Kind
+from infra.local.embedded_firestore.errors import DatabaseFileError
+from infra.local.embedded_firestore.storage import BATCH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from google.cloud.firestore import AsyncClient
+
+    OpenFolder = Callable[[Definitions], Databases]
+
+pytestmark = pytest.mark.anyio
+
+COMPOSITE = Definitions.from_json(
+    {
+        "indexes": [
+            {
+                "collectionGroup": "c",
+                "queryScope": "COLLECTION",
+                "fields": [
+                    {"fieldPath": "a", "order": "ASCENDING"},
+                    {"fieldPath": "b", "order": "DESCENDING"},
+                ],
+            }
+        ]
+    }
+)
+
+
+@pytest.fixture
+def open_folder(tmp_path: Path) -> Iterator[OpenFolder]:
+    """Opens the same folder again and again, as several processes do."""
+    opened = []
+
+    def open_one(definitions: Definitions) -> Databases:
+        databases = Databases(tmp_path, lambda _: definitions, durable=False)
+        opened.append(databases)
+        return databases
+
+    yield open_one
+    for databases in opened:
+        databases.close()
+
+
+def query_composite(client: AsyncClient) -> Any:
+    return (
+        client.collection("c").where(filter=FieldFilter("a", "==", 1)).order_by("b", "DESCENDING")
+    )
+
+
+async def get_ids(query: Any) -> list[str]:
+    return [snapshot.id for snapshot in await query.get()]
+
+
+async def write_many(client: AsyncClient, count: int) -> None:
+    batch = client.batch()
+    for number in range(count):
+        batch.set(client.document(f"c/{number:04}"), {"a": 1, "b": number})
+    await batch.commit()
+
+
+async def test_an_index_is_built_over_many_documents(open_folder: OpenFolder) -> None:
+    client = open_folder(COMPOSITE).make_client("p")
+    await write_many(client, 2 * BATCH + 1)
+    found = await get_ids(query_composite(client))
+    assert [f"{number:04}" for number in reversed(range(2 * BATCH + 1))] == found
+
+
+async def test_a_document_has_no_entries_before_a_query(open_folder: OpenFolder) -> None:
+    databases = open_folder(COMPOSITE)
+    client = databases.make_client("p")
+    await client.document("c/x").set({"a": 1, "b": 2})
+
+    def count() -> int:
+        reader = databases.open("p").store.reader
+        return int(reader.execute("SELECT count(*) FROM entries").get)
+
+    assert 0 == count()
+    await get_ids(query_composite(client))
+    assert 1 == count()
+    await client.document("c/y").set({"a": 1, "b": 3})
+    assert 2 == count()
+
+
+async def test_an_index_of_names_follows_documents(open_folder: OpenFolder) -> None:
+    client = open_folder(Definitions()).make_client("p")
+    group = client.collection_group("c")
+    assert [] == await get_ids(group)
+    for _ in range(2):
+        await client.document("c/x").set({"a": 1})
+        assert ["x"] == await get_ids(group)
+        await client.document("c/x").delete()
+        assert [] == await get_ids(group)
+
+
+async def test_commits_go_on_while_an_index_is_built(open_folder: OpenFolder) -> None:
+    """A builder that was killed after a step leaves the rest to the next query."""
+    builder, writer = open_folder(COMPOSITE), open_folder(COMPOSITE)
+    client = writer.make_client("p")
+    await write_many(client, BATCH + 10)
+    store = builder.open("p").store
+    [index] = COMPOSITE.indexes
+    with store.write():
+        stored = store.register_index(index)
+    with store.write():
+        assert store.build_index(stored, 0)
+    await client.document("c/0000").update({"b": 9_000})
+    await client.document("c/0001").delete()
+    await client.document(f"c/{BATCH + 5:04}").update({"b": 9_001})
+
+    found = await get_ids(query_composite(client))
+    assert [f"{BATCH + 5:04}", "0000"] == found[:2]
+    assert BATCH + 9 == len(found)
+
+
+async def test_an_index_goes_with_its_definition(open_folder: OpenFolder) -> None:
+    first = open_folder(COMPOSITE)
+    await write_many(first.make_client("p"), 3)
+    await get_ids(query_composite(first.make_client("p")))
+
+    second = open_folder(Definitions())
+    with pytest.raises(FailedPrecondition):
+        await get_ids(query_composite(second.make_client("p")))
+    assert 0 == second.open("p").store.reader.execute("SELECT count(*) FROM entries").get
+
+    third = open_folder(COMPOSITE).make_client("p")
+    assert ["0002", "0001", "0000"] == await get_ids(query_composite(third))
+
+
+async def test_processes_see_each_others_commits(open_folder: OpenFolder) -> None:
+    one, other = (open_folder(Definitions()).make_client("p") for _ in range(2))
+    by_a = other.collection("c").order_by("a")
+    await one.document("c/x").set({"a": 1})
+    assert ["x"] == await get_ids(by_a)
+    await other.document("c/y").set({"a": 0})
+    await one.document("c/z").set({"a": 2})
+    assert ["y", "x", "z"] == await get_ids(by_a)
+
+
+async def test_times_rise_though_the_clock_stands_still(
+    open_folder: OpenFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients = [open_folder(Definitions()).make_client("p") for _ in range(2)]
+    now = time.time_ns()
+    monkeypatch.setattr(time, "time_ns", lambda: now)
+    results = [
+        await client.document("c/x").set({"a": number, "b": turn})
+        for turn in range(2)
+        for number, client in enumerate(clients)
+    ]
+    times = [result.update_time for result in results]
+    assert times == sorted(set(times))
+
+
+async def test_expired_documents_go_after_a_commit(open_folder: OpenFolder) -> None:
+    ttl = {"collectionGroup": "c", "fieldPath": "at", "ttl": True, "indexes": []}
+    definitions = Definitions.from_json({"fieldOverrides": [ttl]})
+    unswept, swept = open_folder(Definitions()), open_folder(definitions)
+    past, future = (datetime(year, 1, 1, tzinfo=UTC) for year in (2000, 9000))
+    client = unswept.make_client("p")
+    for name, value in {"past": past, "future": future, "text": "2000", "none": None}.items():
+        await client.document(f"a/b/c/{name}").set({"at": value})
+    await swept.make_client("p").document("d/x").set({"at": past})
+    swept.close()
+
+    assert ["future", "none", "text"] == await get_ids(client.collection("a/b/c"))
+    assert ["x"] == await get_ids(client.collection("d"))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+async def test_a_forked_process_opens_the_file_itself(open_folder: OpenFolder) -> None:
+    databases = open_folder(Definitions())
+    parent = databases.open("p").store
+
+    def is_shared() -> None:
+        sys.exit(databases.open("p").store is parent)
+
+    child = multiprocessing.get_context("fork").Process(target=is_shared)
+    child.start()
+    child.join()
+    assert 0 == child.exitcode
+
+
+async def test_a_long_wait_for_other_writers_aborts(open_folder: OpenFolder) -> None:
+    databases = open_folder(Definitions())
+    client = databases.make_client("p")
+    store = databases.open("p").store
+    store.writer.set_busy_timeout(1)
+    other = store.connect()
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Aborted, match="contention"):
+        await client.document("c/x").set({"a": 1})
+    other.execute("ROLLBACK")
+    await client.document("c/x").set({"a": 1})
+    other.close()
+
+
+def test_only_the_owner_reads_the_files(open_folder: OpenFolder, tmp_path: Path) -> None:
+    open_folder(Definitions()).open("p")
+    modes = {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "p").iterdir()}
+    assert {0o600} == modes
+    assert 0o700 == stat.S_IMODE((tmp_path / "p").stat().st_mode)
+
+
+async def test_damage_is_noticed_after_an_unclean_end(
+    open_folder: OpenFolder, tmp_path: Path
+) -> None:
+    """The copy of an open file and its log is what a kill leaves."""
+    databases = open_folder(Definitions())
+    client = databases.make_client("p")
+    await write_many(client, 400)
+    databases.open("p").store.writer.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+    await client.document("c/last").set({"a": 1})
+    for project in ("killed", "damaged"):
+        shutil.copytree(tmp_path / "p", tmp_path / project)
+    with (tmp_path / "damaged" / "default.sqlite").open("r+b") as file:
+        file.seek(-4_096 * 5, os.SEEK_END)
+        file.write(bytes(4_096 * 4))
+
+    for project in ("killed", "damaged"):
+        databases.open(project).store.check.join()
+    killed = databases.make_client("killed")
+    assert (await killed.document("c/last").get()).exists
+    with pytest.raises(DataLoss, match="is damaged"):
+        await databases.make_client("damaged").document("c/last").get()
+
+
+def test_refuses_what_it_cannot_open(open_folder: OpenFolder, tmp_path: Path) -> None:
+    """A file of a later version, of another program, and one that is damaged."""
+    (tmp_path / "later").mkdir()
+    open_folder(Definitions()).open("later")
+    later = apsw.Connection(str(tmp_path / "later" / "default.sqlite"))
+    later.pragma("user_version", storage.FORMAT + 1)
+    later.close()
+    (tmp_path / "other").mkdir()
+    other = apsw.Connection(str(tmp_path / "other" / "default.sqlite"))
+    other.execute("CREATE TABLE t (x)")
+    other.close()
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "default.sqlite").write_bytes(b"not a database" * 1_000)
+
+    for project, message in (
+        ("later", "later version"),
+        ("other", "another program"),
+        ("damaged", "damaged"),
+    ):
+        with pytest.raises(DatabaseFileError, match=message):
+            open_folder(Definitions()).open(project)
+
+
+def test_a_stored_definition_is_read_as_it_was() -> None:
+    ascending, descending, contains = Kind.ASCENDING, Kind.DESCENDING, Kind.CONTAINS
+    for fields in (
+        (),
+        ((("a",), ascending),),
+        ((("a",), descending),),
+        ((("a",), contains), (("b", "c.d"), descending)),
+        ((("__name__",), descending),),
+    ):
+        index = Index("c", group=True, fields=fields)
+        assert index == Index.from_json(index.to_json())
