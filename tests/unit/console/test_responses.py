@@ -85,7 +85,7 @@ async def test_the_address_that_people_guess_leads_to_the_search(query: str) -> 
     assert (response.status_code, response.headers["location"]) == (303, f"/{query}")
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/serach?q=x", "/mcp/", "/.well-known/nothing"])
+@pytest.mark.parametrize("path", ["/nothing", "/serach?q=x", "/.well-known/nothing"])
 async def test_an_unknown_address_is_a_page_only_for_a_browser(path: str) -> None:
     async with make_console_client(FakeDispatcher(answer_with_text)) as client:
         page = parse_page(await client.get(path, headers=BROWSER))
