@@ -23,7 +23,11 @@ from infra.local.sample.extractions import SampleExtractions
 from infra.local.sample.knowledge import FOLDER
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
-from shared.extractions.deduplication import compute_answer_resemblance, get_min_similarity
+from shared.extractions.deduplication import (
+    compute_answer_resemblance,
+    get_min_similarity,
+    is_correction,
+)
 from shared.extractions.model import CONTENTS, Content, ExtractionType
 
 if TYPE_CHECKING:
@@ -38,10 +42,14 @@ RESEMBLANCES: Final = (0.0, 0.15, 0.2, 0.25, 0.3, 0.35)
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The cosine similarity of two extractions, and the resemblance of their answers."""
+    """The cosine similarity of two extractions, the resemblance of their answers, and a correction.
+
+    Corrections are not duplicates at any threshold.
+    """
 
     similarity: float
     resemblance: float
+    is_correction: bool
 
     def is_duplicate(self, min_similarity: float, min_resemblance: float) -> bool:
         """Return whether both measures reach their thresholds."""
@@ -59,7 +67,8 @@ async def measure_pairs(model: LocalEmbedder) -> dict[str, list[Pair]]:
     def compare(first: Content, second: Content) -> Pair:
         components = zip(vectors[first.text], vectors[second.text], strict=True)
         cosine = sum(a * b for a, b in components)  # the vectors have length 1
-        return Pair(cosine, compute_answer_resemblance(first, second))
+        resemblance = compute_answer_resemblance(first, second)
+        return Pair(cosine, resemblance, is_correction(first, second))
 
     return {
         kind: [compare(first, second) for first, second in pairs]
@@ -100,19 +109,24 @@ def main() -> None:
     """Print the number of duplicates for each pair of thresholds, and the similarities."""
     model = LocalEmbedder()
     pairs_by_kind = asyncio.run(measure_pairs(model))
-    rows = []
-    for similarity, resemblance in product((-1.0, *SIMILARITIES), RESEMBLANCES):
-        counts = (
-            sum(pair.is_duplicate(similarity, resemblance) for pair in pairs)
-            for pairs in pairs_by_kind.values()
-        )
-        rows.append([f"{similarity} and {resemblance}", *map(str, counts)])
     headings = [f"{kind} ({len(pairs)})" for kind, pairs in pairs_by_kind.items()]
-    print_table(
-        "duplicates, with at least this similarity and resemblance",
-        ["cosine, terms", *headings],
-        rows,
-    )
+    for title, with_corrections in (("with corrections", True), ("without corrections", False)):
+        rows = []
+        for similarity, resemblance in product((-1.0, *SIMILARITIES), RESEMBLANCES):
+            counts = (
+                sum(
+                    pair.is_duplicate(similarity, resemblance)
+                    and (with_corrections or not pair.is_correction)
+                    for pair in pairs
+                )
+                for pairs in pairs_by_kind.values()
+            )
+            rows.append([f"{similarity} and {resemblance}", *map(str, counts)])
+        print_table(
+            f"pairs with at least this similarity and resemblance, {title}",
+            ["cosine, terms", *headings],
+            rows,
+        )
     rows = [
         [
             kind,

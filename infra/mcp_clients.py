@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 import shutil
 import tempfile
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,18 +99,15 @@ class McpClient:
 
     def snippet(self, server: Server) -> str:
         """Return the text of that configuration."""
-        configuration = self.configuration(server)
-        if self.language == "json":
-            return json.dumps(configuration, indent=2, ensure_ascii=False) + "\n"
-        entry = dict(configuration[self.section][NAME])
-        variables = entry.pop("env", None)
-        text = _format_table(f"{self.section}.{NAME}", entry)
-        return text + (
-            "\n" + _format_table(f"{self.section}.{NAME}.env", variables) if variables else ""
-        )
+        return self._write_text("", self.configuration(server))
 
-    def add_server(self, path: Path, server: Server) -> Path | None:
+    def add_server(self, path: Path, server: Server, *, replace: bool = False) -> Path | None:
         """Add Carrel to a configuration file.
+
+        Args:
+            path: The file, which may be missing.
+            server: How the client reaches Carrel.
+            replace: Whether to replace another server of the same name.
 
         Returns:
             The copy of the former file, or None if there was no file.
@@ -116,10 +117,8 @@ class McpClient:
             OSError: The file cannot be read or written.
         """
         former = path.read_bytes() if path.exists() else b""
-        text = self._merge(former, path, server)
-        copy = _copy(path) if path.exists() else None
-        _replace(path.resolve(), text)  # what a link points to, as with files kept in a repository
-        return copy
+        text = self._merge(former, path, server, replace=replace)
+        return _replace(path, text)
 
     def _entry(self, server: Server) -> dict[str, Any]:
         if server.url and self.url_field is None:
@@ -133,65 +132,128 @@ class McpClient:
         variables = {"env": dict(server.variables)} if server.variables else {}
         return {**transport, "command": server.program, "args": ["stdio"], **variables}
 
-    def _merge(self, former: bytes, path: Path, server: Server) -> str:
+    def _merge(self, former: bytes, path: Path, server: Server, *, replace: bool) -> str:
         """Return the text of a file with Carrel added. Everything else in it stays."""
-        snippet = self.snippet(server)
+        entry = self._entry(server)
         try:
             former_text = former.decode()
-            parsed = _parse(former_text, self.language)
-            servers = parsed.setdefault(self.section, {})
+            configuration = self._parse(former_text)
+            servers = configuration.setdefault(self.section, {})
             present = servers.get(NAME)
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError, RecursionError) as error:
             raise UnchangedConfiguration(
                 f"{path} has comments, or is no {self.language.upper()}, and stays as it is. Add"
-                f" this to it yourself:\n\n{snippet}"
+                f" this to it yourself:\n\n{self.snippet(server)}"
             ) from error
-        entry = self._entry(server)
         if present == entry:
             raise UnchangedConfiguration(f"Carrel is in {path} already.")
-        if self.language == "json":
-            servers[NAME] = entry
-            return json.dumps(parsed, indent=2, ensure_ascii=False) + "\n"
-        if present is not None:
+        if present is not None and not replace:
             raise UnchangedConfiguration(
-                f"{path} has another server named {NAME}, and stays as it is. Replace that server"
-                f" yourself by this:\n\n{snippet}"
+                f"{path} has another server named {NAME}, and stays as it is:"
+                f" {_describe(present)}. To replace that server, keeping a copy of the file, run"
+                " the command again with --replace."
             )
-        return f"{former_text.rstrip()}\n\n{snippet}".lstrip()
+        servers[NAME] = entry
+        try:
+            text = self._write_text(former_text, configuration)
+            text.encode()
+            if self._parse(text) == configuration:
+                return text
+        except (ValueError, TypeError, AttributeError, TOMLKitError):
+            pass  # the layout is one that cannot be edited
+        raise UnchangedConfiguration(
+            f"{path} cannot be edited without a loss, and stays as it is. Add this to it"
+            f" yourself:\n\n{self.snippet(server)}"
+        )
+
+    def _parse(self, text: str) -> dict[str, Any]:
+        if self.language == "toml":
+            return tomllib.loads(text)
+        parsed: dict[str, Any] = json.loads(text or "{}", object_pairs_hook=_refuse_duplicates)
+        return parsed
+
+    def _write_text(self, former_text: str, configuration: dict[str, Any]) -> str:
+        """Return the former text, changed so that it says what the configuration says.
+
+        In TOML, where comments and layout stay, only the entry of Carrel is changed.
+        """
+        if self.language == "json":
+            indent = re.search(r"^[ \t]+(?=\S)", former_text, re.MULTILINE)
+            return (
+                json.dumps(
+                    configuration,
+                    indent=indent[0] if indent else 2,
+                    ensure_ascii=False,
+                    allow_nan=False,
+                )
+                + "\n"
+            )
+        entry = configuration[self.section][NAME]
+        inline_entry = tomlkit.inline_table()
+        inline_entry.update(entry)
+        text = _set_in_toml(former_text, self.section, entry)
+        # A table cannot stand among the keys at the top of a file (`mcp_servers.other.url = ...`).
+        if tomllib.loads(text) != configuration:
+            text = _set_in_toml(former_text, self.section, inline_entry)
+        return text
 
 
-def _parse(text: str, language: str) -> dict[str, Any]:
-    if language == "toml":
-        return tomllib.loads(text)
-    parsed: dict[str, Any] = json.loads(text or "{}")
-    return parsed
+def _set_in_toml(text: str, section: str, entry: Mapping[str, object]) -> str:
+    document = tomlkit.parse(text)
+    document.setdefault(section, tomlkit.table(is_super_table=True))[NAME] = entry
+    return document.as_string()
 
 
-def _format_table(name: str, values: Mapping[str, object]) -> str:
-    # Strings and lists of strings look alike in JSON and in TOML.
-    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in values.items()]
-    return f"[{name}]\n{''.join(lines)}"
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its pairs, and refuse a repeated name, whose value would be lost."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("a name is repeated")
+    return values
 
 
-def _copy(path: Path) -> Path:
-    """Copy a file to the same folder, under a name that no file has."""
-    number = 1
-    while (copy := path.with_name(f"{path.name}.before-carrel-{number}")).exists():
-        number += 1
-    shutil.copy2(path, copy)
+def _describe(entry: object) -> str:
+    """Describe a server by its program or host, never by what may contain a key."""
+    values = entry if isinstance(entry, dict) else {}
+    if program := values.get("command"):
+        return f"it starts {program}"
+    host = urlsplit(str(values.get("url") or values.get("httpUrl"))).netloc.rpartition("@")[2]
+    return f"it is at {host}" if host else "it is not one that this command wrote"
+
+
+def _replace(path: Path, text: str) -> Path | None:
+    """Replace a file in one step, so that a client never reads a part of it. Its mode stays.
+
+    Of a link, as with files kept in a repository, what it points to is replaced. After an error,
+    no new file is left.
+
+    Returns:
+        The copy of the former file, if there was one, under a name that no file has.
+    """
+    target = path.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    mode = target.stat().st_mode if target.exists() else _NEW_FILE_MODE
+    copy = _choose_copy_path(path) if target.exists() else None
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".carrel-") as folder:
+        new_file = Path(folder) / target.name
+        new_file.write_text(text, "utf-8", newline="")
+        new_file.chmod(mode)
+        try:
+            if copy:
+                shutil.copy2(target, copy)
+            new_file.replace(target)
+        except OSError:
+            if copy:
+                copy.unlink(missing_ok=True)
+            raise
     return copy
 
 
-def _replace(path: Path, text: str) -> None:
-    """Replace a file in one step, so that a client never reads a part of it. Its mode stays."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    mode = path.stat().st_mode if path.exists() else _NEW_FILE_MODE
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=".carrel-", delete=False
-    ) as file:
-        file.write(text)
-        os.fchmod(file.fileno(), mode)
-    Path(file.name).replace(path)
+def _choose_copy_path(path: Path) -> Path:
+    number = 1
+    while (copy := path.with_name(f"{path.name}.before-carrel-{number}")).exists():
+        number += 1
+    return copy
 
 
 _MAC: Final = "Library/Application Support"

@@ -7,7 +7,6 @@ import gc
 import logging
 import math
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import functions_framework.aio
@@ -16,30 +15,32 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
 from functions.gateway.access import Access
 from functions.gateway.auth.middleware import Authentication
-from functions.gateway.auth.public_url import RESOURCE_PATH, list_allowed_hosts, list_own_origins
+from functions.gateway.auth.public_url import RESOURCE_PATH, list_mcp_hosts, list_own_origins
 from functions.gateway.auth.visitor import get_attached_visitor
 from functions.gateway.body_limits import BodyLimit, find_json_problem
-from functions.gateway.console.routes import make_console_routes
-from functions.gateway.http_errors import ErrorMiddleware, make_json_rpc_error
-from functions.gateway.mcp.endpoint import McpEndpoint
+from functions.gateway.console.routes import LazyConsole
+from functions.gateway.http_errors import ErrorMiddleware, accepts_page, make_json_rpc_error
+from functions.gateway.mcp.endpoint import SECURITY_MESSAGES, McpEndpoint
 from functions.gateway.mcp.selection import SelectedServers
+from functions.gateway.oauth.consent_page import make_message_page
 from functions.gateway.oauth.routes import make_sign_in_routes
 from functions.gateway.rate_limits import AddressRateLimit
 from shared.core import telemetry
+from shared.core.errors import InvalidInput, NotFound
 from shared.core.http import parse_media_type
 from shared.core.log import bind_trace, log_debug_lines
 from shared.core.telemetry import SpanKind
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
-    from starlette.requests import Request
-    from starlette.routing import BaseRoute
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from functions.gateway.calls.dispatch import Dispatcher
@@ -77,8 +78,8 @@ def make_gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -
     access = Access(settings)
     pipeline = access.make_pipeline(dispatcher)
     servers = SelectedServers(catalog, pipeline)
-    pages = make_console_routes(access, catalog, pipeline) if settings.console else ()
-    return wrap_as_function(make_mcp_app(access, dispatcher, servers.find, pages))
+    console = LazyConsole(access, catalog, pipeline) if settings.console else None
+    return wrap_as_function(make_mcp_app(access, dispatcher, servers.find, console))
 
 
 def wrap_as_function(app: Starlette) -> Handler:
@@ -105,21 +106,25 @@ def make_mcp_app(
     access: Access,
     dispatcher: Dispatcher,
     find_server: FindServer,
-    pages: Sequence[BaseRoute] = (),
+    console: LazyConsole | None = None,
 ) -> Starlette:
     """Make the ASGI app: a stateless `/mcp` with JSON responses, sign-in, `/health`, and pages."""
     settings = access.settings
     endpoint = McpEndpoint(find_server, _make_security_settings(settings))
+    guarded_endpoint = _guard_endpoint(endpoint, access)
     health = HealthEndpoint(dispatcher)
     needs_sign_in = not settings.local_user
     app = Starlette(
         routes=[
-            Route(RESOURCE_PATH, _guard_endpoint(endpoint, access)),
+            Route(RESOURCE_PATH, guarded_endpoint),
+            # A redirect would repeat an unverified Host.
+            Route(f"{RESOURCE_PATH}/", guarded_endpoint),
             Route("/health", health.answer, methods=["GET"]),
+            *(_make_proof_route(name, text) for name, text in settings.proof_files.items()),
             *(make_sign_in_routes(access) if needs_sign_in else []),
-            *pages,
+            *(console.make_routes() if console else []),
         ],
-        exception_handlers={404: partial(_answer_not_found, needs_sign_in=needs_sign_in)},
+        exception_handlers={404: _make_not_found_handler(console, needs_sign_in=needs_sign_in)},
     )
     # A redirect would repeat an unverified Host.
     app.router.redirect_slashes = False
@@ -131,6 +136,12 @@ def make_mcp_app(
     # The middleware that is added last is the outermost.
     app.add_middleware(Tracing, project=settings.google_cloud_project)
     return app
+
+
+def _make_proof_route(name: str, text: str) -> Route:
+    """Make the route of a file by which the operator proves that they own this address."""
+    response = PlainTextResponse(text, headers={"x-content-type-options": "nosniff"})
+    return Route(f"/.well-known/{name}", lambda _: response, methods=["GET"])
 
 
 def _guard_endpoint(endpoint: ASGIApp, access: Access) -> ASGIApp:
@@ -156,10 +167,30 @@ def _guard_endpoint(endpoint: ASGIApp, access: Access) -> ASGIApp:
     )
 
 
-def _answer_not_found(_request: Request, _error: Exception, *, needs_sign_in: bool) -> JSONResponse:
-    """Answer 404. Clients take it as a sign that no sign-in is needed if they look for metadata."""
+def _make_not_found_handler(
+    console: LazyConsole | None, *, needs_sign_in: bool
+) -> Callable[[Request, Exception], Response]:
+    """Make the handler of unknown addresses: a page for browsers, otherwise an error in JSON.
+
+    Clients that look for metadata take it as a sign that no sign-in is needed.
+    """
     message = "This address does not exist. The URL for MCP clients ends with /mcp."
-    return make_json_rpc_error(404, message if needs_sign_in else f"{message} It needs no sign-in.")
+    if not needs_sign_in:
+        message += " It needs no sign-in."
+
+    def answer(request: Request, _error: Exception) -> Response:
+        if not _is_from_browser(request):
+            return make_json_rpc_error(404, message)
+        if console is None:
+            return make_message_page("There is nothing here", NotFound(message))
+        return cast("Response", console)  # Starlette awaits it like any other ASGI app
+
+    return answer
+
+
+def _is_from_browser(request: Request) -> bool:
+    """Return whether a person has opened the address, and not a program called it."""
+    return request.method == "GET" and accepts_page(request)
 
 
 class CrossOrigin(CORSMiddleware):
@@ -169,6 +200,12 @@ class CrossOrigin(CORSMiddleware):
         """Pass the request on, with CORS if it comes from a web page."""
         app = super().__call__ if "origin" in Headers(scope=scope) else self.app
         await app(scope, receive, send)
+
+    def preflight_response(self, request_headers: Headers) -> Response:
+        """Answer a preflight request. If the origin is not allowed, say what allows it."""
+        if not self.is_allowed_origin(request_headers["origin"]):
+            return make_json_rpc_error(400, SECURITY_MESSAGES[403])
+        return super().preflight_response(request_headers)
 
 
 class JsonPostOnly:
@@ -188,11 +225,16 @@ class JsonPostOnly:
         await app(scope, receive, send)
 
 
-def _reject_unless_json_post(scope: Scope) -> JSONResponse | None:
+def _reject_unless_json_post(scope: Scope) -> Response | None:
     """Return the error response to a request that is not a JSON post, otherwise None."""
     if scope["method"] != "POST":
         message = "This is an MCP endpoint: add its URL to an MCP client. It accepts only POST."
-        return make_json_rpc_error(405, message, {"allow": "POST"})
+        response: Response = make_json_rpc_error(405, message, {"allow": "POST"})
+        if _is_from_browser(Request(scope)):
+            response = make_message_page("This address is for programs", InvalidInput(message))
+            response.status_code = 405
+            response.headers["allow"] = "POST"
+        return response
     if parse_media_type(Headers(scope=scope).get("content-type")) != "application/json":
         return make_json_rpc_error(
             415, "Send the JSON-RPC message with Content-Type: application/json."
@@ -201,9 +243,9 @@ def _reject_unless_json_post(scope: Scope) -> JSONResponse | None:
 
 
 def _make_security_settings(settings: Settings) -> TransportSecuritySettings:
-    """Accept only the public host and origins, because others are DNS rebinding attacks."""
+    """Accept only known hosts and origins, because others are DNS rebinding attacks."""
     return TransportSecuritySettings(
-        allowed_hosts=list_allowed_hosts(settings),
+        allowed_hosts=list_mcp_hosts(settings),
         allowed_origins=[*list_own_origins(settings), *settings.allowed_origins],
     )
 

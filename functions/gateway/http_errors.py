@@ -12,9 +12,15 @@ from shared.core.errors import INTERNAL_ERROR_MESSAGE, PlatformFault, ToolFailur
 from shared.core.log import error_fields, log
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from shared.core.errors import CarrelError
+
+
+def accepts_page(request: Request) -> bool:
+    """Return whether the client is a browser that shows the answer to a person."""
+    return "text/html" in request.headers.get("accept", "")
 
 
 def make_json_rpc_error(

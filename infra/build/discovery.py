@@ -5,13 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from infra import folders
+from shared.core import installation
 
 if TYPE_CHECKING:
     from shared.runtime.job import Job
     from shared.runtime.tool import Tool
 
-ROOT: Final = folders.ROOT
+ROOT: Final = installation.ROOT
 """The checkout, or the `site-packages` folder of an installed package."""
 
 

@@ -18,6 +18,7 @@ from infra.cloud.release import URL_OUTPUT
 from infra.cloud.services import add_budget, look_up_project_number
 from infra.cloud.teardown import destroy as tear_down
 from infra.cloud.terraform import Terraform
+from shared.core.installation import carrel_on_deployment
 
 _DEFAULT_BUDGET: Final = 10
 """The default of `monthly_budget` in `infra/terraform/variables.tf`."""
@@ -36,10 +37,10 @@ figures, and what it costs to add texts.
 _DEPLOYED_MESSAGE: Final = """
 Carrel runs at {url}/mcp. Make yourself the owner, and create a key, which is shown only once:
 
-    .venv/bin/carrel --cloud accounts role you@example.com owner
-    .venv/bin/carrel --cloud keys create --user you@example.com --name laptop
+    {carrel} accounts role you@example.com owner
+    {carrel} keys create --user you@example.com --name laptop
 
-Check the deployment: .venv/bin/carrel --cloud doctor
+Check the deployment: {carrel} doctor
 """
 _DESTROYED_MESSAGE: Final = """
 Done. Terraform's state, the bundles and Google's copies of them remain, and cost some cents a
@@ -78,7 +79,9 @@ def deploy(project: str | None, *, yes: bool, only: str | None) -> None:
         click.echo(f"Wrote {FILE.name}, which describes the deployment and contains no secret.")
     plan.run_steps(cloud, _PLANS.get(only or "", plan.FULL_DEPLOY))
     if only != "indexes":
-        click.echo(_DEPLOYED_MESSAGE.format(url=cloud.terraform.read_outputs()[URL_OUTPUT]))
+        url = cloud.terraform.read_outputs()[URL_OUTPUT]
+        carrel = carrel_on_deployment("").rstrip()
+        click.echo(_DEPLOYED_MESSAGE.format(url=url, carrel=carrel))
 
 
 @click.command()
@@ -108,7 +111,8 @@ def smoke(url: str) -> None:
     key = os.environ.get("CARREL_KEY", "").strip()
     if not key:
         raise click.ClickException(
-            "CARREL_KEY is not set. Create a key: carrel keys create --user YOU --name terminal"
+            "CARREL_KEY is not set. Create a key:"
+            f" {carrel_on_deployment('keys create --user YOU --name terminal')}"
         )
     report = asyncio.run(run_smoke_test(url, key))
     for line in report.lines:

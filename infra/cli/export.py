@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from infra.local import local_database
+from shared.core.installation import carrel
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def export(ctx: click.Context, folder: Path, user: str | None) -> None:
         named = ", ".join(report.incomplete[:_MAX_NAMED])
         click.echo(
             f"Warning: {format_count(len(report.incomplete), 'source')} changed during the export,"
-            f" or are not ingested completely: {named}. Run `carrel ingest`, and export again.",
+            f" or are not ingested completely: {named}. Run"
+            f" `{carrel('ingest PATH')}`, and export again.",
             err=True,
         )

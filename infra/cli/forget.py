@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,13 +21,16 @@ from infra.cli.database import run_with_context
 from infra.cli.formatting import format_table, make_printable
 from infra.local import local_database
 from shared.core.errors import CarrelError, NotFound
+from shared.core.installation import carrel
 from shared.knowledge.forgotten_repository import RESTORABLE
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from shared.knowledge.source_repository import StoredSource
+    from shared.pipeline.forgotten_list import ForgottenItem
     from shared.runtime.context import Context
     from shared.traces.model import Trace
 
@@ -47,20 +51,22 @@ class _Request:
         folder: A folder from which sources were ingested, or None.
         tag: A tag of sources, or None.
         sample: Whether the sources and traces of the sample are included.
+        run: The time of the run of ingest whose removals are to be restored, or None.
     """
 
     source_ids: Sequence[str]
     folder: Path | None
     tag: str | None
     sample: bool
+    run: datetime | None = None
 
     def restore_command(self, source_ids: Sequence[str]) -> str:
         """Return the command that restores the sources that this request selected."""
         if self.tag:
-            return shlex.join(["carrel", "forget", "--restore", *source_ids])
+            return carrel(shlex.join(["forget", "--restore", *source_ids]))
         options = ["--folder", str(self.folder)] if self.folder else []
         options += ["--sample"] if self.sample else []
-        return shlex.join(["carrel", "forget", "--restore", *options, *self.source_ids])
+        return carrel(shlex.join(["forget", "--restore", *options, *self.source_ids]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,7 @@ class _Selection:
         missing: The ids of sources that are forgotten only because their file is missing.
         partly_tagged: The number of sources that have the tag only in single passages.
         traces: The sample's solved problems, whether or not they are withdrawn.
+        chunk_ids: The ids of passages that a run of ingest removed alone.
     """
 
     stored: Sequence[StoredSource]
@@ -80,6 +87,7 @@ class _Selection:
     missing: Sequence[str]
     partly_tagged: int
     traces: Sequence[Trace] = ()
+    chunk_ids: Sequence[str] = ()
 
     @property
     def passages(self) -> str:
@@ -95,6 +103,8 @@ class _Selection:
     def count(self, *, restores: bool) -> str:
         """Format the numbers of sources and traces that would be forgotten or restored."""
         sources = format_count(len(self.forgotten if restores else self.stored), "source")
+        if self.chunk_ids:
+            sources += f" and {format_count(len(self.chunk_ids), 'single passage')}"
         traces = self.trace_ids(withdrawn=restores)
         return f"{sources} and {format_count(len(traces), 'solved problem')}" if traces else sources
 
@@ -117,6 +127,7 @@ class _Receipt:
     Attributes:
         source_ids: The sources.
         trace_ids: The solved problems.
+        chunk_ids: The passages that were restored alone.
         counts: The numbers of passages (`chunks`), vectors, cards, extractions and postings.
         restorable_until: The last day on which a restore is possible, or None after a restore.
         failures: The ids of sources and traces that could not be forgotten or restored, each with
@@ -125,6 +136,7 @@ class _Receipt:
 
     source_ids: list[str] = field(default_factory=list)
     trace_ids: list[str] = field(default_factory=list)
+    chunk_ids: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     restorable_until: str | None = None
     failures: dict[str, str] = field(default_factory=dict)
@@ -135,6 +147,7 @@ class _Receipt:
             {
                 "source_ids": self.source_ids,
                 "trace_ids": self.trace_ids,
+                "chunk_ids": self.chunk_ids,
                 "counts": self.counts,
                 "restorable_until": self.restorable_until,
                 "failures": self.failures,
@@ -143,22 +156,22 @@ class _Receipt:
 
     def describe(self, request: _Request, *, restores: bool) -> str:
         """Return the receipt as text."""
-        if not self.source_ids and not self.trace_ids:
+        if not self.source_ids and not self.trace_ids and not self.chunk_ids:
             return f"Nothing was {'restored' if restores else 'forgotten'}."
         names = {"chunks": "passages"}
         parts = [f"{count} {names.get(name, name)}" for name, count in self.counts.items()]
         verb = "Restored" if restores else "Forgot"
         lines = []
-        if self.source_ids:
-            lines.append(
-                f"{verb} {format_count(len(self.source_ids), 'source')}: {', '.join(parts)}."
-            )
+        if self.source_ids or self.chunk_ids:
+            moved = [("source", self.source_ids), ("single passage", self.chunk_ids)]
+            kinds = " and ".join(format_count(len(ids), name) for name, ids in moved if ids)
+            lines.append(f"{verb} {kinds}: {', '.join(parts)}.")
         if self.trace_ids:
             lines.append(f"{verb} {format_count(len(self.trace_ids), 'solved problem')}.")
         if not restores:
             command = request.restore_command(self.source_ids)
             lines.append(f"To restore until {self.restorable_until}: {command}")
-        lines.append("The index and all counts follow with: carrel jobs run index")
+        lines.append(f"The index and all counts follow with: {carrel('jobs run index')}")
         return "\n".join(lines)
 
 
@@ -171,6 +184,11 @@ class _Receipt:
 )
 @click.option("--tag", help="All sources with this tag. Tags of single passages do not count.")
 @click.option("--sample", is_flag=True, help="The sources and the solved problems of the sample.")
+@click.option(
+    "--run",
+    type=click.DateTime(["%Y-%m-%dT%H:%M:%S.%fZ"]),
+    help="With --restore: all that a run of ingest removed, whose last lines name the TIME.",
+)
 @click.option("--restore", is_flag=True, help="Bring forgotten sources back, within 30 days.")
 @click.option("--reason", help="The reason, which is kept in the record.")
 @click.option("--dry-run", is_flag=True, help="Show what would be forgotten; change nothing.")
@@ -184,6 +202,7 @@ def forget(  # noqa: PLR0913 - a command's options
     tag: str | None,
     reason: str | None,
     *,
+    run: datetime | None,
     sample: bool,
     restore: bool,
     dry_run: bool,
@@ -197,12 +216,15 @@ def forget(  # noqa: PLR0913 - a command's options
     """
     from functions.gateway.auth.visitor import LOCAL_USER
 
-    if not (source_ids or folder or tag or sample):
+    if not (source_ids or folder or tag or sample or run):
         raise click.UsageError("Name sources by SOURCE_ID, --folder, --tag or --sample.")
+    if run and not restore:
+        raise click.UsageError("--run restores what a run removed: add --restore.")
     if restore and tag:
         raise click.UsageError("Forgotten sources cannot be found by tag: give each SOURCE_ID.")
     user = _CLOUD_USER if ctx.find_root().params["cloud"] else LOCAL_USER
-    request = _Request(source_ids, folder, tag, sample)
+    run = run.replace(tzinfo=UTC) if run else None
+    request = _Request(source_ids, folder, tag, sample, run)
     with local_database.connected_database():
         selection = run_with_context(lambda context: _select(context, request))
         count = selection.count(restores=restore)
@@ -243,6 +265,9 @@ async def _select(ctx: Context, request: _Request) -> _Selection:
     from shared.knowledge.source_repository import Sources
 
     source_ids = [*request.source_ids, *await _find_named_elsewhere(ctx, request)]
+    removed = await _find_removed(ctx, request.run) if request.run else []
+    source_ids += [item.source_id for item in removed if item.chunk_id is None]
+    chunk_ids = [item.chunk_id for item in removed if item.chunk_id]
     tagged, partly_tagged = await _find_tagged(ctx, request.tag) if request.tag else ([], 0)
     source_ids = list(dict.fromkeys([*source_ids, *tagged]))
     stored = await Sources(ctx.database).get_all(source_ids)
@@ -252,10 +277,29 @@ async def _select(ctx: Context, request: _Request) -> _Selection:
     ]
     existing = {*forgotten, *(source.source_id for source in stored)}
     if unknown := [source_id for source_id in request.source_ids if source_id not in existing]:
-        raise NotFound(f"There is no source {', '.join(unknown)}. carrel sources shows the ids.")
+        raise NotFound(
+            f"There is no source {', '.join(unknown)}. {carrel('sources')} shows the ids."
+        )
     missing = [source_id for source_id in forgotten if records[source_id].missing]
     traces = await _load_sample_traces(ctx) if request.sample else []
-    return _Selection(stored, forgotten, missing, partly_tagged, traces)
+    return _Selection(stored, forgotten, missing, partly_tagged, traces, chunk_ids)
+
+
+async def _find_removed(ctx: Context, run: datetime) -> list[ForgottenItem]:
+    """Find what a run of ingest removed.
+
+    Raises:
+        NotFound: It removed nothing, or all of it is restored or deleted for good.
+    """
+    from shared.pipeline.forgotten_list import list_removed_by_run
+
+    removed = await list_removed_by_run(ctx.database, run)
+    if not removed:
+        raise NotFound(
+            "There is nothing to restore of this run: it is restored already, or its 30 days are"
+            " over."
+        )
+    return removed
 
 
 async def _load_sample_traces(ctx: Context) -> list[Trace]:
@@ -279,7 +323,7 @@ async def _find_named_elsewhere(ctx: Context, request: _Request) -> list[str]:
         if not source_ids:
             raise NotFound(
                 f"No ingest from {request.folder} is recorded. To see what is followed:"
-                " carrel ingest --list"
+                f" {carrel('ingest --list')}"
             )
     if request.sample:
         items = read(local_database.SAMPLE)
@@ -326,7 +370,9 @@ def _forget_or_restore(
     source_ids = selection.forgotten if restores else dict.fromkeys([*stored, *selection.missing])
     owner = Caller.of(user, role=Role.OWNER)
     receipt = run_with_context(
-        lambda context: _forget_or_restore_sources(context, source_ids, reason, restores=restores),
+        lambda context: _forget_or_restore_sources(
+            context, source_ids, selection.chunk_ids, reason, restores=restores
+        ),
         owner,
     )
     if trace_ids := selection.trace_ids(withdrawn=restores):
@@ -359,14 +405,20 @@ async def _withdraw_or_restore_traces(
 
 
 async def _forget_or_restore_sources(
-    ctx: Context, source_ids: Iterable[str], reason: str | None, *, restores: bool
+    ctx: Context,
+    source_ids: Iterable[str],
+    chunk_ids: Iterable[str],
+    reason: str | None,
+    *,
+    restores: bool,
 ) -> _Receipt:
-    """Forget or restore sources one after another. A source that fails does not stop the others."""
+    """Forget or restore sources and passages one after another, each even if another fails."""
     from functions.tools.knowledge.forget.tool import In, forget
 
     receipt = _Receipt()
-    for source_id in source_ids:
-        arguments = In(source_id=source_id, reason=reason, forgotten=not restores)
+    targets = [In(source_id=name, reason=reason, forgotten=not restores) for name in source_ids]
+    targets += [In(chunk_id=name, reason=reason, forgotten=not restores) for name in chunk_ids]
+    for arguments in targets:
         remaining: int | None = 1
         try:
             while remaining:  # one call of the tool works for at most twenty seconds
@@ -376,7 +428,8 @@ async def _forget_or_restore_sources(
                     receipt.counts.update(moved.model_dump())
                 receipt.restorable_until = out.restorable_until or receipt.restorable_until
             if out.changed:
-                receipt.source_ids.append(source_id)
+                ids = receipt.chunk_ids if out.chunk_id else receipt.source_ids
+                ids.append(out.chunk_id or out.source_id)
         except CarrelError as error:
-            receipt.failures[source_id] = error.message
+            receipt.failures[str(arguments.chunk_id or arguments.source_id)] = error.message
     return receipt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal, InvalidOperation
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -15,6 +16,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+
+class _IpAddress(click.ParamType[str]):
+    """The type of an option with an IP address."""
+
+    name = "address"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the address in its usual form."""
+        try:
+            return str(ip_address(value.strip("[]")))
+        except ValueError:
+            self.fail(f"{value} is not an IP address, such as 0.0.0.0 for all.", param, ctx)
+
+
+IP_ADDRESS: Final = _IpAddress()
 PORT: Final = click.IntRange(1, MAX_PORT)
 """The type of an option with the number of a port."""
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -17,6 +17,7 @@ import click
 from infra.cli.database import run_with_database
 from infra.cli.formatting import format_minute, format_table, make_printable
 from infra.local import local_database
+from shared.core.installation import carrel
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
@@ -299,7 +300,7 @@ async def _list(database: Database) -> str:
     if updated_after := (await ReadwiseSync(database).load_progress()).updated_after:
         rows.append(("Readwise", "", "", f"{format_minute(updated_after)}, by the job ingest"))
     if not rows:
-        return "Nothing is followed. To follow a folder: carrel ingest FOLDER"
+        return f"Nothing is followed. To follow a folder: {carrel('ingest FOLDER')}"
     return format_table(("FOLLOWED", "FILES", "SOURCES", "LAST READ (UTC)"), rows)
 
 

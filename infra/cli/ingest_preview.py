@@ -139,7 +139,7 @@ def read_contents(listing: FileListing, unchanged: Collection[PurePath] = ()) ->
             if isinstance(entry, Unreadable):
                 contents.problems.append(InputProblem(record, str(entry)))
                 continue
-            if entry.source_id in record_names:
+            if entry.source_id in record_names and not entry.adds_only:
                 reason = describe_duplicate(record_names[entry.source_id])
                 contents.problems.append(InputProblem(record, reason))
                 continue

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
-from infra.folders import carrel_program, run_command
+from infra.folders import run_command
 from infra.local.local_database import list_environment_variables
 from infra.mcp_clients import CLIENTS, Server, UnchangedConfiguration
+from shared.core.installation import carrel_command, carrel_program
 
 _CLIENTS = {client.name: client for client in CLIENTS}
 
@@ -24,7 +25,8 @@ _CLIENTS = {client.name: client for client in CLIENTS}
     " starts Carrel itself.",
 )
 @click.option("--print", "is_printed", is_flag=True, help="Print the configuration, write nothing.")
-def init(client: str, url: str, *, is_printed: bool) -> None:
+@click.option("--replace", is_flag=True, help="Replace another server that is named carrel.")
+def init(client: str, url: str, *, is_printed: bool, replace: bool) -> None:
     """Add Carrel to the configuration of CLIENT, for all projects of this user.
 
     Other settings in the file stay, and a copy of the former file is kept next to it.
@@ -39,12 +41,12 @@ def init(client: str, url: str, *, is_printed: bool) -> None:
         if is_printed:
             click.echo(f"{path}:\n\n{chosen.snippet(server)}".rstrip())
             return
-        copy = chosen.add_server(path, server)
+        copy = chosen.add_server(path, server, replace=replace)
     except UnchangedConfiguration as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         reason = f"{error.filename or path}: {error.strerror}"
-        message = f"{reason}. To see what to write there: carrel init {client} --print"
+        message = f"{reason}. To see what to write there: {carrel_command()} init {client} --print"
         raise click.ClickException(message) from error
     click.echo(f"Wrote {path}." + (f" The former file is {copy}." if copy else ""))
     needs = f"Carrel must be running: {run_command()}. " if url.startswith("http://") else ""

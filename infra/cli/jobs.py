@@ -16,6 +16,7 @@ from infra.cli.database import run_with_context
 from infra.cli.formatting import format_minute, format_table
 from infra.cloud.environment import set_job_secrets
 from infra.local import local_database
+from shared.core.installation import carrel
 from shared.firestore.runs import Runs, RunState
 from shared.text.counts import format_count
 
@@ -86,7 +87,7 @@ def show(name: str) -> None:
         more = " or more" if len(dead_letters) == _MAX_DEAD_LETTERS else ""
         click.echo(f"\nGiven up after five attempts: {len(dead_letters)}{more}")
         click.echo("\n".join(f"  {item.name}: {item.reason}" for item in dead_letters))
-        click.echo(f"To retry them: carrel jobs retry {job.name}")
+        click.echo(f"To retry them: {carrel(f'jobs retry {job.name}')}")
 
 
 @jobs.command("retry")
@@ -121,7 +122,8 @@ def renew(name: str) -> None:
 def _format_queued(count: int, verb: str, name: str) -> str:
     if not count:
         return f"There is nothing to {verb}."
-    return f"Queued {format_count(count, 'item')}. To process now: carrel jobs run {name}"
+    command = carrel(f"jobs run {name}")
+    return f"Queued {format_count(count, 'item')}. To process now: {command}"
 
 
 def _load_jobs() -> dict[str, Job]:

@@ -12,6 +12,7 @@ import click
 from infra.cli.access_database import read_access, write_access
 from infra.cli.formatting import format_minute, format_table
 from infra.cloud.environment import set_access_secrets
+from shared.core.installation import carrel
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ Copy the key now: it is not shown again. Where it goes:
   a program's header      Authorization: Bearer KEY        or  X-API-Key: KEY
   for one workspace       Authorization: Bearer TASK_ID@KEY
   the sign-in page        paste it when Claude opens the page
-  `carrel call`           the environment variable CARREL_KEY
-Never put it into a URL. To revoke it: carrel keys revoke {key_id}"""
+  {call:<22}  the environment variable CARREL_KEY
+Never put it into a URL. To revoke it: {revoke}"""
 
 
 @click.group()
@@ -83,7 +84,9 @@ def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> Non
     # Only the key goes to standard output, so that a script can read it from there.
     click.echo(f"A key for {record.user_id}, named {record.name!r}:\n", err=True)
     click.echo(secret_key)
-    click.echo(_USAGE.format(key_id=record.key_id), err=True)
+    click.echo(
+        _USAGE.format(call=carrel("call"), revoke=carrel(f"keys revoke {record.key_id}")), err=True
+    )
 
 
 @keys.command("list")
@@ -95,7 +98,7 @@ def list_keys(user: str | None) -> None:
     keys_and_accounts = read_access(lambda store: _load_keys_and_accounts(store, user))
     if not keys_and_accounts:
         whose = f" of {user}" if user else ""
-        click.echo(f"There are no keys{whose}. To create one: carrel keys create")
+        click.echo(f"There are no keys{whose}. To create one: {carrel('keys create')}")
         return
     now = utc_now()
     header = ("ID", "NAME", "USER", "SCOPES", "CREATED", "EXPIRES", "LAST USED", "STATE")
@@ -114,7 +117,7 @@ def revoke(key_id: str) -> None:
     # A person may paste the whole key. Its secret part must not appear in any message.
     [key_id, *_] = key_id.removeprefix(KEY_PREFIX).split("_")
     if not re.fullmatch("[0-9a-f]{12}", key_id):
-        message = "A key's id has 12 hexadecimal digits. To see ids: carrel keys list"
+        message = f"A key's id has 12 hexadecimal digits. To see ids: {carrel('keys list')}"
         raise click.ClickException(message)
     key, sign_ins = write_access(lambda store: revoke_key(store, key_id))
     suffix = f" {format_count(sign_ins, 'sign-in')} ended with it." if sign_ins else ""

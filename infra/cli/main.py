@@ -7,41 +7,83 @@ its help appear fast.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from enum import Enum, auto
 from importlib import import_module
+from ipaddress import ip_address
+from typing import Final
 
 import click
 
-from infra.cli.formatting import PORT
-from infra.folders import IS_CHECKOUT
+from infra.cli.formatting import IP_ADDRESS, PORT
 from infra.local import local_database
 from infra.local.emulator_programs import EmulatorError
-from infra.local.processes import StartError
+from infra.local.processes import LOOPBACK, StartError
 from shared.core.errors import CarrelError
+from shared.core.installation import IS_CHECKOUT
 
-_COMMANDS = {
-    "accounts": "accounts",
-    "call": "tools",
-    "deploy": "deploy",
-    "destroy": "deploy",
-    "doctor": "doctor",
-    "export": "export",
-    "forget": "forget",
-    "ingest": "ingest",
-    "init": "init",
-    "jobs": "jobs",
-    "keys": "keys",
-    "materials": "materials",
-    "search": "tools",
-    "show": "tools",
-    "smoke": "deploy",
-    "sources": "tools",
+
+class Place(Enum):
+    """Where a command works, and so whether --cloud has a meaning for it."""
+
+    EITHER = auto()
+    """On the knowledge base of this machine; with --cloud, on the deployment's."""
+    MACHINE = auto()
+    """On this machine only."""
+    DEPLOYMENT = auto()
+    """On the deployment, without being told."""
+
+
+_REFUSALS: Final = {
+    Place.MACHINE: "`{command}` works on this machine only. Leave out --cloud.",
+    Place.DEPLOYMENT: "`{command}` always works on the deployment. Leave out --cloud.",
 }
-"""The module of each command in another file. A module is imported only when its command is used,
-because some imports take a second or two."""
-_CHECKOUT_COMMANDS = ("deploy", "destroy", "generate", "new-tool", "smoke", "stage")
-"""The commands that need files from the repository which the package does not contain."""
-_EMBEDDING_COMMANDS = ("ingest", "jobs")
-"""The commands that may embed texts, for which --cloud requires an explicit embedding model."""
+"""Why --cloud is refused. It replaces the settings of this machine by the deployment's, which a
+server on this machine must never mix with its own secrets and texts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandPlan:
+    """What must be known about a command before its module is imported.
+
+    Attributes:
+        place: Where it works.
+        module: Its module in this folder, which is imported only when the command is used, because
+            some imports take a second or two.
+        needs_checkout: Whether it needs files from the repository that the package does not have.
+        embeds: Whether it may embed texts, for which --cloud requires an explicit embedding model.
+    """
+
+    place: Place
+    module: str = "main"
+    needs_checkout: bool = False
+    embeds: bool = False
+
+
+PLANS: Final = {
+    "accounts": CommandPlan(place=Place.EITHER, module="accounts"),
+    "call": CommandPlan(place=Place.EITHER, module="tools"),
+    "deploy": CommandPlan(place=Place.DEPLOYMENT, module="deploy", needs_checkout=True),
+    "destroy": CommandPlan(place=Place.DEPLOYMENT, module="deploy", needs_checkout=True),
+    "doctor": CommandPlan(place=Place.EITHER, module="doctor"),
+    "export": CommandPlan(place=Place.EITHER, module="export"),
+    "forget": CommandPlan(place=Place.EITHER, module="forget"),
+    "generate": CommandPlan(place=Place.MACHINE, needs_checkout=True),
+    "ingest": CommandPlan(place=Place.EITHER, module="ingest", embeds=True),
+    "init": CommandPlan(place=Place.MACHINE, module="init"),
+    "jobs": CommandPlan(place=Place.EITHER, module="jobs", embeds=True),
+    "keys": CommandPlan(place=Place.EITHER, module="keys"),
+    "materials": CommandPlan(place=Place.EITHER, module="materials"),
+    "new-tool": CommandPlan(place=Place.MACHINE, needs_checkout=True),
+    "search": CommandPlan(place=Place.EITHER, module="tools"),
+    "show": CommandPlan(place=Place.EITHER, module="tools"),
+    "smoke": CommandPlan(place=Place.DEPLOYMENT, module="deploy", needs_checkout=True),
+    "sources": CommandPlan(place=Place.EITHER, module="tools"),
+    "stage": CommandPlan(place=Place.MACHINE, needs_checkout=True),
+    "stdio": CommandPlan(place=Place.MACHINE),
+    "up": CommandPlan(place=Place.MACHINE),
+}
+"""Every command."""
 
 
 class _Commands(click.Group):
@@ -49,13 +91,13 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
-        return sorted([*super().list_commands(ctx), *_COMMANDS])
+        return sorted({*super().list_commands(ctx), *PLANS})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
-        if cmd_name not in _COMMANDS:
+        if cmd_name in self.commands or cmd_name not in PLANS:
             return super().get_command(ctx, cmd_name)
-        module = import_module(f"infra.cli.{_COMMANDS[cmd_name]}")
+        module = import_module(f"infra.cli.{PLANS[cmd_name].module}")
         command: click.Command = getattr(module, cmd_name)
         return command
 
@@ -84,14 +126,17 @@ def main(ctx: click.Context, *, cloud: bool) -> None:
 
     Without --cloud, commands work on the knowledge base of this machine, which `make run` serves.
     """
-    command = ctx.invoked_subcommand
-    if not IS_CHECKOUT and (command in _CHECKOUT_COMMANDS or (cloud and command == "doctor")):
+    command = str(ctx.invoked_subcommand)
+    plan = PLANS[command]
+    if cloud and plan.place in _REFUSALS:
+        raise click.UsageError(_REFUSALS[plan.place].format(command=f"carrel {command}"))
+    if not IS_CHECKOUT and (plan.needs_checkout or (cloud and command == "doctor")):
         message = f"`carrel {command}` needs Carrel's repository, not only the package."
         raise click.ClickException(f"{message} Clone it, and run the command there.")
     if cloud:
         from infra.cloud.environment import use_deployment
 
-        use_deployment(embedding=command in _EMBEDDING_COMMANDS)
+        use_deployment(embedding=plan.embeds)
     else:
         local_database.use_local_database()
 
@@ -107,13 +152,29 @@ def main(ctx: click.Context, *, cloud: bool) -> None:
 )
 @click.option("--sample/--no-sample", default=True, help="Load the sample knowledge base.")
 @click.option("--sign-in", is_flag=True, help="Require credentials, as in the cloud.")
-def up(port: int, topology: str, *, sample: bool, sign_in: bool) -> None:
+@click.option(
+    "--bind",
+    "address",
+    type=IP_ADDRESS,
+    default=LOOPBACK,
+    show_default=True,
+    envvar="CARREL_BIND",
+    help="IP address at which the gateway listens. Any but a loopback address needs --sign-in.",
+)
+def up(port: int, topology: str, *, sample: bool, sign_in: bool, address: str) -> None:
     """Run Carrel on this machine: database, sample, gateway."""
+    if not ip_address(address).is_loopback and not sign_in:
+        raise click.UsageError(
+            f"At {address}, other machines and containers reach Carrel, and without sign-in they"
+            " could read and change everything. Add --sign-in."
+        )
     click.echo("Starting Carrel ...")  # the imports below take seconds on a busy machine
     from infra.local.local_run import RunOptions, run_locally
 
     functions = topology == "functions"
-    run_locally(RunOptions(port=port, functions=functions, sample=sample, sign_in=sign_in))
+    run_locally(
+        RunOptions(port=port, functions=functions, sample=sample, sign_in=sign_in, address=address)
+    )
 
 
 @main.command()

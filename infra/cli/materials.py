@@ -15,6 +15,7 @@ import click
 from infra.cli.database import run_with_database
 from infra.cli.formatting import format_minute, format_table
 from infra.local import local_database
+from shared.core.installation import carrel
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ async def _make_not_found_error(database: Database, user: str, task_id: str) -> 
         return NotFound(f"{user} has no materials in any workspace. Is the name right?")
     ids = ", ".join(workspace.task_id for workspace in workspaces[:_MAX_SUGGESTIONS])
     has_more = len(workspaces) > _MAX_SUGGESTIONS
-    more = " and more. To list all: carrel materials list" if has_more else ""
+    more = f" and more. To list all: {carrel('materials list')}" if has_more else ""
     return NotFound(f"{user} has no workspace {task_id}. Workspaces: {ids}{more}.")
 
 

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from infra.cli.formatting import format_table, make_printable
+from infra.folders import run_command
+from shared.core.errors import Unavailable
+from shared.core.installation import carrel
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -21,33 +24,19 @@ if TYPE_CHECKING:
     ResultT = TypeVar("ResultT")
     Result = dict[str, Any]
 
-LOCAL_URL: Final = "http://localhost:8080/mcp"
-"""The endpoint of a gateway that `make run` serves."""
+_DEFAULT_PORT: Final = 8080
 _PAGE: Final = 50
 """One call returns at most this many passages."""
 _TITLE_WIDTH: Final = 60
 """A title in a table has at most this many characters."""
 _UNKNOWN_ID: Final = (
     "There is no passage, source, cluster or trace {id}. Ids of passages change when a text is"
-    " edited. Find ids with `carrel search WORDS`, `carrel sources`, or the tools list_clusters and"
-    " search_traces."
+    " edited. Find ids with `{search}`, `{sources}`, or the tools list_clusters and search_traces."
 )
 
 
-def _resolve_url(ctx: click.Context, _param: click.Parameter, url: str | None) -> str:
-    """Return the given URL, or else the gateway's URL in the deployment or on this machine."""
-    if url:
-        return url
-    if not ctx.find_root().params.get("cloud"):
-        return LOCAL_URL
-    from functions.gateway.auth.public_url import RESOURCE_PATH
-    from infra.cli.doctor import load_live_deployment
-
-    return load_live_deployment().url + RESOURCE_PATH
-
-
 _url_option: Final = click.option(
-    "--url", callback=_resolve_url, help=f"The gateway's endpoint, such as {LOCAL_URL}."
+    "--url", help="The gateway's endpoint; by default, that of the Carrel that runs here."
 )
 
 
@@ -62,7 +51,7 @@ _url_option: Final = click.option(
     metavar="NAME=PATH",
     help="Read the argument NAME from a text file. A PATH of - is standard input.",
 )
-def call(tool: str, arguments: str, url: str, files: tuple[str, ...]) -> None:
+def call(tool: str, arguments: str, url: str | None, files: tuple[str, ...]) -> None:
     """Call TOOL over MCP with ARGUMENTS, a JSON object, and print the result.
 
     Pass a long text in a file: --file materials=report.txt. If the server requires a credential,
@@ -88,7 +77,7 @@ def call(tool: str, arguments: str, url: str, files: tuple[str, ...]) -> None:
 @click.command()
 @click.argument("id")
 @_url_option
-def show(id: str, url: str) -> None:  # noqa: A002 - click names the argument by it
+def show(id: str, url: str | None) -> None:  # noqa: A002 - click names the argument by it
     """Print the text of ID: a passage, a source, a cluster or a trace."""
     _print(_run(url, lambda call_tool: _show(id, call_tool)))
 
@@ -101,7 +90,9 @@ def show(id: str, url: str) -> None:  # noqa: A002 - click names the argument by
 @click.option("--source", help="A source's exact title or id.")
 @click.option("--category", help="Such as books, articles or documents.")
 @_url_option
-def search(words: tuple[str, ...], limit: int, url: str, **given: str | tuple[str, ...]) -> None:
+def search(
+    words: tuple[str, ...], limit: int, url: str | None, **given: str | tuple[str, ...]
+) -> None:
     """Search the knowledge base for WORDS, by meaning and by words.
 
     Without WORDS, the newest passages that pass the filters are listed.
@@ -125,7 +116,7 @@ def search(words: tuple[str, ...], limit: int, url: str, **given: str | tuple[st
 @click.option("--limit", type=click.IntRange(1, 50), default=20, show_default=True)
 @click.option("--cursor", help="Continue after a page.")
 @_url_option
-def sources(url: str, **given: str | int | None) -> None:
+def sources(url: str | None, **given: str | int | None) -> None:
     """List the sources of the knowledge base, last changed first."""
     arguments = {name: value for name, value in given.items() if value is not None}
     page = _run(url, lambda call_tool: call_tool("list_sources", arguments))
@@ -138,7 +129,7 @@ def sources(url: str, **given: str | int | None) -> None:
         click.echo(f"For the next page, add: --cursor {cursor}", err=True)
 
 
-def _run(url: str, operation: Callable[[CallTool], Awaitable[ResultT]]) -> ResultT:
+def _run(url: str | None, operation: Callable[[CallTool], Awaitable[ResultT]]) -> ResultT:
     """Run an operation with a connection, and print an error of a tool as a message."""
     from infra.local.client import CallFailed
 
@@ -148,7 +139,9 @@ def _run(url: str, operation: Callable[[CallTool], Awaitable[ResultT]]) -> Resul
         raise click.ClickException(error.reason) from error
 
 
-def _connect_and_run(url: str, operation: Callable[[CallTool], Awaitable[ResultT]]) -> ResultT:
+def _connect_and_run(
+    url: str | None, operation: Callable[[CallTool], Awaitable[ResultT]]
+) -> ResultT:
     """Run an operation with a connection, with the key in CARREL_KEY, if any.
 
     Raises:
@@ -156,11 +149,38 @@ def _connect_and_run(url: str, operation: Callable[[CallTool], Awaitable[ResultT
     """
     from infra.local.client import connect
 
+    address = url or _find_gateway()
+
     async def run() -> ResultT:
-        async with connect(url, os.environ.get("CARREL_KEY", "").strip() or None) as call_tool:
+        async with connect(address, os.environ.get("CARREL_KEY", "").strip() or None) as call_tool:
             return await operation(call_tool)
 
     return asyncio.run(run())
+
+
+def _find_gateway() -> str:
+    """Return the endpoint of the deployment, or of the gateway that runs on this machine's data.
+
+    Raises:
+        Unavailable: No gateway runs on the data of this machine.
+    """
+    from functions.gateway.auth.public_url import RESOURCE_PATH
+
+    if click.get_current_context().find_root().params["cloud"]:
+        from infra.cli.doctor import load_live_deployment
+
+        return load_live_deployment().url + RESOURCE_PATH
+    from infra.local import local_database
+    from infra.local.running_gateways import find_running_port
+    from infra.local.welcome import get_origin
+
+    port = find_running_port(_DEFAULT_PORT)
+    if port is None:
+        raise Unavailable(
+            f"No Carrel runs on the data in {local_database.STATE}. Start it with"
+            f" `{run_command()}`, or pass --url."
+        )
+    return get_origin(port) + RESOURCE_PATH
 
 
 def _parse_finite(text: str) -> float:
@@ -201,7 +221,10 @@ async def _show(document_id: str, call_tool: CallTool) -> str:
         except CallFailed as error:
             if error.code not in {"NOT_FOUND", ""}:  # empty: the server does not offer the tool
                 raise
-    raise CallFailed(_UNKNOWN_ID.format(id=document_id))
+    message = _UNKNOWN_ID.format(
+        id=document_id, search=carrel("search WORDS"), sources=carrel("sources")
+    )
+    raise CallFailed(message)
 
 
 async def _read_chunk(chunk_id: str, call_tool: CallTool) -> list[str]:

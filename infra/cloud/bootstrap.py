@@ -14,6 +14,7 @@ from infra.cloud.databases import TERRAFORM_ADDRESSES, require_own_databases
 from infra.cloud.errors import CommandFailed
 from infra.cloud.secret_values import ACCESS_SECRETS, generate_access_secrets
 from infra.cloud.services import look_up_project_number
+from shared.core.installation import carrel_deploy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,5 +91,5 @@ def _ask_for_value(cloud: Cloud, name: str) -> str:
     if not value or not value.isprintable():
         project = cloud.deployment.project
         command = f"gcloud secrets versions add {name} --project {project} --data-file=-"
-        raise CommandFailed(f"{name} has no value yet. Run `carrel deploy` or `{command}`.")
+        raise CommandFailed(f"{name} has no value yet. Run `{carrel_deploy()}` or `{command}`.")
     return value

@@ -14,6 +14,7 @@ from infra.cloud.errors import CommandFailed
 from infra.cloud.google_api import GoogleApi, open_google_session
 from infra.cloud.secret_values import ACCESS_SECRETS, SecretValues
 from infra.local import local_database
+from shared.core.installation import carrel_deploy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -41,7 +42,7 @@ def use_deployment(*, embedding: bool, path: Path = FILE) -> None:
     if missing := [name for name in required if name not in os.environ]:
         raise CommandFailed(
             f"With --cloud, set {' and '.join(missing)} in the environment, or run this in a"
-            f" checkout with {FILE_NAME}, which `carrel deploy` writes."
+            f" checkout with {FILE_NAME}, which `{carrel_deploy()}` writes."
         )
     # Firestore and Vertex AI may require a quota project with a person's sign-in.
     # https://cloud.google.com/docs/authentication/troubleshoot-adc

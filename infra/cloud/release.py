@@ -15,6 +15,7 @@ from infra.cloud.errors import CommandFailed
 from infra.cloud.smoke_key import obtain_smoke_key
 from infra.cloud.terraform import StateLocked
 from shared.core.errors import CarrelError
+from shared.core.installation import carrel_command, carrel_on_deployment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +49,7 @@ def read_staged_manifest(cloud: Cloud) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads(cloud.manifest.read_bytes())
     except FileNotFoundError as error:
-        raise CommandFailed("Nothing is staged. Run `carrel stage` first.") from error
+        raise CommandFailed(f"Nothing is staged. Run `{carrel_command()} stage` first.") from error
     return manifest
 
 
@@ -152,7 +153,7 @@ def _roll_back(cloud: Cloud, key: str) -> str:
     """Deploy the last good release again, and return a message about the result."""
     last_good = cloud.bucket.load_last_good_release()
     if last_good is None:
-        return "There is no earlier release to restore. Run `carrel --cloud doctor`."
+        return f"There is no earlier release to restore. Run `{carrel_on_deployment('doctor')}`."
     manifest = _write_manifest(cloud, last_good.manifest)
     variables = cloud.dist / "last-good.tfvars.json"
     save_deployment(last_good.deployment, variables)
@@ -161,7 +162,8 @@ def _roll_back(cloud: Cloud, key: str) -> str:
         cloud.terraform.apply(variables, manifest)
         _require_smoke_test(cloud, key)
     except Exception as error:  # noqa: BLE001 - the caller raises the first error
-        return f"The rollback failed too: {_describe_error(error)}\nRun `carrel --cloud doctor`."
+        command = carrel_on_deployment("doctor")
+        return f"The rollback failed too: {_describe_error(error)}\nRun `{command}`."
     return (
         "The previous release is live again. Read the functions' logs, fix the problem, and"
         " deploy again."

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from infra.cloud.errors import CommandFailed
 from shared.core.errors import CarrelError
+from shared.core.installation import carrel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -85,4 +86,4 @@ def _run_check(check: Check[SubjectT], subject: SubjectT) -> CheckResult:
     except (CommandFailed, CarrelError) as error:
         # Messages of commands end with the next command, after "Next:".
         message, _, command = error.message.partition("Next: ")
-        return failed(message.strip(), command or "wait some minutes, then carrel doctor")
+        return failed(message.strip(), command or f"wait some minutes, then {carrel('doctor')}")

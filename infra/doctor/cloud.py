@@ -16,11 +16,12 @@ from infra.doctor.firestore import DATABASES, EXPIRY, INDEXES
 from infra.doctor.gateway import ACCESS, HEALTH, METADATA
 from infra.doctor.jobs_and_embedding import EMBEDDING, EMBEDDING_SPACE, RUNS
 from infra.doctor.live_deployment import LiveDeployment, get_schedule_name, get_short_name
+from shared.core.installation import carrel_deploy, carrel_on_deployment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_DEPLOY: Final = "carrel deploy"
+_DEPLOY: Final = carrel_deploy()
 _ALL_USERS: Final = "allUsers"
 
 
@@ -129,7 +130,7 @@ def _check_schedules(live: LiveDeployment) -> CheckResult:
         ),
     ]
     if problems:
-        return failed("; ".join(problems), "carrel --cloud jobs list")
+        return failed("; ".join(problems), carrel_on_deployment("jobs list"))
     return passed(f"all {len(expected)} are enabled, and the last run of each succeeded")
 
 

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from infra.build.index_file import Index, IndexFile, IndexMode
 from infra.doctor.check import Check, CheckResult, failed, passed
+from shared.core.installation import carrel_deploy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from infra.doctor.live_deployment import LiveDeployment
 
-_DEPLOY: Final = "carrel deploy"
-_WAIT_OR_DEPLOY: Final = "wait some minutes; if it persists, carrel deploy"
+_DEPLOY: Final = carrel_deploy()
+_WAIT_OR_DEPLOY: Final = f"wait some minutes; if it persists, {_DEPLOY}"
 _NATIVE: Final = "FIRESTORE_NATIVE"
 
 
@@ -30,7 +31,7 @@ def _check_databases(live: LiveDeployment) -> CheckResult:
             return failed(f"{name} is missing", _DEPLOY)
         if database.get("type") != _NATIVE:
             message = f"{name} is not in native mode, which Carrel needs"
-            return failed(message, "carrel deploy, in another project")
+            return failed(message, f"{_DEPLOY}, in another project")
     return passed(" and ".join(live.indexes))
 
 

@@ -10,6 +10,7 @@ import httpx2
 from functions.gateway.auth.public_url import METADATA_PATH, RESOURCE_PATH
 from infra.cloud.errors import CommandFailed
 from infra.doctor.check import Check, CheckResult, failed, passed
+from shared.core.installation import carrel_deploy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +21,7 @@ _TIMEOUT_SECONDS: Final = 60.0
 """A request may take this long, because it may have to wait until an instance has started."""
 _MAX_QUOTED: Final = 300
 """A message quotes at most this many characters of a response."""
-_DEPLOY: Final = "carrel deploy"
+_DEPLOY: Final = carrel_deploy()
 _LIST_TOOLS: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 _LIST_TOOLS_HEADERS: Final = {"accept": "application/json, text/event-stream"}
 

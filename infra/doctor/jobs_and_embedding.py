@@ -13,6 +13,7 @@ from infra.doctor.check import Check, CheckResult, CheckStatus, failed, passed
 from infra.doctor.live_deployment import get_schedule_name
 from infra.doctor.local import embed_sample
 from shared.core.dates import utc_now
+from shared.core.installation import carrel_deploy, carrel_on_deployment
 from shared.firestore.runs import Runs, RunState
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def _check_runs(live: LiveDeployment) -> CheckResult:
     new_jobs = [name for name in jobs_without_run if _awaits_first_run(live, name)]
     idle_jobs = [name for name in jobs_without_run if name not in new_jobs]
     if failed_jobs or idle_jobs:
-        commands = [f"carrel --cloud jobs show {name}" for name in failed_jobs]
+        commands = [carrel_on_deployment(f"jobs show {name}") for name in failed_jobs]
         commands += [_format_run_command(live, name) for name in idle_jobs]
         problems = [f"last run failed: {', '.join(failed_jobs)}"] * bool(failed_jobs)
         problems += [f"no run in the last 30 days: {', '.join(idle_jobs)}"] * bool(idle_jobs)
@@ -86,16 +87,18 @@ def _check_embedding_space(live: LiveDeployment) -> CheckResult:
     configured = (embedder.model, embedder.dimension)
     if state.migration:
         model, _ = state.migration.target
-        return failed(f"re-embedding to {model} is in progress", "carrel --cloud jobs show reembed")
+        return failed(
+            f"re-embedding to {model} is in progress", carrel_on_deployment("jobs show reembed")
+        )
     if state.space is None:
         return passed("nothing is embedded yet")
     if state.space != configured:
         message = f"texts are embedded with {state.space}, but {configured} is configured"
-        return failed(message, "carrel --cloud jobs run reembed")
+        return failed(message, carrel_on_deployment("jobs run reembed"))
     dimension = live.deployment.embedding_dimension
     if embedder.dimension != dimension:
         message = f"vectors have {embedder.dimension} dimensions, but the indexes have {dimension}"
-        command = "correct embedding_dimension in deployment.tfvars.json, then carrel deploy"
+        command = f"correct embedding_dimension in deployment.tfvars.json, then {carrel_deploy()}"
         return failed(message, command)
     return passed(f"{embedder.model} with {embedder.dimension} dimensions, as the stored vectors")
 

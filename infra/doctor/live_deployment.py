@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from infra.cloud.errors import CommandFailed
 from infra.cloud.services import look_up_project_number
+from shared.core.installation import carrel_deploy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +62,9 @@ class LiveDeployment:
         """
         release = self.open_bucket().load_last_good_release()
         if release is None:
-            raise CommandFailed("No release has passed its smoke test yet. Next: carrel deploy")
+            raise CommandFailed(
+                f"No release has passed its smoke test yet. Next: {carrel_deploy()}"
+            )
         return release.manifest
 
     @cached_property

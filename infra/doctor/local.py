@@ -20,6 +20,7 @@ from infra.local import local_database
 from infra.local.emulator_daemon import StateFolder
 from infra.local.emulator_programs import EmulatorMissing, find_emulator, get_java_version
 from infra.local.processes import is_listening
+from shared.core.installation import carrel, carrel_deploy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,7 +116,7 @@ def _check_gateway(machine: Machine) -> CheckResult:
     if '"parts"' in response.text:
         return failed(f"it is not healthy: {response.text}", f"stop it, then {run_command()}")
     message = f"another program listens on port {machine.port}"
-    return failed(message, f"{run_command('--port', '9090')}, then carrel doctor --port 9090")
+    return failed(message, f"{run_command('--port', '9090')}, then {carrel('doctor --port 9090')}")
 
 
 def _check_embedding(_: Machine) -> CheckResult:
@@ -158,6 +159,6 @@ CHECKS: Final[tuple[Check[Machine], ...]] = (
     Check("gateway", _check_gateway),
     Check("embedding model", _check_embedding),
     _make_program_check("node", "some of the tests"),
-    _make_program_check("terraform", "`carrel deploy`"),
+    _make_program_check("terraform", f"`{carrel_deploy()}`"),
     _make_program_check("gcloud", "signing in to Google Cloud"),
 )

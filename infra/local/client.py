@@ -15,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 from infra.folders import run_command
 from shared.core.addresses import is_loopback
 from shared.core.errors import InvalidInput, Unauthorized, Unavailable
+from shared.core.installation import carrel
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 _TIMEOUT: Final = httpx2.Timeout(30, read=300)
 """The time limits of a request, in seconds. The gateway answers a call within 300."""
 _KEY_ADVICE: Final = (
-    "Create a key with `carrel keys create --user YOU --name terminal`, and put it into the"
-    " environment with `export CARREL_KEY=...`."
+    "Create a key with `{create}`, and put it into the environment with `export CARREL_KEY=...`."
 )
 
 
@@ -81,7 +81,9 @@ async def connect(url: str, key: str | None = None) -> AsyncIterator[CallTool]:
             case CallFailed() as failure:
                 raise failure from None
             case MCPError() as mcp_error if httpx2.codes.UNAUTHORIZED in statuses:
-                raise Unauthorized(f"{mcp_error.message}\n{_KEY_ADVICE}") from error
+                create = carrel("keys create --user YOU --name terminal")
+                advice = _KEY_ADVICE.format(create=create)
+                raise Unauthorized(f"{mcp_error.message}\n{advice}") from error
             case MCPError() as mcp_error:
                 raise CallFailed(mcp_error.message) from error
             case httpx2.HTTPError() | OSError():

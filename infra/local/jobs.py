@@ -317,12 +317,13 @@ class JobRuns:
     def print_notes(self) -> None:
         """Print notes, warnings and failures. Called after all runs, so that they stay visible."""
         for name, report in self._reports.items():
-            if report.note and any(report.counts.values()):
-                click.echo(f"{name}: {report.note}")
             _print_items(f"{name}: warning", report.warnings, MAX_PRINTED_WARNINGS)
             _print_items(f"{name}: left out", report.failures, MAX_PRINTED_FAILURES)
             if report.failures:
-                click.echo("  Their earlier versions stay in the knowledge base.", err=True)
+                click.echo("  What was stored of them before stays.", err=True)
+        for name, report in self._reports.items():
+            if report.note and any(report.counts.values()):
+                click.echo(f"{name}: {report.note}")
 
     def _add(self, job: Job, report: Report) -> None:
         """Add the report of a run to the reports of the job's earlier runs."""

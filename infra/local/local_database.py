@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.file_lock import hold_lock
-from infra.folders import DATA, ROOT, run_command
+from infra.folders import DATA, run_command
 from infra.local.autosave import RETRY_SECONDS, save_databases
 from infra.local.emulator import LOOPBACK, PROJECT
 from infra.local.emulator_daemon import StateFolder
@@ -31,6 +31,7 @@ from infra.local.emulator_programs import EmulatorError
 from infra.local.emulator_setup import provide_emulator
 from infra.local.processes import is_listening
 from shared.core.errors import InvalidInput
+from shared.core.installation import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

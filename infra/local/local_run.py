@@ -29,6 +29,7 @@ from infra.local.local_database import (
     wait_for_exit,
 )
 from infra.local.processes import StartError, is_carrel, is_listening, make_checkout_program, serve
+from infra.local.running_gateways import get_log_file
 from infra.local.tool_processes import GATEWAY, serve_tools
 from infra.local.welcome import format_welcome, get_origin
 from shared.core.settings import Settings
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from infra.local.processes import Program, ServerProcess
-
 
 POLL_SECONDS: Final = 0.5
 """The pause between two checks that all processes of a local run are still running."""
@@ -58,12 +58,14 @@ class RunOptions:
         functions: Whether each tool runs in its own process, as in the cloud.
         sample: Whether to load the sample knowledge base.
         sign_in: Whether to require credentials, as in the cloud.
+        address: The IP address at which the gateway listens.
     """
 
     port: int
     functions: bool
     sample: bool
     sign_in: bool
+    address: str = LOOPBACK
 
 
 def run_locally(options: RunOptions) -> None:
@@ -110,12 +112,13 @@ def _serve(stack: ExitStack, options: RunOptions) -> tuple[ServerProcess, Callab
         string if all are running.
     """
     environment = _build_environment(options)
-    log = _get_log_file(options.port)
+    log = get_log_file(options.port)
     log.unlink(missing_ok=True)
     stack.enter_context(hold_lock(log))
     try:
         program, describe_dead_part = _prepare_gateway_program(stack, options, environment, log)
-        return stack.enter_context(serve(program, port=options.port, log=log)), describe_dead_part
+        gateway = serve(program, port=options.port, log=log, address=options.address)
+        return stack.enter_context(gateway), describe_dead_part
     except StartError as error:
         raise StartError(f"{error} See {log}.") from error
 
@@ -170,7 +173,7 @@ def _require_free_port(port: int) -> None:
     if not is_listening(f"{LOOPBACK}:{port}"):
         return
     command = run_command("--port", str(port + 1))
-    if not is_free(_get_log_file(port)):
+    if not is_free(get_log_file(port)):
         raise click.ClickException(
             f"Carrel already runs here, at {get_origin(port)}/mcp. Use it, or stop it with Ctrl-C"
             f" in its window. To run another on the same data: {command}"
@@ -180,11 +183,6 @@ def _require_free_port(port: int) -> None:
         raise click.ClickException(f"{message} EMULATOR_PORT={get_emulator_port() + 1} {command}")
     message = f"Another program uses port {port}. To run Carrel on another port:"
     raise click.ClickException(f"{message} {command}")
-
-
-def _get_log_file(port: int) -> Path:
-    """Return the path of a run's log, which the run keeps locked."""
-    return STATE / f"functions-{port}.log"
 
 
 def _build_environment(options: RunOptions) -> dict[str, str]:

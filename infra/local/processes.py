@@ -17,6 +17,7 @@ import urllib.request
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPException
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -75,7 +76,7 @@ def is_listening(host: str) -> bool:
     """Return whether a program listens at `host`, which has the form name:port."""
     name, _, port = host.rpartition(":")
     try:
-        socket.create_connection((name, int(port)), timeout=2).close()
+        socket.create_connection((name.strip("[]"), int(port)), timeout=2).close()
     except OSError:
         return False
     return True
@@ -107,7 +108,11 @@ def make_checkout_program(
 
 @contextmanager
 def serve(
-    program: Program, *, port: int | None = None, log: Path | None = None
+    program: Program,
+    *,
+    port: int | None = None,
+    log: Path | None = None,
+    address: str = LOOPBACK,
 ) -> Iterator[ServerProcess]:
     """Serve a function until the `with` block ends. The block begins when the function answers.
 
@@ -115,25 +120,31 @@ def serve(
         program: The function's program.
         port: The port, by default any free one.
         log: The file for the function's output, by default the output of this process.
+        address: The IP address at which it listens.
 
     Raises:
         StartError: The port is taken, or the process died or does not answer.
     """
     with ExitStack() as stack:
-        server = start(stack, program, port=port, log=log)
+        server = start(stack, program, port=port, log=log, address=address)
         wait_until_serving(server, program)
         yield server
 
 
 def start(
-    stack: ExitStack, program: Program, *, port: int | None = None, log: Path | None = None
+    stack: ExitStack,
+    program: Program,
+    *,
+    port: int | None = None,
+    log: Path | None = None,
+    address: str = LOOPBACK,
 ) -> ServerProcess:
     """Start a function, and stop it when the stack ends. It may not answer yet on return.
 
     Raises:
         StartError: The port is taken.
     """
-    with bind(port or 0) as listener:
+    with bind(port or 0, address) as listener:
         process = run(
             stack,
             [str(program.python), "-P", str(launcher), str(listener.fileno()), str(program.source)],
@@ -182,25 +193,30 @@ def run(  # noqa: PLR0913 - the parameters of a process
     return process
 
 
-def bind(port: int = 0) -> socket.socket:
+def bind(port: int = 0, address: str = LOOPBACK) -> socket.socket:
     """Bind a socket to a port without listening yet. Port 0 selects a free port.
 
     Raises:
-        StartError: The port is taken.
+        StartError: The port is taken, or the address is not one of this machine.
     """
-    listener = socket.socket()
+    is_ipv6 = ip_address(address).version == 6  # noqa: PLR2004 - the version's name
+    listener = socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((LOOPBACK, port))
+        listener.bind((address, port))
     except OSError as error:
         listener.close()
-        raise StartError(f"Port {port} cannot be used: {error.strerror}.") from None
+        place = f"Port {port}" if address == LOOPBACK else f"Port {port} at {address}"
+        raise StartError(f"{place} cannot be used: {error.strerror}.") from None
     return listener
 
 
 def format_address(listener: socket.socket) -> str:
-    """Return the address of a socket as host:port."""
-    return f"{LOOPBACK}:{listener.getsockname()[1]}"
+    """Return an address as host:port at which this machine reaches a socket."""
+    address, port = listener.getsockname()[:2]
+    if ip_address(address).is_unspecified:  # it listens at all addresses of the machine
+        address = LOOPBACK if listener.family is socket.AF_INET else "::1"
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def wait_until_serving(server: ServerProcess, program: Program) -> None:

@@ -6,13 +6,13 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from infra.folders import carrel_command, carrel_program, run_command
+from infra.folders import run_command
 from infra.mcp_clients import CLAUDE_DESKTOP, Server
+from shared.core.installation import carrel_command, carrel_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-DEFAULT_URL: Final = "http://localhost:8080/mcp"
 _DEFAULT_PORT: Final = 80
 """The port that is left out of a URL."""
 _NO_SIGN_IN: Final = """\
@@ -45,7 +45,6 @@ def format_welcome(port: int, variables: Mapping[str, str], *, sign_in: bool) ->
         sign_in: Whether credentials are required.
     """
     url = f"{get_origin(port)}/mcp"
-    option = "" if url == DEFAULT_URL else f" --url {url}"
     assignments = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
     carrel = " ".join([*assignments, carrel_command()])
     server = Server(program=str(carrel_program()), variables=variables)
@@ -72,7 +71,7 @@ Or have the configuration of a client written: {carrel} init --help
 {access}
 Try a call, in another window:
 
-    {carrel_command()} call search_kb '{{"query": "why do flaky tests hurt?", "limit": 3}}'{option}
+    {carrel} call search_kb '{{"query": "why do flaky tests hurt?", "limit": 3}}'
 
 Add your own texts:
 

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from shared.core.errors import InvalidInput, PaymentRequired
+from shared.core.installation import carrel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -154,7 +155,7 @@ class Account:
             raise PaymentRequired(
                 f"This call may cost {format_dollars(amount)}, but only"
                 f" {format_dollars(available)} of the balance is available. The operator of this"
-                f" server can add to it: carrel accounts credit {self.user_id} AMOUNT",
+                f" server can add to it: {carrel(f'accounts credit {self.user_id} AMOUNT')}",
                 details={"price": amount, "available": available},
             )
         if budget_left is not None and amount > budget_left:
@@ -163,7 +164,7 @@ class Account:
                 f" {format_dollars(budget_left)} is left of this month's budget of"
                 f" {format_dollars(self.monthly_budget or 0)}. Wait for the next month (UTC), or"
                 " ask the operator of this server to raise it:"
-                f" carrel accounts limit {self.user_id} AMOUNT",
+                f" {carrel(f'accounts limit {self.user_id} AMOUNT')}",
                 details={"price": amount, "budget_left": budget_left},
             )
         return Hold(amount, now)

@@ -5,6 +5,27 @@ person allows a client to act on their behalf. A grant goes through generations:
 authorization code that waits to be exchanged, and every later generation has one refresh token. A
 grant contains no secret, because codes and tokens are signatures of the grant's id and generation
 (`functions/gateway/oauth`).
+
+The sessions of a program on one computer share a refresh token, and some keep a copy in memory. So
+a token that comes back after its exchange was either kept or stolen, and the token alone does not
+tell which. `Grant.refresh` decides by how far behind the token is, how long ago the exchange was,
+and whether both came from one network.
+
+| the token | the answer |
+|---|---|
+| current | the next token |
+| previous, at most a minute after its exchange | the current token again |
+| previous, later, from the network of the exchange | the current token again |
+| previous, later, from another network | the next token; the unused current token loses its value |
+| that lost token, or the one before it, from the network of its successor | the current token |
+| that lost token, or the one before it, from another network | the sign-in ends |
+| any older one, so that its successor was exchanged too | the sign-in ends |
+
+A laptop that slept wakes up with the previous token, on the same network or another one, and all
+its sessions go on. A thief elsewhere who refreshed first loses at the victim's next refresh: either
+the thief's token loses its value, or the sign-in ends because the thief has already used it. For
+any older token, a session that was idle for too long and the victim of such a thief look the same,
+so the sign-in ends, as RFC 9700 (4.14.2) has it.
 """
 
 from __future__ import annotations
@@ -55,8 +76,8 @@ MAX_TOKEN_REMAINDER: Final = timedelta(minutes=61)
 """An access token outlives its ended grant by at most this long: the hour for which the token is
 valid, and a minute for clock skew and the duration of the request."""
 ROTATION_OVERLAP: Final = timedelta(seconds=60)
-"""The previous refresh token is still valid for this long after it was exchanged, because parallel
-sessions of a program share a token and may refresh it at the same time."""
+"""The previous refresh token is valid from any network for this long after its exchange, because
+sessions that refresh at the same time may run on servers in several networks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +133,11 @@ class Grant:
         created_at: When the person signed in.
         expires_at: When the grant expires.
         generation: The number of exchanges so far, of the code and of refresh tokens.
+        oldest_generation: The oldest generation whose token may still get the current one: the
+            previous generation, or the one before it if the current token replaces a lost one.
         rotated_at: When the code or a refresh token was last exchanged, or None before the first
             exchange.
+        network: A keyed hash of the network that sent the last refresh token, or empty before.
         ended_at: When the grant was ended early, or None.
     """
 
@@ -128,7 +152,9 @@ class Grant:
     created_at: datetime
     expires_at: datetime
     generation: int = 0
+    oldest_generation: int = 0
     rotated_at: datetime | None = None
+    network: str = ""
     ended_at: datetime | None = None
 
     def is_valid(self, now: datetime) -> bool:
@@ -147,27 +173,34 @@ class Grant:
         """
         if not self.is_valid(now):
             return self
-        return self.end(now) if self.generation else self._advance_generation(now)
+        return self.end(now) if self.generation else self._advance_from(0, now, self.network)
 
-    def refresh(self, generation: int, now: datetime) -> Grant:
-        """Exchange the refresh token of a generation for the next one.
+    def refresh(self, generation: int, now: datetime, network: str) -> Grant:
+        """Exchange the refresh token of a generation, by the table of this module.
 
-        For `ROTATION_OVERLAP` after an exchange, the previous token changes nothing, and its bearer
-        receives the current token. An even older token, or the previous one after the overlap, ends
-        the grant, because two parties have it and one of them stole it (RFC 9700, 4.14.2).
+        Returns:
+            The grant. The answer is its current token, unless the grant has ended.
         """
         if not self.is_valid(now):
             return self
         if generation == self.generation and generation:  # generation 0 has no refresh token
-            return self._advance_generation(now)
-        return self if self._overlaps(generation, now) else self.end(now)
+            return self._advance_from(generation, now, network)
+        if not 0 < self.oldest_generation <= generation < self.generation:
+            return self.end(now)
+        is_previous = generation == self.oldest_generation == self.generation - 1
+        if network == self.network or (is_previous and self._has_just_rotated(now)):
+            return self
+        return self._advance_from(generation, now, network) if is_previous else self.end(now)
 
-    def _advance_generation(self, now: datetime) -> Grant:
+    def _advance_from(self, generation: int, now: datetime, network: str) -> Grant:
         return replace(
-            self, generation=self.generation + 1, rotated_at=now, expires_at=now + IDLE_LIFETIME
+            self,
+            generation=self.generation + 1,
+            oldest_generation=generation,
+            rotated_at=now,
+            network=network,
+            expires_at=now + IDLE_LIFETIME,
         )
 
-    def _overlaps(self, generation: int, now: datetime) -> bool:
-        """Return whether a token is the previous one, and was exchanged only just before."""
-        just_rotated = self.rotated_at is not None and now <= self.rotated_at + ROTATION_OVERLAP
-        return 0 < generation == self.generation - 1 and just_rotated
+    def _has_just_rotated(self, now: datetime) -> bool:
+        return self.rotated_at is not None and now <= self.rotated_at + ROTATION_OVERLAP

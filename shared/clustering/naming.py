@@ -69,8 +69,7 @@ def describe_clusters(
 def _describe(
     passages: Sequence[TitledText], keywords: Sequence[str], used_names: Collection[str]
 ) -> ClusterDescription:
-    title = passages[0].title if passages else ""
-    names = _propose_names(keywords or [title or "Passages"])
+    names = _propose_names(keywords or [passage.title for passage in passages[:1]] or ["Passages"])
     name = next(name for name in names if name.casefold() not in used_names)
     return ClusterDescription(name, _write_description(passages, keywords), tuple(keywords))
 

@@ -14,6 +14,7 @@ _DEFAULT_PORTS: Final = {"https": ":443", "http": ":80"}
 _ORIGIN: Final = re.compile(
     r"https?://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?/?", re.IGNORECASE | re.ASCII
 )
+_HOST: Final = re.compile(r"([a-z0-9_-][a-z0-9._-]*|\[[0-9a-f:.]+\])(:[0-9]{1,5})?", re.ASCII)
 _ENDPOINT: Final = re.compile(r"https?://[^\s/?#@]+(/[^\s?#@]*)?")
 
 
@@ -38,6 +39,25 @@ def check_origin(name: str, address: str) -> None:
     _require_https(name, url)
     if url.netloc.endswith(_DEFAULT_PORTS[url.scheme]) or not _has_valid_port(url):
         raise ValueError(f"{name} must have a port from 1 to 65535, or none for the default port")
+
+
+def check_host(name: str, host: str) -> None:
+    """Check that a text is a host as the header `Host` has it: a name or address, maybe a port.
+
+    Args:
+        name: The name of the variable, for error messages.
+        host: The variable's value.
+
+    Raises:
+        ValueError: The text has another form.
+    """
+    if not _HOST.fullmatch(host):
+        raise ValueError(f"{name} must be host or host:port in lower case, without wildcards")
+
+
+def has_port(host: str) -> bool:
+    """Return whether a host, as the header `Host` has it, names a port."""
+    return ":" in host.rpartition("]")[2]
 
 
 def check_endpoint(name: str, address: str) -> None:

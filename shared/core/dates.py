@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 Clock = Callable[[], datetime]
 """Returns the current time, with its time zone."""
@@ -30,9 +31,25 @@ def from_microseconds(count: int) -> datetime:
     return _EPOCH + timedelta(microseconds=count)
 
 
-def format_day(count: int) -> str:
+def format_utc_day(count: int) -> str:
     """Format the UTC day of a moment, given in microseconds since 1970, as YYYY-MM-DD."""
     return from_microseconds(count).date().isoformat()
+
+
+def format_day(moment: datetime, zone: tzinfo) -> str:
+    """Format the day of a moment in a time zone as YYYY-MM-DD."""
+    try:
+        return moment.astimezone(zone).date().isoformat()
+    except OverflowError:  # the first or the last day of the calendar
+        return moment.date().isoformat()
+
+
+def localize(moment: datetime, zone: tzinfo) -> datetime:
+    """Return a moment in UTC. One without a time zone is of the given zone."""
+    try:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+    except OverflowError:  # the first or the last day of the calendar
+        return moment.replace(tzinfo=UTC)
 
 
 def load_time_zone(name: str) -> tzinfo:
@@ -52,31 +69,43 @@ def load_time_zone(name: str) -> tzinfo:
 
 
 class Period(StrEnum):
-    """A span of days relative to today."""
+    """A span of days relative to today. Weeks begin on Monday."""
 
     TODAY = "today"
     YESTERDAY = "yesterday"
     LAST_3_DAYS = "last_3_days"
     LAST_7_DAYS = "last_7_days"
     LAST_30_DAYS = "last_30_days"
+    THIS_WEEK = "this_week"
+    LAST_WEEK = "last_week"
+    THIS_MONTH = "this_month"
     LAST_MONTH = "last_month"
+    THIS_YEAR = "this_year"
     LAST_YEAR = "last_year"
+
+
+def fold_period(text: Any) -> Any:
+    """Fold a period as people write it, such as `Last week` or `past 7 days`, to its name."""
+    if not isinstance(text, str):
+        return text
+    return _SEPARATORS.sub("_", text.strip().casefold()).replace("past_", "last_", 1)
 
 
 @dataclass(frozen=True, slots=True)
 class DateSpan:
-    """A span of days in UTC. The first and the last day are included."""
+    """A span of days of a time zone. The first and the last day are included."""
 
     first: date = date.min
     last: date = date.max
+    zone: tzinfo = field(default=UTC, compare=False)
 
     def __and__(self, other: DateSpan) -> DateSpan:
         """Return the days that are in both spans; the result may be empty."""
-        return DateSpan(max(self.first, other.first), min(self.last, other.last))
+        return DateSpan(max(self.first, other.first), min(self.last, other.last), self.zone)
 
     def __contains__(self, moment: datetime) -> bool:
         """Return whether a moment is in the span."""
-        return self.first <= moment.astimezone(UTC).date() <= self.last
+        return self.start <= moment <= self.end
 
     @property
     def is_empty(self) -> bool:
@@ -85,13 +114,16 @@ class DateSpan:
 
     @property
     def start(self) -> datetime:
-        """The first moment of the span."""
-        return datetime.combine(self.first, time.min, UTC)
+        """The first moment of the span, in UTC."""
+        return _to_midnight(self.first, self.zone)
 
     @property
     def end(self) -> datetime:
-        """The last moment of the span, at Firestore's precision."""
-        return datetime.combine(self.last, time.max, UTC)
+        """The last moment of the span, in UTC, at Firestore's precision."""
+        if self.last == date.max:
+            return datetime.max.replace(tzinfo=UTC)
+        # A day may end with an hour that occurs twice, but the next one begins at one moment.
+        return _to_midnight(self.last + timedelta(days=1), self.zone) - timedelta(microseconds=1)
 
     @property
     def microseconds(self) -> range:
@@ -100,33 +132,74 @@ class DateSpan:
 
     @property
     def months(self) -> list[str]:
-        """The months of the span in order, as YYYY-MM."""
-        first = self.first.year * 12 + self.first.month - 1
-        last = self.last.year * 12 + self.last.month - 1
+        """The months of UTC that overlap the span in order, as YYYY-MM."""
+        first = self.start.year * 12 + self.start.month - 1
+        last = self.end.year * 12 + self.end.month - 1
         return [f"{month // 12:04d}-{month % 12 + 1:02d}" for month in range(first, last + 1)]
 
 
 ALL_DATES: Final = DateSpan()
-_DAYS_ENDING_TODAY: Final = {
-    Period.TODAY: 1,
-    Period.LAST_3_DAYS: 3,
-    Period.LAST_7_DAYS: 7,
-    Period.LAST_30_DAYS: 30,
-}
 
 
-def resolve_period(period: Period, now: datetime) -> DateSpan:
-    """Return the days of a period, in UTC.
+def _to_midnight(day: date, zone: tzinfo) -> datetime:
+    """Return the first moment of a day, in UTC."""
+    if day == date.min:  # In a zone to the east, it begins before the first moment.
+        return datetime.min.replace(tzinfo=UTC)
+    return datetime.combine(day, time.min, zone).astimezone(UTC)
 
-    `last_3_days`, `last_7_days` and `last_30_days` include today. `last_month` and `last_year` are
-    the previous calendar month and year.
+
+def parse_days(text: str, zone: tzinfo) -> DateSpan:
+    """Return the days of a zone that a text names: a day, a month, a year, or the day of a time.
+
+    They are written as in ISO 8601: `2024-06-01`, `2024-06`, `2024`, `2024-06-01T20:00-07:00`.
+
+    Raises:
+        ValueError: The text is none of these.
     """
-    today = now.astimezone(UTC).date()
-    if period in _DAYS_ENDING_TODAY:
-        return DateSpan(today - timedelta(days=_DAYS_ENDING_TODAY[period] - 1), today)
-    if period is Period.YESTERDAY:
-        return DateSpan(today - timedelta(days=1), today - timedelta(days=1))
-    if period is Period.LAST_YEAR:
-        return DateSpan(date(today.year - 1, 1, 1), date(today.year - 1, 12, 31))
-    last = today.replace(day=1) - timedelta(days=1)
-    return DateSpan(last.replace(day=1), last)
+    try:
+        if match := _MONTH_OR_YEAR.fullmatch(text):
+            year, month = match.groups()
+            first = date(int(year), int(month or 1), 1)
+            last = date(first.year, int(month or 12), 1)
+            following = (last + timedelta(days=31)).replace(day=1) if last < _LAST_MONTH else None
+            return DateSpan(first, following - timedelta(days=1) if following else date.max, zone)
+        moment = datetime.fromisoformat(text)  # at midnight, if the text is a day
+        day = (moment.astimezone(zone) if moment.tzinfo else moment).date()
+    except (ValueError, OverflowError):
+        raise ValueError("not a date: YYYY-MM-DD, YYYY-MM or an ISO 8601 time") from None
+    return DateSpan(day, day, zone)
+
+
+_MONTH_OR_YEAR: Final = re.compile(r"([0-9]{4})(?:-([0-9]{2}))?")
+_LAST_MONTH: Final = date(9999, 12, 1)
+_SEPARATORS: Final = re.compile(r"[\s_-]+")
+
+
+def resolve_period(period: Period, now: datetime, zone: tzinfo = UTC) -> DateSpan:
+    """Return the days of a period, in a time zone.
+
+    `last_3_days`, `last_7_days` and `last_30_days` include today. `last_week`, `last_month` and
+    `last_year` are the previous ones of the calendar; `this_week` and its like end today.
+    """
+    today = now.astimezone(zone).date()
+    return DateSpan(*_find_days(period, today), zone)
+
+
+def _find_days(period: Period, today: date) -> tuple[date, date]:
+    """Return the first and the last day of a period."""
+    day = timedelta(days=1)
+    monday = today - today.weekday() * day
+    month, year = today.replace(day=1), today.replace(month=1, day=1)
+    return {
+        Period.TODAY: (today, today),
+        Period.YESTERDAY: (today - day, today - day),
+        Period.LAST_3_DAYS: (today - 2 * day, today),
+        Period.LAST_7_DAYS: (today - 6 * day, today),
+        Period.LAST_30_DAYS: (today - 29 * day, today),
+        Period.THIS_WEEK: (monday, today),
+        Period.LAST_WEEK: (monday - 7 * day, monday - day),
+        Period.THIS_MONTH: (month, today),
+        Period.LAST_MONTH: ((month - day).replace(day=1), month - day),
+        Period.THIS_YEAR: (year, today),
+        Period.LAST_YEAR: ((year - day).replace(month=1, day=1), year - day),
+    }[period]

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from shared.core.addresses import check_endpoint, check_origin, is_loopback
+from shared.core.addresses import check_endpoint, check_host, check_origin, is_loopback
 from shared.core.caller import USER_ID_FORMAT, is_user_id
 from shared.core.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS
 from shared.core.dates import load_time_zone
@@ -30,6 +30,7 @@ MAX_QUOTED_CHARACTERS: Final = 150_000
 """The maximum number of characters that an answer of `extract_key_info` quotes."""
 MIN_SECRET_LENGTH: Final = 32
 """The minimum length of a secret, in characters, so that it cannot be guessed."""
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _BUCKET: Final = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/[^\x00-\x1f]*)?", re.ASCII)
 
 
@@ -77,6 +78,12 @@ class AccessSettings(SettingGroup):
         examples=[["https://app.example.com"]],
         description="Origins of other web pages that may call the gateway.",
     )
+    allowed_hosts: tuple[str, ...] = Field(
+        default=(),
+        examples=[["host.docker.internal"]],
+        description="Further host names under which MCP clients reach the gateway: exact, in lower"
+        " case, with a port if it is not that of PUBLIC_URL.",
+    )
     trusted_proxies: int | None = Field(
         default=None,
         ge=0,
@@ -109,6 +116,12 @@ class AccessSettings(SettingGroup):
     console: bool = Field(
         default=True, description="Whether the gateway serves the web console for people."
     )
+    proof_files: dict[str, str] = Field(
+        default_factory=dict,
+        examples=[{"openai-apps-challenge": "the text that OpenAI shows"}],
+        description="Public texts by their name under /.well-known/, by which a directory of apps"
+        " checks that the operator owns this address.",
+    )
     default_role: Literal["reader", "editor", "owner"] = Field(
         default="reader",
         description="The role of users to whom `carrel accounts role` gave none: a reader reads the"
@@ -126,6 +139,8 @@ class AccessSettings(SettingGroup):
     @model_validator(mode="after")
     def _check_access(self) -> Self:
         check_origin("PUBLIC_URL", self.public_url)
+        for host in self.allowed_hosts:
+            check_host("ALLOWED_HOSTS", host)
         if "*" in self.allowed_origins:
             raise ValueError(
                 "ALLOWED_ORIGINS must name each origin: * would let every web page call the gateway"
@@ -141,6 +156,17 @@ class AccessSettings(SettingGroup):
                 f"ACCESS_SECRETS must have at least {MIN_SECRET_LENGTH} characters each"
             )
         return self
+
+    @field_validator("proof_files")
+    @classmethod
+    def _check_names(cls, files: dict[str, str]) -> dict[str, str]:
+        for name in files:
+            if not _FILE_NAME.fullmatch(name) or name.startswith("oauth-"):
+                raise ValueError(
+                    "PROOF_FILES names files of letters, digits, dots, hyphens and underscores, and"
+                    " none that begins with oauth-, which this server has itself"
+                )
+        return files
 
     @field_validator("local_user")
     @classmethod
@@ -266,8 +292,11 @@ class ToolSettings(SettingGroup):
     )
     time_zone: str = Field(
         default="UTC",
-        description="The IANA time zone, such as Europe/Berlin, in which the days of tasks end"
-        " unless a call names another.",
+        description="The IANA time zone, such as Europe/Berlin, of days: when tasks are due, what"
+        " today and last week are, unless a call names another, which day an answer shows, and of"
+        " dates that a file gives without a zone. A change takes effect at once, except for such"
+        " dates: the next ingest run dates the highlights and notes of a folder anew, and others"
+        " when their file changes. A date of writing stays as it was first stored.",
     )
 
     @field_validator("time_zone")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
+from shared.core.installation import carrel_deploy
 from shared.core.log import error_fields, get_position, log
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def start(settings: Settings, service: str) -> None:
         try:
             from shared.core.span_export import SpanExport
         except ModuleNotFoundError:
-            log.error("telemetry_not_in_bundle", hint="run `carrel deploy` with this setting")
+            log.error("telemetry_not_in_bundle", hint=f"run `{carrel_deploy()}` with this setting")
             return
         try:
             _export = SpanExport(settings, service)

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         AsyncWriteBatch,
         DocumentSnapshot,
     )
-    from google.cloud.firestore_v1.types import WriteResult
 
     from shared.core.dates import Clock
     from shared.core.meter import Meter
@@ -241,11 +240,11 @@ class Database:
             self.meter.documents_read += 1 + int(result.value) // COUNTED_PER_READ
             return int(result.value)
 
-    async def commit(self, writes: Iterable[Write]) -> Sequence[WriteResult]:
+    async def commit(self, writes: Iterable[Write]) -> Any:
         """Commit all writes or none. If this run holds a lease, the commit also renews the lease.
 
         Returns:
-            The server's result for each write, or an empty list if the response was lost.
+            The update time of the documents that changed, or None if there are no writes.
 
         Raises:
             WriteConflict: A document changed since it was read.
@@ -256,7 +255,7 @@ class Database:
         """
         batch = list(writes)
         if not batch:
-            return []
+            return None
         async with self._commit_lock:
             return await self._commit(batch)
 
@@ -301,7 +300,7 @@ class Database:
         message = "Too many writes to the same documents at once: try again."
         raise Unavailable(message, details={"outcome": "nothing_done"}, retry_after=1)
 
-    async def _commit(self, writes: Sequence[Write]) -> Sequence[WriteResult]:
+    async def _commit(self, writes: Sequence[Write]) -> Any:
         """Commit the writes, and renew the lease if this run holds one.
 
         The commit is sent again if it failed only because this run did not know the latest update
@@ -313,7 +312,7 @@ class Database:
             batch = self._build_batch(writes)
             commit_id = self.lease.renew_in(batch)
             try:
-                *results, renewal = await self._send(batch)
+                self.lease.update_time = await self._send(batch)
             except WriteConflict:
                 # Google's client resends a commit whose response was lost, and then the renewal
                 # conflicts with itself. So this commit may have succeeded, or an earlier one, after
@@ -321,12 +320,12 @@ class Database:
                 snapshot = await self.lease.load(self)
                 expected, self.lease.update_time = self.lease.update_time, snapshot.update_time
                 if snapshot.get("commit") == commit_id:
-                    return []  # This commit succeeded.
+                    # This commit succeeded, and changed all its documents at this time.
+                    return self.lease.update_time
                 if snapshot.update_time == expected:
                     raise  # The lease is as expected, so a document of `writes` has changed.
             else:
-                self.lease.update_time = renewal.update_time
-                return results
+                return self.lease.update_time
 
     @asynccontextmanager
     async def _request(
@@ -365,8 +364,12 @@ class Database:
             write(batch)
         return batch
 
-    async def _send(self, batch: AsyncWriteBatch) -> Sequence[WriteResult]:
-        """Send a batch, unless this database is read-only or the batch is too large."""
+    async def _send(self, batch: AsyncWriteBatch) -> Any:
+        """Send a batch, unless this database is read-only or the batch is too large.
+
+        Returns:
+            The time of the commit.
+        """
         if self._read_only:
             log.error("write_not_declared", hint="its effect is READ")
             raise PlatformFault("This function declares that it only reads, and may not write.")
@@ -378,7 +381,7 @@ class Database:
             # By OpenTelemetry's conventions, a single write is not a batch.
             span.set({"db.operation.batch.size": len(results) if len(results) > 1 else None})
         self.meter.documents_written += len(results)
-        return list(results)
+        return batch.commit_time
 
 
 def get_fields(document: Document | None) -> dict[str, Any]:

@@ -58,10 +58,9 @@ class Leases:
         holder = run_id or new_run_id(job, now)
         values = {"holder": holder, "expires_at": expiry, "commit": ""}
         try:
-            results = await self._database.commit(
+            update_time = await self._database.commit(
                 [put_if_unchanged(snapshot, values), *self._build_died_writes(snapshot)]
             )
-            update_time = results[0].update_time
         except WriteConflict:
             latest = await self._database.get(reference)
             if not latest.exists or latest.get("holder") != holder:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import LastUpdateOption
 
 from shared.core.errors import Conflict, Unavailable
+from shared.core.installation import carrel
 from shared.firestore.database import WriteConflict
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 FRESH_SECONDS: Final = 15.0
 """How long a process relies on the space that it has read, although another process may announce a
 migration in the meantime."""
-COMMAND: Final = "carrel jobs run reembed"
+COMMAND: Final = "jobs run reembed"
 """The command that migrates a database to the configured model."""
 _COLLECTION, _DOCUMENT = "meta", "embedding"
 _MIGRATION_FIELD: Final = "moving_to"
@@ -256,5 +257,5 @@ def _make_conflict(state: EmbeddingState, space: Space) -> Conflict:
     return Conflict(
         f"This knowledge base is {verb} with {model} ({dimension} dimensions), but the configured"
         f" model is {space[0]} ({space[1]}). Configure {model} again, or move the base to"
-        f" {space[0]}: {COMMAND}"
+        f" {space[0]}: {carrel(COMMAND)}"
     )

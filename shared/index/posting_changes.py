@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.core.dates import format_day
+from shared.core.dates import format_utc_day
 from shared.index.bm25 import CAP, select_best
 from shared.index.facets import is_month, parse_facet_id
 from shared.index.postings import KNOWLEDGE, TRACES, to_totals
@@ -97,9 +97,9 @@ class PostingsChange:
     def add_dates(self, before: int | None, after: int | None) -> None:
         """Add the change of one document's date, in microseconds since 1970."""
         if before is not None:
-            self.days[format_day(before)] -= 1
+            self.days[format_utc_day(before)] -= 1
         if after is not None:
-            self.days[format_day(after)] += 1
+            self.days[format_utc_day(after)] += 1
 
     def to_document(self) -> dict[str, Any]:
         """Return the fields to merge into the stored postings."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from shared.core.dates import format_day
 from shared.firestore.codec import added_field
 from shared.index.facets import (
     FIRST,
@@ -18,17 +21,33 @@ from shared.index.facets import (
     make_month_facet,
     make_named_facet,
 )
-from shared.knowledge.source import FACET_FIELDS, SECTION_SEPARATOR, SOURCE_FIELDS, SourceFields
+from shared.knowledge.source import (
+    FACET_FIELDS,
+    PAGE_FRAGMENT,
+    SECTION_SEPARATOR,
+    SOURCE_FIELDS,
+    SourceFields,
+)
+from shared.text.folding import fold_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, tzinfo
 
     from shared.knowledge.knowledge_card import KnowledgeCard
     from shared.knowledge.source import Section, Source
     from shared.text.spans import Span
 
 _CHUNK_ID: Final = re.compile(r"(.+)-[0-9a-f]{12}(?:-[0-9]+)?")
+
+
+class Kept(StrEnum):
+    """Why an origin that does not have a chunk leaves it alone."""
+
+    ADDED = "added"
+    """It came from a log of additions, and no whole origin has had it."""
+    RESTORED = "restored"
+    """Its owner restored it after its origin had deleted it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +67,17 @@ class Chunk(SourceFields):
         knowledge_card: Its knowledge card, if it has one.
         cluster_id: The ids of its clusters. The stored field has this name.
         page: The page of the original on which it begins, from 1.
+        page_starts: The offsets in `content` at which the pages after `page` begin, in order. A
+            page without text begins where the next one does.
         chapter: The title of the chapter in which it begins.
         location: Any other position in the original, such as a Kindle location.
         dated_at: The first known of three dates: that of the highlight, that of writing which the
-            file gave when the chunk was first stored, and that of storing. In a chunk that is not
-            stored yet, the date of writing or None.
+            file gave when the chunk was first stored, and that of storing. None for a highlight of
+            a log whose date is unknown. In a chunk that is not stored yet, the date of writing or
+            None.
         own_tags: The chunk's tags that its source does not have. Stored only if the owner set the
             tags of the source, because otherwise `tags` contains both.
+        kept: Why an origin that does not have the chunk leaves it alone, or None if it deletes it.
     """
 
     chunk_id: str
@@ -72,6 +95,8 @@ class Chunk(SourceFields):
     page: int | None = added_field()
     chapter: str | None = added_field()
     location: str | None = added_field()
+    kept: Kept | None = added_field()  # noqa: RUF009 - as the fields above
+    page_starts: tuple[int, ...] | None = added_field()
 
     @property
     def id(self) -> str:
@@ -83,15 +108,25 @@ class Chunk(SourceFields):
         """The position in the source for people, such as `1/5`."""
         return f"{self.position}/{self.total}"
 
-    @property
-    def date(self) -> str | None:
-        """The day of `dated_at` in UTC for people, such as `2026-01-31`."""
-        return f"{self.dated_at:%Y-%m-%d}" if self.dated_at else None
+    def format_day(self, zone: tzinfo) -> str | None:
+        """Return the day of `dated_at` in a time zone for people, such as `2026-01-31`."""
+        return format_day(self.dated_at, zone) if self.dated_at else None
 
     @property
     def summary(self) -> str | None:
-        """The summary of its knowledge card, if it has one."""
-        return self.knowledge_card.summary if self.knowledge_card else None
+        """The summary of its card, if it has a card that says more than its text."""
+        return self.shown_card.summary if self.shown_card else None
+
+    @property
+    def shown_card(self) -> KnowledgeCard | None:
+        """Its knowledge card, unless that only repeats the text.
+
+        The card of a short text is the text, which people and models would read twice.
+        """
+        card = self.knowledge_card
+        if card and not card.takeaways and fold_text(card.summary) == fold_text(self.content):
+            return None
+        return card
 
     @property
     def embedding_text(self) -> str:
@@ -123,9 +158,24 @@ class Chunk(SourceFields):
         for field_name, kind in FACET_FIELDS.items():
             if name := getattr(self, field_name):
                 names[make_named_facet(kind, name)] = name
+        if self.language and "-" in self.language:
+            # The filter `en` finds `en-US`, too.
+            primary = self.language.partition("-")[0]
+            names[make_named_facet(Kind.LANGUAGE, primary)] = primary
         position_facet = FIRST if self.position == 1 else LATER
         names[position_facet] = position_facet.key
         return {facet: name for facet, name in names.items() if facet.key}
+
+    def cite(self, offset: int) -> Chunk:
+        """Return the chunk with the page, and the link to it, of the character at an offset."""
+        if self.page is None or not self.page_starts:
+            return self
+        page = self.page + bisect_right(self.page_starts, offset)
+        url = self.highlight_url
+        link, fragment, number = (url or "").rpartition(PAGE_FRAGMENT)
+        if fragment and number == str(self.page):
+            url = f"{link}{PAGE_FRAGMENT}{page}"
+        return replace(self, page=page, highlight_url=url)
 
     @property
     def content_hash(self) -> str:
@@ -213,10 +263,21 @@ def _build_chunk(source: Source, section: Section, span: Span, offset: int) -> C
         highlighted_at=section.highlighted_at,
         dated_at=section.written_at,
         page=locator.page,
+        page_starts=_find_page_starts(section, span) or None,
         chapter=locator.chapter,
         location=locator.location,
         knowledge_card=section.card,
     )
+
+
+def _find_page_starts(section: Section, span: Span) -> tuple[int, ...]:
+    """Return the offsets in a span at which the pages after its first one begin."""
+    page = section.find_locator(span.start).page
+    starts: list[int] = []
+    for start, locator in section.locators:
+        if page and locator.page and span.start < start < span.end:
+            starts += [start - span.start] * (locator.page - page - len(starts))
+    return tuple(starts)
 
 
 def _compute_digest(text: str) -> str:

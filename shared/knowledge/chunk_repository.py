@@ -18,7 +18,7 @@ from shared.core.dates import ALL_DATES
 from shared.firestore.codec import Codec
 from shared.index.stored_vector import COMPACT_FIELDS, NO_VECTOR, from_compact, load_compact
 from shared.index.vector_index import Documents, date_shapes, dated_query, vector_shapes
-from shared.knowledge.chunk import Chunk
+from shared.knowledge.chunk import Chunk, Kept
 from shared.knowledge.knowledge_card import KnowledgeCard
 
 if TYPE_CHECKING:
@@ -57,7 +57,10 @@ def _to_card(data: dict[str, Any]) -> KnowledgeCard:
 
 
 _CODEC: Final = Codec(
-    Chunk, "chunk_id", stored_as={"origin": "source"}, readers={"knowledge_card": _to_card}
+    Chunk,
+    "chunk_id",
+    stored_as={"origin": "source"},
+    readers={"knowledge_card": _to_card, "kept": Kept},
 )
 READ_FIELDS: Final = _CODEC.stored_names
 """The stored fields of a `Chunk`: all except its vector and the jobs' bookkeeping."""
@@ -88,13 +91,14 @@ def build_new_document(chunk: Chunk, now: datetime) -> dict[str, Any]:
     from an export has its knowledge card already, so no job makes one.
     """
     card = _CODEC.write(chunk, ["knowledge_card"]) if chunk.knowledge_card else {}
+    dated_at = chunk.highlighted_at or chunk.dated_at or (None if _is_undated(chunk) else now)
     steps = [step for step in FIRST_STEPS if step != "card" or not card]
     return (
         _build_written_fields(chunk, now)
         | card
+        | _build_date(dated_at)
         | {
             "created_at": now,
-            "dated_at": chunk.highlighted_at or chunk.dated_at or now,
             "pending": dict.fromkeys(steps, now),
             "tries": {},
             "parked": {},
@@ -105,12 +109,13 @@ def build_new_document(chunk: Chunk, now: datetime) -> dict[str, Any]:
 
 def build_edit_update(chunk: Chunk, stored: dict[str, Any], now: datetime) -> dict[str, Any]:
     """Build the update for a chunk whose title and text are unchanged. It is indexed again."""
-    dated_at = chunk.highlighted_at or stored.get("dated_at") or stored["created_at"]
+    first_date = None if _is_undated(chunk) else stored["created_at"]
+    dated_at = chunk.highlighted_at or stored.get("dated_at") or first_date
     removed = dict.fromkeys(_CODEC.list_absent_names(chunk), DELETE_FIELD)
     return (
         _build_written_fields(chunk, now)
         | removed
-        | {"dated_at": dated_at}
+        | _build_date(dated_at)
         | build_step_pending("index", now)
     )
 
@@ -134,6 +139,19 @@ def build_deletion_update(now: datetime) -> dict[str, Any]:
     fields += ["content_hash", "fingerprint", "created_at", "updated_at", "dated_at"]
     bookkeeping = {"pending": {"index": now}, "tries": {}, "parked": {}, "deleted_at": now}
     return dict.fromkeys(fields, DELETE_FIELD) | bookkeeping
+
+
+def _is_undated(chunk: Chunk) -> bool:
+    """Return whether a chunk is a highlight whose own date is unknown, or could not be read.
+
+    The day of storing says nothing about it, and would make it the newest passage of all.
+    """
+    return chunk.kept is Kept.ADDED and chunk.highlighted_at is None
+
+
+def _build_date(dated_at: datetime | None) -> dict[str, Any]:
+    """Build the date of a chunk. Orders by date leave out a document without the field."""
+    return {"dated_at": dated_at} if dated_at else {}
 
 
 def _build_written_fields(chunk: Chunk, now: datetime) -> dict[str, Any]:

@@ -43,16 +43,15 @@ class ChunkedSource:
         source: The source.
         chunks: All chunks of its text. Empty if the source is to be deleted.
         forgotten_ids: The ids of chunks that were forgotten. These are not stored.
-        former_ids: By present chunk id, the id under which an earlier release stored the chunk, if
-            that release made another text of it.
         origin_values: What the origin says of the fields that the owner set, by field name.
+        merged_hashes: The content hashes of what was merged into these chunks, the latest last.
     """
 
     source: Source
     chunks: list[Chunk]
     forgotten_ids: frozenset[str] = frozenset()
-    former_ids: Mapping[str, str] = field(default_factory=dict)
     origin_values: Mapping[str, Any] = field(default_factory=dict)
+    merged_hashes: tuple[str, ...] = ()
 
     def override(self, values: Mapping[str, Any]) -> ChunkedSource:
         """Return the source with the values that the owner set, by field name."""
@@ -71,13 +70,12 @@ class ChunkedSource:
     @property
     def stored_chunks(self) -> list[Chunk]:
         """The chunks to store: all except the forgotten ones."""
-        return [
-            chunk
-            for chunk in self.chunks
-            if self.forgotten_ids.isdisjoint(
-                (chunk.chunk_id, self.former_ids.get(chunk.chunk_id, chunk.chunk_id))
-            )
-        ]
+        return [chunk for chunk in self.chunks if chunk.chunk_id not in self.forgotten_ids]
+
+    @property
+    def deletes_highlights(self) -> bool:
+        """Whether the source comes from a log that names highlights as deleted."""
+        return self.source.adds_only and bool(self.source.deleted_highlights)
 
     @property
     def content_hash(self) -> str:
@@ -85,6 +83,7 @@ class ChunkedSource:
         parts = [
             build_source_fields(self.source) | build_origin_fields(self.origin_values),
             *(compute_fingerprint(chunk) for chunk in self.chunks),
+            *(sorted(self.source.deleted_highlights) if self.deletes_highlights else ()),
         ]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
@@ -118,7 +117,7 @@ def build_source_document(source: ChunkedSource, now: datetime) -> dict[str, Any
         "title_key": make_title_key(source.source.title),
         "facets": collect_source_facets(source.stored_chunks),
         "chunk_count": len(source.stored_chunks),
-        "content_hash": source.content_hash,
+        "content_hash": " ".join(source.merged_hashes) or source.content_hash,
         "updated_at": now,
     }
 

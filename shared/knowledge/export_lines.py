@@ -61,6 +61,7 @@ def build_chunk_line(chunk: Chunk, source: StoredSource) -> dict[str, Any]:
         "highlighted_at": chunk.highlighted_at,
         "dated_at": chunk.dated_at,
         "page": chunk.page,
+        "page_starts": chunk.page_starts,
         "chapter": chunk.chapter,
         "location": chunk.location,
         "card": chunk.knowledge_card and _to_card_fields(chunk.knowledge_card),

@@ -196,7 +196,7 @@ def compute_digest(generations: Mapping[str, int]) -> str:
 
 def _pack(states: Mapping[str, FileState]) -> bytes:
     rows = {
-        name: (state.generation, state.ids, False, *([True] if state.missing else []))
+        name: (state.generation, state.ids, *([True] if state.missing else []))
         for name, state in states.items()
     }
     return zlib.compress(json.dumps([LAYOUT, rows]).encode())
@@ -205,15 +205,12 @@ def _pack(states: Mapping[str, FileState]) -> bytes:
 def _unpack(data: bytes) -> dict[str, FileState]:
     """Read the states that `_pack` wrote.
 
-    An object counts as unread (generation 0) if the layout of chunks has changed since. It also
-    does if its third value is set. An earlier release thus marked objects with skipped records.
+    An object counts as unread (generation 0) if the layout of chunks has changed since.
     """
     layout, rows = json.loads(zlib.decompress(data))
     return {
-        name: FileState(
-            generation if layout == LAYOUT and not incomplete else 0, tuple(ids), bool(missing)
-        )
-        for name, (generation, ids, incomplete, *missing) in rows.items()
+        name: FileState(generation if layout == LAYOUT else 0, tuple(ids), bool(missing))
+        for name, (generation, ids, *missing) in rows.items()
     }
 
 

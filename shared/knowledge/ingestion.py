@@ -15,24 +15,34 @@ from shared.core.bisection import bisect_batch
 from shared.core.errors import PlatformFault
 from shared.core.log import error_fields, log
 from shared.firestore.database import get_fields
-from shared.firestore.writes import combine_writes, put_if_unchanged
+from shared.firestore.writes import combine_writes
 from shared.knowledge import chunk_repository
+from shared.knowledge.chunk import Kept
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
+from shared.knowledge.chunk_repository import to_chunk
 from shared.knowledge.chunked_source import ChunkedSource, build_source_document
 from shared.knowledge.forgotten_repository import ForgottenSources
+from shared.knowledge.highlight_merging import (
+    MergedHighlights,
+    StoredHighlights,
+    merge_highlights,
+)
+from shared.knowledge.overrides import read_values
 from shared.knowledge.source_repository import (
     COLLECTION as SOURCES,
 )
 from shared.knowledge.source_repository import (
     OVERRIDE_FIELDS,
     READ_AGAIN,
+    RESTORED,
     build_note_fields,
+    build_origin_fields,
     build_removed_fields,
     read_overrides,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncDocumentReference, AsyncQuery
@@ -44,6 +54,8 @@ if TYPE_CHECKING:
 
     KeepRevision = Callable[[Document, datetime], list[Write]]
     """Builds the writes that store the present revision of a note before it is replaced."""
+    KeepRemoved = Callable[[Sequence[str]], Awaitable[Mapping[str, Write]]]
+    """Builds the writes that keep chunks, by id, so that they can be restored."""
 
 BATCH_SIZE: Final = 30
 """The maximum number of sources that are compared at a time. Firestore accepts 30 values in one
@@ -56,6 +68,9 @@ above 10 MiB."""
 _DELETION_BYTES: Final = 80_000
 """The size for which the deletion of a chunk counts. The cloud also counts the deleted index
 entries, and the vector is in one entry for each of about ten facets."""
+MAX_HASHES: Final = 50
+"""The maximum number of logs whose hashes are stored with a source. Earlier ones are compared with
+the stored chunks again in each run."""
 INCOMPLETE: Final = "incomplete"
 """The field that the document of a new source has until its last commit."""
 
@@ -69,11 +84,16 @@ class SaveResult:
         refused: Why the database refuses sources, by source id.
         missing: The ids of sources that ingest forgot because their origin did not have them. They
             are not saved. Restore them first, and save them again.
+        emptied: The ids of sources whose last chunks a log names as deleted. Forget them.
+        removed: The number of chunks that are deleted because their origin deleted them. Chunks
+            that another version replaces do not count.
     """
 
     counts: Counter[str]
     refused: dict[str, str]
     missing: frozenset[str] = frozenset()
+    emptied: frozenset[str] = frozenset()
+    removed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +109,10 @@ class Ingestion:
     """Brings the stored sources and chunks up to date."""
 
     def __init__(
-        self, database: Database, keep_revision: KeepRevision = lambda _note, _now: []
+        self,
+        database: Database,
+        keep_revision: KeepRevision = lambda _note, _now: [],
+        keep_removed: KeepRemoved | None = None,
     ) -> None:
         """Store the arguments. Nothing is read yet.
 
@@ -97,9 +120,13 @@ class Ingestion:
             database: The database.
             keep_revision: Builds the writes that keep a note that an export replaces. By default,
                 the replaced note is lost.
+            keep_removed: Builds the writes that keep highlights that their origin deleted. By
+                default, they are lost.
         """
         self._database = database
         self._keep_revision = keep_revision
+        self._keep_removed = keep_removed
+        self._emptied: set[str] = set()
 
     async def save(self, sources: Sequence[ChunkedSource], now: datetime) -> Counter[str]:
         """Write what differs from the database.
@@ -150,26 +177,9 @@ class Ingestion:
                 [source] = batch
                 refused[source.source.source_id] = str(refusal)
                 await self._undo_new_source(source, now, counts)
-        return SaveResult(counts, refused, frozenset(missing))
-
-    async def delete_chunks_without_source(
-        self, source_ids: Sequence[str], now: datetime
-    ) -> Counter[str]:
-        """Delete the chunks of sources that are not stored, and count the chunks as `deleted`.
-
-        Earlier releases left such chunks when a run was killed. Chunks that change in the meantime
-        stay.
-        """
-        references = [self._get_reference(SOURCES, source_id) for source_id in source_ids]
-        stored = {snapshot.id for snapshot in await self._database.get_all(references, ["title"])}
-        chunks = await self._load_stored_chunks([name for name in source_ids if name not in stored])
-        writes = [
-            put_if_unchanged(chunk, chunk_repository.build_deletion_update(now))
-            for source_chunks in chunks.values()
-            for chunk in source_chunks.values()
-        ]
-        deleted = await self._database.commit_skipping_conflicts(writes) if writes else 0
-        return Counter(deleted=deleted) if deleted else Counter()
+        removed = counts.pop("removed", 0)
+        emptied = frozenset(self._emptied)
+        return SaveResult(counts, refused, frozenset(missing), emptied, removed)
 
     async def _undo_new_source(
         self, source: ChunkedSource, now: datetime, counts: Counter[str]
@@ -200,7 +210,10 @@ class Ingestion:
     async def _attempt(
         self, sources: Sequence[ChunkedSource], now: datetime, counts: Counter[str]
     ) -> dict[str, ForgottenSource]:
-        """Write what differs, and return what was forgotten of these sources, by source id."""
+        """Write what differs, and return what was forgotten of these sources, by source id.
+
+        Costs a round trip, and another for what is stored of the sources that differ.
+        """
         stored = await self._load_stored_sources(sources)
         sources = [_apply_overrides(source, stored) for source in sources]
         different = [source for source in sources if _has_changed(source, stored)]
@@ -211,10 +224,26 @@ class Ingestion:
             ForgottenSources(self._database).get_many(source_ids),
         )
         small_sources: list[list[Change]] = []
-        for source in _skip_forgotten(different, forgotten):
-            source_id = source.source.source_id
+        kept_count = 0
+        for read in _skip_forgotten(different, forgotten):
+            source_id = read.source.source_id
             document, stored_chunks = stored.get(source_id), chunks.get(source_id, {})
-            changes = list(self._build_chunk_changes(source, document, stored_chunks, now))
+            source, merged = _merge(read, document, stored_chunks)
+            kept_count += merged.kept_count
+            if merged.removed_ids and not source.stored_chunks:
+                self._emptied.add(source_id)
+                continue
+            changes = list(self._build_chunk_changes(source, stored_chunks, now))
+            if merged.removed_ids and self._keep_removed:
+                kept = await self._keep_removed(sorted(merged.removed_ids))
+                changes += [
+                    Change("removed", write, _DELETION_BYTES + _get_size(stored_chunks[chunk_id]))
+                    for chunk_id, write in kept.items()
+                ]
+            if not changes and document and _says_nothing_new(source, document):
+                # Its hash is stored, so that the next run reads no chunks.
+                small_sources.append([self._build_hash_change(source, document)])
+                continue
             parts = list(
                 split_commits([*changes, *self._build_source_change(source, document, now)])
             )
@@ -231,7 +260,8 @@ class Ingestion:
                 small_sources += parts
         for commit in pack_commits(small_sources):
             await self._database.commit(change.write for change in commit)
-            counts.update(change.kind for change in commit)
+            counts.update(change.kind for change in commit if change.kind)
+        counts["passages kept"] += kept_count
         edited = sum(bool(source.origin_values) for source in sources)
         counts.update(["edits kept"] * edited)
         return forgotten
@@ -272,22 +302,17 @@ class Ingestion:
                 first = build_source_document(source, now) | _build_dates(source.source, now)
                 fields = first | fields | {INCOMPLETE: True}
             writes = [change.write for change in part]
-            results = await self._database.commit(
+            update_time = await self._database.commit(
                 [*writes, _build_put(reference, fields, update_time)]
             )
             counts.update(kinds)
-            update_time = (
-                results[-1].update_time
-                if results  # There are none if the response was lost.
-                else (await self._database.get(reference, [])).update_time
-            )
         last = [*parts[-1][:-1], *self._build_source_change(source, stored, now, update_time)]
         await self._database.commit(change.write for change in last)
         counts.update(change.kind for change in last)
 
     async def _load_stored_sources(self, sources: Sequence[ChunkedSource]) -> dict[str, Document]:
         references = [self._get_reference(SOURCES, source.source.source_id) for source in sources]
-        fields = ["content_hash", "revision", INCOMPLETE, *OVERRIDE_FIELDS]
+        fields = ["content_hash", "revision", "readwise_url", INCOMPLETE, *OVERRIDE_FIELDS]
         # Notes are read with all fields, because a note that is replaced is kept.
         with_notes = any(source.source.note for source in sources)
         snapshots = await self._database.get_all(references, None if with_notes else fields)
@@ -296,7 +321,7 @@ class Ingestion:
     async def _load_stored_chunks(
         self, source_ids: Sequence[str]
     ) -> dict[str, dict[str, Document]]:
-        """Load the fields to compare of the stored chunks, by source id and chunk id."""
+        """Load the stored chunks without their vectors, by source id and chunk id."""
         chunks: dict[str, dict[str, Document]] = {}
         if source_ids:
             query = chunks_of_sources_query(self._database.client, source_ids)
@@ -307,28 +332,24 @@ class Ingestion:
     def _build_chunk_changes(
         self,
         source: ChunkedSource,
-        document: Document | None,
         stored: Mapping[str, Document],
         now: datetime,
     ) -> Iterator[Change]:
         for chunk in source.stored_chunks:
             yield from self._build_chunk_change(chunk, stored.get(chunk.chunk_id), now)
         for chunk_id in stored.keys() - {chunk.chunk_id for chunk in source.stored_chunks}:
-            yield self._build_deletion(stored[chunk_id], now, has_source=document is not None)
+            yield self._build_deletion(stored[chunk_id], now)
 
-    def _build_deletion(self, chunk: Document, now: datetime, *, has_source: bool) -> Change:
+    def _build_deletion(self, chunk: Document, now: datetime) -> Change:
         """Mark a chunk as deleted. The index job removes it from the postings, and deletes it.
 
-        A chunk with a source needs no condition of its own, because the commit also writes the
-        source's document, on the condition that it is unchanged. A chunk without one must itself be
-        unchanged.
+        It needs no condition of its own, because the commit also writes the source's document, on
+        the condition that it is unchanged.
         """
         update = chunk_repository.build_deletion_update(now)
-        if has_source:
-            return Change(
-                "deleted", lambda batch: batch.update(chunk.reference, update), _DELETION_BYTES
-            )
-        return Change("deleted", put_if_unchanged(chunk, update), _DELETION_BYTES)
+        return Change(
+            "deleted", lambda batch: batch.update(chunk.reference, update), _DELETION_BYTES
+        )
 
     def _build_source_change(
         self,
@@ -359,12 +380,20 @@ class Ingestion:
                 data |= _build_first_fields(source.source, now)
             if update_time:
                 data |= build_removed_fields(source.source) | {INCOMPLETE: DELETE_FIELD}
+                # From now on, an origin that has the whole source may remove it again.
+                data |= {} if source.source.adds_only else {RESTORED: DELETE_FIELD}
             kept = self._keep_revision(stored, now) if stored and source.source.note else []
             write = _build_put(reference, data, update_time)
             yield Change("sources", combine_writes([write, *kept]), size)
         elif update_time:
             option = LastUpdateOption(update_time)
             yield Change("sources", lambda batch: batch.delete(reference, option))
+
+    def _build_hash_change(self, source: ChunkedSource, stored: Document) -> Change:
+        """Return the change that records what was merged into an unchanged source."""
+        reference = self._get_reference(SOURCES, source.source.source_id)
+        fields = {"content_hash": " ".join(source.merged_hashes)}
+        return Change("", _build_put(reference, fields, stored.update_time))
 
     def _build_chunk_change(
         self, chunk: Chunk, snapshot: Document | None, now: datetime
@@ -390,11 +419,11 @@ class Ingestion:
 
 
 def chunks_of_sources_query(client: AsyncClient, source_ids: Sequence[str]) -> AsyncQuery:
-    """Build the query for the fields to compare of all chunks of up to BATCH_SIZE sources."""
+    """Build the query for all chunks of up to BATCH_SIZE sources, without their vectors."""
     return (
         client.collection(CHUNKS)
         .where(filter=FieldFilter("source_id", "in", list(source_ids)))
-        .select(["source_id", "fingerprint", "content_hash", "created_at", "dated_at"])
+        .select([*chunk_repository.READ_FIELDS, "fingerprint", "content_hash", "created_at"])
     )
 
 
@@ -405,7 +434,7 @@ def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
 
 def _apply_overrides(source: ChunkedSource, stored: Mapping[str, Document]) -> ChunkedSource:
     """Apply the values that the owner set: the stored ones, or for a new source, the export's."""
-    if not source.chunks:
+    if not source.chunks and not source.source.adds_only:
         return source
     document = stored.get(source.source.source_id)
     values = read_overrides(get_fields(document)) if document else source.source.overrides
@@ -418,8 +447,7 @@ def _skip_forgotten(
     """Leave out what was forgotten.
 
     A source that is being moved, and a source that must be restored first, are left out. A source
-    that is forgotten stays in, but without chunks to store, so that what an interrupted run wrote
-    of it is deleted.
+    that is forgotten becomes one to delete, so that what an interrupted run wrote of it goes, too.
     """
     for source in sources:
         record = forgotten.get(source.source.source_id)
@@ -428,19 +456,65 @@ def _skip_forgotten(
         elif not record.whole:
             yield replace(source, forgotten_ids=record.chunk_ids)
         elif record.unfinished is None and not (record.missing and source.chunks):
-            yield replace(source, forgotten_ids=frozenset(chunk.id for chunk in source.chunks))
+            yield ChunkedSource.deleted(source.source.source_id)
 
 
 def _has_changed(source: ChunkedSource, stored: Mapping[str, Document]) -> bool:
     """Return whether a source must be written.
 
     A source to delete always is, because it may have left chunks behind. A note from an export only
-    replaces an earlier revision.
+    replaces an earlier revision. The stored hash of a source that was merged from several logs has
+    a part for each, so that an old log is not compared with newer ones again and again.
     """
     data = get_fields(stored.get(source.source.source_id))
+    if source.source.adds_only and not source.chunks and not data:
+        return False  # There is nothing from which a highlight could be deleted.
     if source.source.note and source.chunks:
         return bool(data.get("revision", 0) < source.source.note.revision)
-    return not source.chunks or data.get("content_hash") != source.content_hash
+    is_deletion = not source.chunks and not source.source.adds_only
+    return is_deletion or source.content_hash not in _get_hashes(data)
+
+
+def _get_hashes(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the content hashes of what was merged into a stored source."""
+    return tuple((data.get("content_hash") or "").split())
+
+
+def _merge(
+    source: ChunkedSource, document: Document | None, stored_chunks: Mapping[str, Document]
+) -> tuple[ChunkedSource, MergedHighlights]:
+    """Merge a source into what is stored of it, if it adds to that or must keep some of it."""
+    chunks = [to_chunk(chunk_id, get_fields(chunk)) for chunk_id, chunk in stored_chunks.items()]
+    data = get_fields(document)
+    adds_only = source.source.adds_only
+    has_highlights = any(
+        chunk.kept or chunk.readwise_url != data.get("readwise_url") for chunk in chunks
+    )
+    if (not source.chunks and not adds_only) or not (adds_only or has_highlights):
+        return source, MergedHighlights(source.stored_chunks)
+    origin_values = read_values(data.get("origin_values") or {})
+    stored = StoredHighlights(
+        # A restored chunk comes before the one that has taken its position.
+        sorted(chunks, key=lambda chunk: (chunk.position, chunk.kept is not Kept.RESTORED)),
+        tags=origin_values.get("tags", tuple(data.get("tags") or ())),
+        readwise_url=data.get("readwise_url"),
+    )
+    merged = merge_highlights(source, stored)
+    former_hashes = _get_hashes(data)[1 - MAX_HASHES :] if adds_only else ()
+    hashes = (*former_hashes, source.content_hash)
+    return replace(source, chunks=merged.chunks, merged_hashes=hashes), merged
+
+
+def _get_size(chunk: Document) -> int:
+    return len(get_fields(chunk)["content"].encode())
+
+
+def _says_nothing_new(source: ChunkedSource, stored: Document) -> bool:
+    """Return whether a log without new chunks changes nothing else of its source either."""
+    data = get_fields(stored)
+    origin_values = build_origin_fields(source.origin_values).get("origin_values")
+    is_complete = bool(data.get("content_hash")) and INCOMPLETE not in data
+    return source.source.adds_only and is_complete and data.get("origin_values") == origin_values
 
 
 def _build_first_fields(source: Source, now: datetime) -> dict[str, Any]:

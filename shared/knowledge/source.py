@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SECTION_SEPARATOR: Final = "\n\n"
 """The separator of two sections in a source's text."""
+PAGE_FRAGMENT: Final = "#page="
+"""What precedes the number of a page in a link to it: RFC 8118, section 3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,12 @@ class Section:
         tags: The tags of this section alone. Its chunks have them in addition to the source's.
         readwise_url: The highlight's page in Readwise.
         highlight_url: The highlight in the original, as a deep link.
-        highlighted_at: When the reader highlighted it.
+        highlighted_at: When the reader highlighted it. A reader leaves out the zone of this date
+            and of `written_at` if the file names none.
         locators: Positions in the original, in order, each with the offset in `text` where it
-            begins. A chunk gets the position in which it begins.
+            begins. A chunk gets the position in which it begins, and the starts of further pages.
         written_at: When it was written, if its file says so. It becomes the date of a text that is
             not a highlight, when that text is first stored.
-        former_text: The text that an earlier release read here, if it was different. By this text,
-            chunks that the user has forgotten are recognised, so that they stay forgotten.
         start: If the section is a chunk from an export, its offset in the source's text. Such a
             section is not split again. Otherwise None.
         chunk_id: The id of the chunk from an export.
@@ -66,7 +67,6 @@ class Section:
     highlighted_at: datetime | None = None
     locators: tuple[tuple[int, Locator], ...] = ()
     written_at: datetime | None = None
-    former_text: str | None = None
     start: int | None = None
     chunk_id: str | None = None
     card: KnowledgeCard | None = None
@@ -138,7 +138,12 @@ class Source(SourceFields):
     """A source with its sections in reading order, before it is chunked.
 
     Attributes:
-        sections: The text in sections. Empty if the source was deleted.
+        sections: The text in sections. Empty if the source was deleted, or if a log of additions
+            has no text for it.
+        adds_only: Whether the source comes from a log of additions, such as a Kindle's clippings.
+            Stored chunks that such a source lacks stay.
+        is_deleted: Whether its file says that it was deleted.
+        deleted_highlights: The pages in Readwise of highlights that its file names as deleted.
         warnings: What could not be read, in messages for the user.
         links_to: The ids of the sources that its text links to, whether or not they are stored.
             None if there are no links.
@@ -150,6 +155,9 @@ class Source(SourceFields):
     """
 
     sections: tuple[Section, ...] = ()
+    adds_only: bool = False
+    is_deleted: bool = False
+    deleted_highlights: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
     links_to: tuple[str, ...] | None = None
     created_at: datetime | None = None

@@ -31,6 +31,9 @@ COLLECTION: Final = "sources"
 MOVING: Final = "forgotten_at"
 """The field that a source has while it is being forgotten or restored. Until then, no other call or
 job changes the source."""
+RESTORED: Final = "restored"
+"""The field of a source that its owner restored after its origin had lost it. Ingest does not
+forget such a source again."""
 _KEY_LENGTH: Final = 300
 """The number of characters of a title by which sources are sorted. Cursors contain them, too."""
 _UP, _DOWN = BaseQuery.ASCENDING, BaseQuery.DESCENDING
@@ -77,11 +80,6 @@ class StoredSource(SourceFields):
     def edited(self) -> list[str]:
         """The names of the fields that the owner set."""
         return list(self.origin_values or ())
-
-    @property
-    def updated(self) -> str:
-        """The day of `updated_at` in UTC for people, such as `2026-01-31`."""
-        return f"{self.updated_at:%Y-%m-%d}"
 
     def cursor(self, order: SourceOrder) -> SourceCursor:
         """Return the cursor after this source in a list with this order."""

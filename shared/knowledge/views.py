@@ -12,6 +12,7 @@ from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import tzinfo
 
     from shared.knowledge.chunk import Chunk
 
@@ -22,7 +23,7 @@ class Addresses(Result):
     readwise_url: str | None = Field(description="The highlight, or its source, in Readwise.")
     source_url: str | None = Field(description="The original on the web.")
     highlight_url: str | None = Field(description="The highlight's place in the original.")
-    page: int | None = Field(description="The page of the original on which it begins.")
+    page: int | None = Field(description="The page where it, or its match, begins.")
     chapter: str | None = Field(description="The chapter in which it begins.")
     location: str | None = Field(description="Its Kindle location, or another position.")
 
@@ -35,28 +36,30 @@ class Passage(Addresses):
     title: str = Field(description="Title of its source.")
     author: str | None = Field(description="Author of its source, if known.")
     source: str = Field(description="Where its source came from, such as kindle, reader or file.")
-    tags: list[str] = Field(description="Tags of the source and of the highlight.")
-    chunk_info: str = Field(description="Its place in the source: 2/5 is the second of five.")
-    date: str | None = Field(description="When it was highlighted, else added: YYYY-MM-DD, in UTC.")
+    tags: list[str] = Field(description="Tags of source and highlight.")
+    chunk_info: str = Field(description="Its place in the source: 2/5, second of five.")
+    date: str | None = Field(description="Day it was highlighted, else added, in TIME_ZONE.")
     snippet: str = Field(description="An excerpt; get_chunk returns the whole text.")
-    summary: str | None = Field(description="The summary of its knowledge card, if it has one.")
+    summary: str | None = Field(description="Summary of its knowledge card, if any.")
 
 
 PassageT = TypeVar("PassageT", bound=Passage)
 
 
-def to_passage(kind: type[PassageT], chunk: Chunk, **fields: Any) -> PassageT:
+def to_passage(kind: type[PassageT], chunk: Chunk, zone: tzinfo, **fields: Any) -> PassageT:
     """Convert a chunk to a passage of a kind.
 
     Args:
         kind: The class of the result.
         chunk: The chunk.
+        zone: The time zone of its day.
         fields: Other fields of the result. The default `snippet` is the beginning of the chunk.
     """
     snippet = fields.pop("snippet", None)
     if snippet is None:
         snippet = make_snippet(chunk.content)
-    return kind.of(chunk, source=chunk.origin, snippet=snippet, **fields)
+    day = chunk.format_day(zone)
+    return kind.of(chunk, source=chunk.origin, date=day, snippet=snippet, **fields)
 
 
 _INDENT: Final = "   "
@@ -92,7 +95,7 @@ class SourceSummary(Result):
     language: str | None = Field(description="Its language, if it names one, such as en.")
     tags: list[str] = Field(description="Tags of the whole source.")
     chunk_count: int = Field(description="How many passages it has.")
-    updated: str = Field(description="When it last changed here: YYYY-MM-DD, in UTC.")
+    updated: str = Field(description="Day it last changed here, in TIME_ZONE.")
     source_url: str | None = Field(description="The original on the web.")
     readwise_url: str | None = Field(description="Its page in Readwise.")
 
@@ -115,7 +118,7 @@ class NoteSummary(Result):
     chunk_id: str = Field(description="Id of its first passage, for get_chunk.")
     title: str = Field(description="Its title.")
     text: str = Field(description="How it begins.")
-    date: str | None = Field(description="When it was saved: YYYY-MM-DD, in UTC.")
+    date: str | None = Field(description="Day it was saved, in TIME_ZONE.")
     about_chunk_id: str | None = Field(description="The passage that it is about.")
 
 
@@ -123,9 +126,12 @@ MAX_NOTES: Final = 10
 """The maximum number of notes about a passage or a source that a tool shows, the newest."""
 
 
-def to_note_summaries(notes: Sequence[Chunk]) -> list[NoteSummary]:
-    """Convert the first chunks of notes to results."""
-    return [NoteSummary.of(chunk, text=make_snippet(chunk.content)) for chunk in notes]
+def to_note_summaries(notes: Sequence[Chunk], zone: tzinfo) -> list[NoteSummary]:
+    """Convert the first chunks of notes to results, with their days in a time zone."""
+    return [
+        NoteSummary.of(chunk, text=make_snippet(chunk.content), date=chunk.format_day(zone))
+        for chunk in notes
+    ]
 
 
 class ClusterSummary(Result):

@@ -1,79 +1,112 @@
-"""Finds a stored note that nearly equals a new note.
+"""Finds a stored note with the text of a new note, and notes that nearly say the same.
 
-A note is a short text that a user saves. It is stored as a source with chunks: passages that are
-searched by their vectors.
+Only the same text is a duplicate (`shared.text.folding`): of nearly the same texts, one may correct
+the other. A note is stored as a source with chunks: passages that are searched by their vectors.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from shared.extractions.deduplication import get_min_similarity
 from shared.knowledge.chunk_repository import Chunks
 from shared.notes.note import NOTES
 from shared.notes.repository import Notes
-from shared.text.terms import MIN_COPY, compute_resemblance, terms
+from shared.text.folding import fold_text
+from shared.text.terms import compute_resemblance, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from shared.ai.embedding import Vector
+    from shared.firestore.claims import Claim
     from shared.firestore.database import Database
+    from shared.index.vector_index import Neighbour
     from shared.knowledge.chunk import Chunk
-    from shared.notes.repository import StoredNote
+    from shared.notes.repository import ChunkVectors, StoredNote
 
 MAX_CANDIDATES: Final = 5
-"""The first chunk is compared with at most this many of the nearest chunks of notes. A copy is
-among the very nearest."""
-_NUMBER: Final = re.compile(r"\d+")
+"""The first chunk is compared with at most this many of the nearest chunks of notes."""
+MIN_RESEMBLANCE: Final = 0.5
+"""A note that shares at least this much of its terms with another is near to it."""
 
 
-async def find_duplicate(
-    chunks: Sequence[Chunk], first_vector: Vector, database: Database
+@dataclass(frozen=True, slots=True)
+class NearNote:
+    """A note that says nearly the same as another.
+
+    Attributes:
+        source_id: The id of the note.
+        title: Its title.
+        similarity: The cosine of both notes' first chunks, from 0 to 1.
+    """
+
+    source_id: str
+    title: str
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedNotes:
+    """The stored chunks nearest to the first chunk of a note.
+
+    Attributes:
+        near: The notes that say nearly the same, the nearest first.
+        same: The ids of notes that begin with the same chunk.
+    """
+
+    near: Sequence[NearNote] = ()
+    same: Sequence[str] = ()
+
+
+async def find_neighbours(
+    chunks: Sequence[Chunk], vectors: ChunkVectors, database: Database
+) -> ComparedNotes:
+    """Compare the first chunk of a new note with the nearest chunks of stored notes.
+
+    Costs one round trip, or none if the chunk has no vector.
+    """
+    first = chunks[0]
+    vector = vectors.by_chunk.get(first.chunk_id)
+    if vector is None:
+        return ComparedNotes()
+    hits = await Chunks(database).find_nearest(vector, MAX_CANDIDATES, [NOTES.id])
+    return await asyncio.to_thread(_compare, first, hits, get_min_similarity(vectors.model))
+
+
+async def find_same_note(
+    claim: Claim, candidate_ids: Iterable[str], database: Database
 ) -> StoredNote | None:
-    """Return a stored note whose chunks nearly equal those of a new note, or None.
+    """Return the note whose text a claim stands for, or None.
 
-    Each chunk is compared with the stored chunk at the same position. Notes about different
-    passages are not duplicates, whatever their words. Only the first chunk is searched for, because
-    vector search costs more than reading the few notes with a copy of that chunk.
-
-    Costs one round trip, and another if a note contains a copy of the first chunk.
+    A candidate counts only if it has that text now: ingest may have changed or removed a holder.
+    Costs one round trip, or none without a candidate.
 
     Args:
-        chunks: The chunks of the new note.
-        first_vector: The vector of the first chunk.
+        claim: The claim to the text. Its holder is a candidate.
+        candidate_ids: The ids of further notes.
         database: The database.
     """
-    hits = await Chunks(database).find_nearest(first_vector, MAX_CANDIDATES, [NOTES.id])
-    copies = [hit.document for hit in hits if _is_copy(chunks[0], hit.document)]
-    repository = Notes(database)
-    notes = await asyncio.gather(*(repository.get(chunk.source_id) for chunk in copies))
-    return next((note for note in notes if note and _contains_copies(chunks, note)), None)
-
-
-def _contains_copies(chunks: Sequence[Chunk], note: StoredNote) -> bool:
-    """Return whether a note contains a copy of each chunk at the same position."""
-    by_position = {chunk.position: chunk for chunk in note.list_chunks()}
-    return all(
-        chunk.position in by_position and _is_copy(chunk, by_position[chunk.position])
-        for chunk in chunks
+    ids = dict.fromkeys([*([claim.holder] if claim.holder else []), *candidate_ids])
+    notes = await asyncio.gather(*map(Notes(database).get, ids))
+    return next(
+        (note for note in notes if note and note.note.content.claim_id == claim.claim_id), None
     )
 
 
-def _is_copy(chunk: Chunk, other: Chunk) -> bool:
-    """Return whether two chunks nearly equal each other, in notes about the same passage."""
-    # Notes of different numbers of chunks are not duplicates.
-    if chunk.about_chunk_id != other.about_chunk_id or chunk.total != other.total:
-        return False
-    return is_near_duplicate(chunk.content, other.content)
-
-
-def is_near_duplicate(text: str, other: str) -> bool:
-    """Return whether two texts have the same numbers and nearly the same words.
-
-    A negation goes unnoticed, because stop words such as "not" are not terms.
-    """
-    if set(_NUMBER.findall(text)) != set(_NUMBER.findall(other)):
-        return False
-    return compute_resemblance(frozenset(terms(text)), frozenset(terms(other))) >= MIN_COPY
+def _compare(
+    first: Chunk, hits: Sequence[Neighbour[Chunk]], min_similarity: float
+) -> ComparedNotes:
+    folded_text, words = fold_text(first.content), frozenset(terms(first.content))
+    near: dict[str, NearNote] = {}
+    same = []
+    for hit in hits:
+        chunk = hit.document
+        if fold_text(chunk.content) == folded_text:
+            same.append(chunk.source_id)
+        resemblance = compute_resemblance(words, frozenset(terms(chunk.content)))
+        if resemblance >= MIN_RESEMBLANCE or hit.similarity >= min_similarity:
+            note = NearNote(chunk.source_id, chunk.title, round(hit.similarity, 2))
+            near.setdefault(chunk.source_id, note)
+    return ComparedNotes(list(near.values()), same)

@@ -10,6 +10,7 @@ from shared.knowledge.chunk import parse_source_id, split_source
 from shared.knowledge.chunked_source import ChunkedSource
 from shared.knowledge.source import Section, Source, SourceFields
 from shared.text.chunking import split_chunks
+from shared.text.folding import hash_texts
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -39,6 +40,14 @@ class NoteContent:
     tags: tuple[str, ...] = ()
     source_url: str | None = None
     about_chunk_id: str | None = None
+
+    @property
+    def claim_id(self) -> str:
+        """The id of the claim to this text about this passage or page.
+
+        The title and the tags may differ, since they describe the text.
+        """
+        return hash_texts("note", self.text, self.about_chunk_id, self.source_url)
 
     def to_chunked_source(self, source_id: str) -> ChunkedSource:
         """Convert the note to a source that is split into chunks.

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 
 from shared.extractions.extracted_chunks import build_removal_writes
+from shared.firestore.claims import FIELD as CLAIM
+from shared.firestore.claims import build_claim_writes, change_claim
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
 from shared.index.facets import select_vector_index_facets
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     )
 
     from shared.ai.embedding import Vector
+    from shared.firestore.claims import Claim
     from shared.firestore.database import Database, Write
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.chunked_source import ChunkedSource
@@ -175,7 +178,12 @@ class Notes:
         return _REVISION.load(data) if data and data["purge_at"] > now else None
 
     def build_creation_writes(
-        self, chunked: ChunkedSource, saved_by: str, vectors: ChunkVectors, now: datetime
+        self,
+        chunked: ChunkedSource,
+        saved_by: str,
+        vectors: ChunkVectors,
+        claim: Claim | None,
+        now: datetime,
     ) -> list[Write]:
         """Build the writes that store and index a new note.
 
@@ -183,26 +191,32 @@ class Notes:
             chunked: The note, split into chunks.
             saved_by: The id of the user who saves it.
             vectors: The vectors of the chunks.
+            claim: The claim to the text, or None if another note has it.
             now: The present time.
         """
-        reference = self._get_reference(chunked.source.source_id)
+        source_id = chunked.source.source_id
+        reference = self._get_reference(source_id)
         data = build_source_document(chunked, now) | {
             "text": chunked.source.text,
             "saved_by": saved_by,
             "revision": 1,
             "created_at": now,
+            CLAIM: claim.claim_id if claim else None,
         }
         return [
             lambda batch: batch.create(reference, data),
+            *build_claim_writes(claim, source_id),
             *self._build_chunk_writes(chunked.chunks, {}, {}, vectors, now),
         ]
 
-    def build_update_writes(
+    def build_update_writes(  # noqa: PLR0913 - what was read for the change, each by its name
         self,
         stored: StoredNote,
         chunked: ChunkedSource,
         vectors: ChunkVectors,
         deleted: Snapshots,
+        *,
+        claim: Claim | None,
         now: datetime,
     ) -> list[Write]:
         """Build the writes that replace a note and save its former revision.
@@ -213,12 +227,15 @@ class Notes:
             vectors: The vectors of the chunks that are new or have changed.
             deleted: The documents of deleted chunks that the new chunks replace, from
                 `load_deleted_chunks`.
+            claim: The claim to the new text, or None if another note has it.
             now: The present time.
         """
         data = build_source_document(chunked, now) | build_removed_fields(chunked.source)
         data |= {"text": chunked.source.text, "revision": stored.note.revision + 1}
+        data[CLAIM], claim_writes = change_claim(self._database, stored.snapshot, claim)
         return [
             put_if_unchanged(stored.snapshot, data),
+            *claim_writes,
             *self.build_revision_writes(stored.snapshot, now),
             *self._build_chunk_writes(chunked.chunks, stored.chunks, deleted, vectors, now),
         ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import DELETE_FIELD, ArrayUnion, Increment
 
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.firestore.database import Database, Document, Write
+
+
+INGEST: Final = "ingest"
+"""The name that a record has in place of a user's id if ingest forgot a source or a chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,22 @@ class Forgetting:
         snapshot = await self._database.get(self._database.document(SOURCES, source_id))
         return snapshot if snapshot.exists else None
 
+    async def build_keep_writes(
+        self, chunk_ids: Sequence[str], forgetter: Forgetter
+    ) -> dict[str, Write]:
+        """Build the writes that keep copies of chunks that ingest is about to delete, by chunk id.
+
+        Ingest stores such a chunk again if its origin has it again. Costs two round trips.
+        """
+        chunks = await self._database.get_all(
+            [self._database.document(CHUNKS, chunk_id) for chunk_id in chunk_ids]
+        )
+        extractions = await self._load_extractions(chunks)
+        record = forgetter.build_fields() | {"missing": True}
+        return {
+            chunk.id: self._build_forgotten_chunk(chunk, record, extractions) for chunk in chunks
+        }
+
     async def build_forget_writes(
         self, chunk: Document, source: Document | None, forgetter: Forgetter
     ) -> list[Write]:
@@ -110,27 +130,34 @@ class Forgetting:
             record: The fields that say who forgot them, or with which source they were forgotten.
             now: The time.
         """
-        names = [name for chunk in chunks for name in get_extraction_summaries(get_fields(chunk))]
-        references = [self._database.document(EXTRACTIONS, name) for name in names]
-        snapshots, point_removals = await asyncio.gather(
-            self._database.get_all(references),
+        extractions, point_removals = await asyncio.gather(
+            self._load_extractions(chunks),
             Maps(self._database).build_removal_writes([chunk.id for chunk in chunks]),
         )
-        extractions = {snapshot.id: get_fields(snapshot) for snapshot in snapshots}
         update = build_deletion_update(now) | {"extracted": DELETE_FIELD}
         writes: list[Write] = []
         for chunk in chunks:
             summaries = get_extraction_summaries(get_fields(chunk))
-            stored = {name: extractions[name] for name in summaries if name in extractions}
-            contents = {"document": get_fields(chunk), "extractions": stored}
-            data = {**record, **contents, "extraction_ids": sorted(stored)}
-            writes.append(self._build_forgotten_chunk(chunk.id, data))
+            writes.append(self._build_forgotten_chunk(chunk, record, extractions))
             writes.append(put_if_unchanged(chunk, update))
             writes += build_removal_writes(self._database, summaries)
         return [*writes, *point_removals]
 
-    def _build_forgotten_chunk(self, chunk_id: str, data: dict[str, Any]) -> Write:
-        reference = self._database.document(COLLECTION, chunk_id)
+    async def _load_extractions(self, chunks: Sequence[Document]) -> dict[str, dict[str, Any]]:
+        """Load the extractions of chunks, by id. Costs one round trip."""
+        names = [name for chunk in chunks for name in get_extraction_summaries(get_fields(chunk))]
+        references = [self._database.document(EXTRACTIONS, name) for name in names]
+        snapshots = await self._database.get_all(references)
+        return {snapshot.id: get_fields(snapshot) for snapshot in snapshots}
+
+    def _build_forgotten_chunk(
+        self, chunk: Document, record: Mapping[str, Any], extractions: Mapping[str, dict[str, Any]]
+    ) -> Write:
+        summaries = get_extraction_summaries(get_fields(chunk))
+        stored = {name: extractions[name] for name in summaries if name in extractions}
+        contents = {"document": get_fields(chunk), "extractions": stored}
+        data = {**record, **contents, "extraction_ids": sorted(stored)}
+        reference = self._database.document(COLLECTION, chunk.id)
         return lambda batch: batch.set(reference, data)
 
 

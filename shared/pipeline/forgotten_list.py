@@ -11,6 +11,8 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.dates import from_microseconds, to_microseconds, utc_now
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
+from shared.knowledge.forgotten_repository import RESTORABLE
+from shared.pipeline.forgetting import INGEST
 from shared.pipeline.forgotten_chunks import COLLECTION as FORGOTTEN_CHUNKS
 
 if TYPE_CHECKING:
@@ -105,6 +107,24 @@ async def list_restorable(
     return sorted(items, key=lambda item: item.cursor, reverse=True)[:limit]
 
 
+async def list_removed_by_run(database: Database, removed_at: datetime) -> list[ForgottenItem]:
+    """Load what the run of ingest with this time in its records removed.
+
+    Costs one round trip.
+    """
+    pages = await asyncio.gather(
+        *(database.find(run_query(database.client, name, removed_at)) for name in _FIELDS)
+    )
+    items = [_to_item(snapshot) for snapshots in pages for snapshot in snapshots]
+    return [item for item in items if item.forgotten_by == INGEST]
+
+
+def run_query(client: AsyncClient, collection: str, removed_at: datetime) -> AsyncQuery:
+    """Build the query for what a run removed. Its items expire together, 30 days later."""
+    same_run = FieldFilter("expires_at", "==", removed_at + RESTORABLE)
+    return client.collection(collection).where(filter=same_run).select(_FIELDS[collection])
+
+
 def restorable_query(
     client: AsyncClient,
     collection: str,
@@ -127,6 +147,7 @@ def restorable_query(
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Yield every query of this module, so that a test can check that each has an index."""
     for collection in _FIELDS:
+        yield run_query(client, collection, utc_now())
         for after in (None, (0, "a")):
             yield restorable_query(client, collection, utc_now(), 1, after)
 

@@ -24,6 +24,7 @@ from shared.firestore.database import get_fields
 from shared.firestore.writes import combine_writes, delete_if_unchanged, put_if_unchanged
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.stored_vector import NO_VECTOR
+from shared.knowledge.chunk import Kept
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.cluster_repository import COLLECTION as CLUSTERS
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
@@ -105,6 +106,8 @@ class Restoring:
         """
         extractions: Mapping[str, dict[str, Any]] = forgotten.get("extractions")
         document = targets.restore_fields(forgotten.get("document"), remains, now)
+        if get_fields(forgotten).get("missing"):  # so that its origin does not delete it again
+            document["kept"] = Kept.RESTORED.value
         if targets.has_other_model(extractions):
             document = {name: value for name, value in document.items() if name != "extracted"}
             document["pending"] = {**document["pending"], "extract": now}

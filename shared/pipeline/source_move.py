@@ -15,6 +15,8 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.bisection import bisect_batch
 from shared.core.errors import Conflict
+from shared.firestore.claims import FIELD as CLAIM
+from shared.firestore.claims import build_reclaim_writes, build_release_writes, load_claim
 from shared.firestore.database import CommitTooLarge, WriteConflict, get_fields
 from shared.firestore.writes import put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
@@ -25,7 +27,7 @@ from shared.knowledge.forgotten_repository import (
     build_forgotten_fields,
 )
 from shared.knowledge.source_repository import COLLECTION as SOURCES
-from shared.knowledge.source_repository import MOVING, READ_AGAIN
+from shared.knowledge.source_repository import MOVING, READ_AGAIN, RESTORED
 from shared.pipeline.forgetting import Forgetting
 from shared.pipeline.forgotten_chunks import (
     CHUNKS_PER_COMMIT,
@@ -35,7 +37,7 @@ from shared.pipeline.forgotten_chunks import (
 from shared.pipeline.restoring import Restoring
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery
@@ -78,7 +80,7 @@ class SourceMove:
         """Record that a source is being forgotten. From now on, ingest leaves it out.
 
         The commit also changes the source, so that an ingest run that has read the source must
-        read it again.
+        read it again. A note's text may be saved again from now on.
 
         Args:
             database: The database.
@@ -98,19 +100,25 @@ class SourceMove:
             document=source.to_dict(),
             missing=forgetter.missing,
         )
-        results = await database.commit(
+        update_time = await database.commit(
             [
                 put_if_unchanged(
                     snapshot, build_forgotten_fields(begun) | forgetter.build_fields()
                 ),
                 put_if_unchanged(source, {MOVING: forgetter.now} | READ_AGAIN),
+                *build_release_writes(database, get_fields(source)),
             ]
         )
-        return cls(database, source.id, results[0].update_time)
+        return cls(database, source.id, update_time)
 
     @classmethod
     async def begin_restoring(
-        cls, database: Database, record: ForgottenSource, snapshot: Document
+        cls,
+        database: Database,
+        record: ForgottenSource,
+        snapshot: Document,
+        *,
+        by_user: bool = False,
     ) -> SourceMove:
         """Restore the document of a source, marked as moving until its chunks are restored, too.
 
@@ -118,17 +126,29 @@ class SourceMove:
             database: The database.
             record: What was forgotten of the source.
             snapshot: The document of that record.
+            by_user: Whether a user restores what ingest forgot, so that it is not forgotten again.
 
         Raises:
+            Conflict: It is a note whose text was saved again.
             WriteConflict: The record changed since it was read.
         """
-        source = database.document(SOURCES, record.source_id)
-        document = (record.document or {}) | {MOVING: record.forgotten_at}
+        source_id = record.source_id
+        source = database.document(SOURCES, source_id)
+        fields = record.document or {}
+        document = fields | {MOVING: record.forgotten_at}
+        document |= {RESTORED: True} if by_user else {}
         begun = {"unfinished": Unfinished.RESTORING.value, "expires_at": DELETE_FIELD}
-        results = await database.commit(
-            [put_if_unchanged(snapshot, begun), lambda batch: batch.set(source, document)]
-        )
-        return cls(database, record.source_id, results[0].update_time)
+        writes: list[Write] = [
+            put_if_unchanged(snapshot, begun),
+            lambda batch: batch.set(source, document),
+            *build_reclaim_writes(database, fields, source_id),
+        ]
+        try:
+            update_time = await database.commit(writes)
+        except WriteConflict:
+            await _require_free_text(database, fields, source_id)
+            raise
+        return cls(database, source_id, update_time)
 
     async def complete(
         self, record: ForgottenSource, now: datetime
@@ -215,13 +235,8 @@ class SourceMove:
         """Commit writes, and with them the next revision of the record."""
         option = LastUpdateOption(self._update_time)
         step = {"steps": Increment(1)}
-        results = await self._database.commit(
+        self._update_time = await self._database.commit(
             [*writes, lambda batch: batch.update(self._record, step, option)]
-        )
-        self._update_time = (
-            results[-1].update_time
-            if results  # There are none if the response was lost.
-            else (await self._database.get(self._record, [])).update_time
         )
 
     async def _commit_pages(
@@ -265,6 +280,23 @@ class SourceMove:
                 " minutes.",
                 details={"source_id": self._source_id},
             )
+
+
+async def _require_free_text(database: Database, fields: Mapping[str, Any], source_id: str) -> None:
+    """Check that no other note has the text of a note to restore. Costs one round trip at most.
+
+    Raises:
+        Conflict: Another note has it.
+    """
+    if (claim_id := fields.get(CLAIM)) is None:
+        return
+    holder = (await load_claim(database, claim_id)).holder
+    if holder not in (None, source_id):
+        raise Conflict(
+            f"The text of this note was saved again meanwhile, as the note {holder}. Nothing was"
+            " restored: forget that note first, or keep it instead.",
+            details={"source_id": source_id, "duplicate": holder},
+        )
 
 
 def chunks_of_source_query(client: AsyncClient, source_id: str) -> AsyncQuery:

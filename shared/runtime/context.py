@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from shared.ai.embedding import Purpose
-from shared.core.dates import utc_now
+from shared.core.dates import load_time_zone, utc_now
 from shared.core.errors import Forbidden, InvalidInput, PlatformFault, Unavailable
 from shared.core.log import log
 from shared.core.meter import Meter
@@ -22,6 +22,7 @@ from shared.runtime.outcome import to_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import tzinfo
 
     from pydantic import SecretStr
 
@@ -76,6 +77,11 @@ class Context:
     capabilities: frozenset[Capability] = ALL_CAPABILITIES
     idempotency: IdempotencyGuard | None = None
     milliseconds: dict[TimedPart, float] = field(default_factory=dict)
+
+    @cached_property
+    def zone(self) -> tzinfo:
+        """The time zone of the owner's days."""
+        return load_time_zone(self.settings.time_zone)
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -194,6 +200,11 @@ class App:
     def connection(self) -> Connection:
         """The connection to the database."""
         return Connection(self.settings.google_cloud_project, self.settings.firestore_database)
+
+    @cached_property
+    def zone(self) -> tzinfo:
+        """The time zone of the owner's days."""
+        return load_time_zone(self.settings.time_zone)
 
     @cached_property
     def embedder(self) -> Embedder:

@@ -109,10 +109,13 @@ def _convert_whole_floats(value: Any) -> Any:
 def _describe_problem(kind: type[BaseModel], name: str, problem: ErrorDetails) -> str:
     match problem["type"]:
         case "extra_forbidden":
-            *path, _ = problem["loc"]
+            *path, unknown = problem["loc"]
             parent = ".".join(map(str, path)) or name
             parameters = ", ".join(_get_field_names(kind, path)) or "none"
-            return f"not a parameter; {parent} takes {parameters}"
+            suggestion = _suggest_field(kind, str(unknown)[:MAX_QUOTED_NAME])
+            return f"not a parameter; {suggestion}{parent} takes {parameters}"
+        case "list_type":
+            return f'{problem["msg"]}, such as ["a", "b"]'
         case "missing":
             return "required, but missing"
         case "string_pattern_mismatch":
@@ -127,6 +130,26 @@ def _get_field_names(model: type[BaseModel], path: Sequence[int | str]) -> Itera
         if field := model.model_fields.get(str(name)):
             model = next(_iterate_models(field.annotation), model)
     return put_own_fields_first(model.model_fields)
+
+
+def _suggest_field(model: type[BaseModel], unknown: str) -> str:
+    """Return a clause that names the field most similar to an unknown one, at any level."""
+    from shared.text.suggestions import find_nearest_names  # only errors need it
+
+    paths: dict[str, str] = {}
+    for path in _iterate_field_paths(model):
+        paths.setdefault(path.rpartition(".")[2], path)
+    nearest = find_nearest_names(unknown, list(paths), limit=1)
+    return f"did you mean {paths[nearest[0]]}? " if nearest else ""
+
+
+def _iterate_field_paths(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Yield the dotted paths of all fields, those of each level before those within them."""
+    for name in model.model_fields:
+        yield prefix + name
+    for name, field in model.model_fields.items():
+        for part in _iterate_models(field.annotation):
+            yield from _iterate_field_paths(part, f"{prefix}{name}.")
 
 
 def _iterate_models(annotation: Any) -> Iterator[type[BaseModel]]:

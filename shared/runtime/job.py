@@ -55,6 +55,9 @@ class Report:
         finished: Whether no work is left, as far as this run could see.
         note: A remark for the run's record. It must contain neither content nor full paths.
         cost: What the run read and wrote.
+        removed: The numbers of `sources` and `passages` that the run took out of the knowledge base
+            because their origin no longer has them.
+        removed_at: The time that their records have, by which they are restored together.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -63,6 +66,8 @@ class Report:
     finished: bool = True
     note: str = ""
     cost: Meter = field(default_factory=Meter, compare=False)
+    removed: Counter[str] = field(default_factory=Counter, compare=False)
+    removed_at: datetime | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

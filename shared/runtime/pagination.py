@@ -65,7 +65,7 @@ _DIGEST_LENGTH: Final = 12
 class PagedArguments(Arguments):
     """The base class of the arguments of tools that return a list page by page."""
 
-    cursor: CursorText | None = Field(default=None, description="next_cursor of the previous page.")
+    cursor: CursorText | None = Field(default=None, description="The previous next_cursor.")
     max_tokens: MaxTokens = None
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, ClassVar, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+)
+
+from shared.core.dates import Period, fold_period, load_time_zone
+from shared.core.text_validation import make_validation_error
 
 IDEMPOTENCY_KEY: Final = "idempotency_key"
 """The name of the argument with which a client makes a call safe to retry."""
@@ -27,7 +38,7 @@ class IdempotentArguments(Arguments):
         default=None,
         min_length=1,
         max_length=200,
-        description="Usually omitted. A new random string; repeated, a call takes effect once.",
+        description="Usually omitted. A random string: repeats take effect once.",
     )
 
 
@@ -70,6 +81,24 @@ DocumentId = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_-]*[A-Za-z0-9-]$", max_length=200)
 ]
 """A document id that Firestore accepts and cannot take for a path. `safe_id` makes such ids."""
+
+
+def _validate_zone(name: str) -> str:
+    try:
+        load_time_zone(name)
+    except ValueError as error:
+        raise make_validation_error(f"is {error}") from None
+    return name
+
+
+ZoneName = Annotated[
+    str,
+    AfterValidator(_validate_zone),
+    WithJsonSchema({"type": "string", "maxLength": 64, "examples": ["Europe/Berlin"]}),
+]
+"""The name of a time zone, which decides what day is today."""
+PeriodName = Annotated[Period, BeforeValidator(fold_period)]
+"""A period, also as people write it: `Last week` is `last_week`."""
 
 
 class Undo(Result):

@@ -8,6 +8,8 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from shared.text.folding import hash_texts
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import date, datetime
@@ -67,6 +69,12 @@ class Task:
         if self.deleted_at:
             return TaskStatus.DELETED
         return TaskStatus.COMPLETED if self.completed_at else TaskStatus.OPEN
+
+    @property
+    def digest(self) -> str:
+        """A hash of what the task says, which equal tasks share."""
+        due_date = self.due_date.isoformat() if self.due_date else None
+        return hash_texts("task", self.title, self.description, self.priority, due_date)
 
     @property
     def purge_at(self) -> datetime | None:

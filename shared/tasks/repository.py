@@ -1,7 +1,8 @@
 """Tasks of to-do lists in Firestore: `users/{user_id}/tasks/{number}`.
 
 The path contains the user, so that no query can return the tasks of another user. The counter
-`users/{user_id}/counters/tasks` stores the last number.
+`users/{user_id}/counters/tasks` stores the last number, and the digests of the tasks added last, by
+which a repeated call is recognized.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.firestore.codec import Codec
+from shared.firestore.database import get_fields
 from shared.firestore.writes import put_if_unchanged
 from shared.tasks.model import Priority, Task, TaskStatus
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database, Write
 
+MAX_RECENT: Final = 25
+"""So many of the tasks added last are compared with a new one. It is as many as one call adds."""
 _DESCENDING: Final = BaseQuery.DESCENDING
 _CODEC: Final = Codec(Task, readers={"priority": Priority, "due_date": date.fromisoformat})
 
@@ -46,10 +50,12 @@ class TaskCounter:
 
     Attributes:
         last: The number of the last added task, or 0 if there is none.
+        recent: The numbers of the tasks added last, by the digest of what each said when added.
         snapshot: The counter's document. A write fails if the document has changed since.
     """
 
     last: int
+    recent: dict[str, int]
     snapshot: DocumentSnapshot[Any]
 
 
@@ -93,7 +99,8 @@ class Tasks:
     async def get_counter(self) -> TaskCounter:
         """Load the counter. Costs one Firestore round trip."""
         snapshot = await self._database.get(self._database.document(self._counters, "tasks"))
-        return TaskCounter(snapshot.get("last") if snapshot.exists else 0, snapshot)
+        fields = get_fields(snapshot)
+        return TaskCounter(fields.get("last", 0), fields.get("recent", {}), snapshot)
 
     async def load_page(self, task_filter: TaskFilter, size: int, after: int | None) -> list[Task]:
         """Load the newest tasks, or those that are older than the task with the number `after`.
@@ -106,8 +113,13 @@ class Tasks:
 
     def build_creation_writes(self, counter: TaskCounter, tasks: Sequence[Task]) -> list[Write]:
         """Build the writes that store new tasks and advance the counter to the last number."""
+        recent = counter.recent | {task.digest: task.number for task in tasks}
+        numbers = sorted(recent.values())[-MAX_RECENT:]
+        recent = {digest: number for digest, number in recent.items() if number in numbers}
         return [
-            put_if_unchanged(counter.snapshot, {"last": counter.last + len(tasks)}),
+            put_if_unchanged(
+                counter.snapshot, {"last": counter.last + len(tasks), "recent": recent}
+            ),
             *(self._build_creation(task) for task in tasks),
         ]
 

@@ -43,10 +43,12 @@ class Excerpt:
         text: The excerpt on one line, without Markdown, cut between words. `…` marks omissions.
         matched: The matching words of the whole passage, in order and without repetitions, each as
             the passage first spells it.
+        offset: Where the first matching word of the excerpt is in the passage, or 0 if none is.
     """
 
     text: str
     matched: list[str]
+    offset: int = 0
 
 
 def find_excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
@@ -69,7 +71,21 @@ def find_excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
         for occurrence in reversed(occurrences)
     }
     matched = list(dict.fromkeys(words[occurrence.term] for occurrence in occurrences))
-    return Excerpt(_cut_around(line, _find_best_start(matches)), matched)
+    start = _find_best_start(matches)
+    return Excerpt(_cut_around(line, start), matched, _find_offset(content, matches, start))
+
+
+def _find_offset(content: str, matches: Sequence[_Occurrence], start: int) -> int:
+    """Return where a match in the plain line of a passage is in the passage, or 0.
+
+    The plain line lacks Markdown and line breaks, so the occurrences of the term are counted.
+    """
+    term = next((match.term for match in matches if match.start == start), None)
+    if term is None:
+        return 0
+    number = sum(match.term == term and match.start < start for match in matches)
+    offsets = [match.start for match in _find_matches(content, {term})]
+    return offsets[number] if number < len(offsets) else 0
 
 
 def _find_matches(line: str, query_terms: Collection[str]) -> list[_Occurrence]:

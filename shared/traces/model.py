@@ -14,6 +14,7 @@ from pydantic import AfterValidator, StringConstraints
 
 from shared.core.text_validation import validate_line, validate_prose
 from shared.index.facets import Facet, Kind, make_named_facet
+from shared.text.folding import hash_texts
 from shared.traces.trust import TraceStatus, Vote, VoteTally, VoteType
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ class TraceContent:
     context_text: str
     solution_text: str
     tags: tuple[str, ...] = ()
+
+    @property
+    def claim_id(self) -> str:
+        """The id of the claim to these texts."""
+        return hash_texts("trace", self.title, self.context_text, self.solution_text)
 
     @property
     def embedding_text(self) -> str:

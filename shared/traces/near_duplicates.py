@@ -1,7 +1,10 @@
 """Decides whether two traces are near-duplicates: the same solution of the same problem.
 
-A false positive loses a contributor's work, so the rule prefers to miss duplicates. Two traces are
-compared by the resemblance of their sets of terms,
+A near-duplicate is stored like any other trace, because it may correct the trace that it is near
+to: only the same text is a duplicate (`shared.traces.duplicates`). The rule decides one thing:
+whether contributors share their own flagged trace again, which would clear the warnings. They are
+sent to amend it. A false positive turns a contributor away, so the rule prefers to miss
+near-duplicates. Two traces are compared by the resemblance of their sets of terms,
 
     resemblance(A, B) = |A & B| / |A | B|
 
@@ -38,7 +41,7 @@ Weighting terms by idf is no better.
 
 The rule does not notice a negation (stop words are not terms) or a single changed value in a long
 text: such traces look like copies. It misses reworded translations, and rewordings without
-names. So a contributor must be able to share a trace that was mistaken for a duplicate.
+names. So it must not decide whether a trace of another contributor is stored.
 
 To measure again: `python -m benchmarks.trace_duplicates`.
 """

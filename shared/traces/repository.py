@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
+from shared.firestore.claims import FIELD as CLAIM
+from shared.firestore.claims import build_claim_writes, change_claim
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
 from shared.index.facets import select_vector_index_facets
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 
     from shared.ai.embedding import Vector
+    from shared.firestore.claims import Claim
     from shared.firestore.database import Database, Write
 
 COLLECTION: Final = "traces"
@@ -194,15 +197,26 @@ class Traces(Documents[Trace]):
         snapshot = await self._database.get(self._database.document(CONTRIBUTORS, user_id))
         return RECORD.load(snapshot.to_dict() or {})
 
-    def build_creation_writes(self, trace: Trace, entry: TraceIndexEntry) -> list[Write]:
-        """Build the writes that store and index a new trace."""
+    def build_creation_writes(
+        self, trace: Trace, entry: TraceIndexEntry, claim: Claim | None = None
+    ) -> list[Write]:
+        """Build the writes that store and index a new trace, and take the claim to its text."""
         reference = self._get_reference(trace.trace_id)
         data = TRACE.write(trace) | entry.to_fields(trace)
+        data[CLAIM] = claim.claim_id if claim else None
         postings = self._build_postings_writes(trace, NOT_INDEXED, entry.indexed)
-        return [lambda batch: batch.create(reference, data), *postings]
+        return [
+            lambda batch: batch.create(reference, data),
+            *build_claim_writes(claim, trace.trace_id),
+            *postings,
+        ]
 
     def build_update_writes(
-        self, stored: StoredTrace, trace: Trace, entry: TraceIndexEntry | None
+        self,
+        stored: StoredTrace,
+        trace: Trace,
+        entry: TraceIndexEntry | None,
+        claim: Claim | None = None,
     ) -> list[Write]:
         """Build the writes that replace a trace and its postings.
 
@@ -210,11 +224,16 @@ class Traces(Documents[Trace]):
             stored: The trace as it was read.
             trace: The new trace.
             entry: The new index entry, or None to remove the trace from the index.
+            claim: The claim to the text, or None to release the claim that the trace has.
         """
+        claim_id, claim_writes = change_claim(self._database, stored.snapshot, claim)
         index_fields = entry.to_fields(trace) if entry else _UNINDEXED_FIELDS
         indexed = entry.indexed if entry else NOT_INDEXED
         return [
-            put_if_unchanged(stored.snapshot, TRACE.write(trace) | index_fields),
+            put_if_unchanged(
+                stored.snapshot, TRACE.write(trace) | index_fields | {CLAIM: claim_id}
+            ),
+            *claim_writes,
             *self._build_postings_writes(trace, stored.indexed, indexed),
         ]
 

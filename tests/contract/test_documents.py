@@ -75,6 +75,13 @@ def test_every_link_leads_to_a_file_and_a_heading(path: Path) -> None:
 
 
 @each_document
+def test_every_table_is_one_block_with_a_header(path: Path) -> None:
+    """A blank line ends a table, and the rows after it would be shown as text."""
+    for block in re.findall(r"(?:^\|.*\n)+", read_prose(path), re.MULTILINE):
+        assert re.match(r"\|.*\n\|(?: ?:?-+:? ?\|)+\n", block), block
+
+
+@each_document
 def test_every_path_exists(path: Path) -> None:
     for span in find_code_spans(path):
         if re.fullmatch(rf"({FOLDERS})/[\w./-]+", span):

@@ -38,12 +38,20 @@ VISIBLE_TOOLS = [tool for tool in tools() if not tool.internal]
 # For each invalid field of the arguments, the last item contains words of its error.
 INVALID_CALLS: list[tuple[str, dict[str, Any], dict[str, str]]] = [
     ("search_kb", {}, {"query": "required"}),
-    ("search_kb", {"query": ""}, {"query": "at least 1 character"}),
+    ("search_kb", {"query": ""}, {"query": "required"}),
     ("search_kb", {"query": " \n "}, {"query": "at least 1 character"}),
     ("search_kb", {"query": "x" * 2_001}, {"query": "at most 2000 characters"}),
     ("search_kb", {"query": 5}, {"query": "string"}),
     ("search_kb", {"query": "q", "mode": "fuzzy"}, {"mode": "'hybrid', 'semantic' or 'lexical'"}),
     ("search_kb", {"query": "q", "filters": {"tag": "a"}}, {"filters.tag": "filters takes tags"}),
+    ("search_kb", {"query": "q", "tag": "a"}, {"tag": "did you mean filters.tags?"}),
+    (
+        "search_kb",
+        {"query": "q", "filters": {"limit": 1}},
+        {"filters.limit": "did you mean limit?"},
+    ),
+    ("search_kb", {"query": "q", "filters": {"tags": "a, b"}}, {"filters.tags": '["a", "b"]'}),
+    ("search_kb", {"query": "q", "filters": "tags: a"}, {"filters": "object"}),
     (
         "search_kb",
         {"query": "q", "filters": {"date_range": {"from": "2026-01-01"}}},
@@ -54,9 +62,12 @@ INVALID_CALLS: list[tuple[str, dict[str, Any], dict[str, str]]] = [
         {"query": "q", "filters": {"date_range": {"start": "soon"}}},
         {"filters.date_range.start": "date"},
     ),
+    ("search_kb", {"filters": {"period": "3 days ago"}}, {"filters.period": "'last_week'"}),
+    ("get_recent", {"period": "3 days ago"}, {"period": "'last_week', 'this_month'"}),
+    ("get_recent", {"time_zone": "Mars"}, {"time_zone": "Europe/Berlin"}),
     ("search_kb", {"query": "q", "limit": 0}, {"limit": "greater than or equal to 1"}),
     ("search_kb", {"query": "q", "limit": 51}, {"limit": "less than or equal to 50"}),
-    ("search_kb", {"query": "q", "limit": "5"}, {"limit": "integer"}),
+    ("search_kb", {"query": "q", "limit": "five"}, {"limit": "integer"}),
     ("search_kb", {"query": "q", "limit": 2.5}, {"limit": "integer"}),
     ("search_kb", {"query": "q", "limit": True}, {"limit": "integer"}),
     ("search_kb", {"query": "q", "colour": 1}, {"colour": "takes query, filters"}),
@@ -124,7 +135,19 @@ def test_common_wrong_argument_names_are_accepted(
 
 
 @pytest.mark.parametrize(
-    "query", ["x" * 2_000, "\u0000", "' OR 1=1 --", "🧀" * 500, "\u202e\ufeff"]
+    "query",
+    [
+        *("x" * 2_000, "\u0000", "' OR 1=1 --", "🧀" * 500, "\u202e\ufeff"),
+        *(
+            "status: done",
+            'timeout "error',
+            "DO NOT USE FIND /",
+            "(python",
+            "a AND",
+            "-x OR *",
+            "?",
+        ),
+    ],
 )
 def test_any_text_can_be_searched_for(carrel: RunningGateway, query: str) -> None:
     arguments = {"query": query, "limit": 1}

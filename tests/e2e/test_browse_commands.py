@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from click.testing import CliRunner
 
 from infra.cli.formatting import make_printable
 from infra.cli.main import main
-from infra.cli.tools import LOCAL_URL
 from infra.cloud.deployment import Deployment
+from infra.file_lock import hold_lock
+from infra.local.running_gateways import get_log_file
+from shared.core.errors import Unavailable
 from tests.support.knowledge import BAKING, SAILING
 from tests.support.traces import make_sample_trace
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from click.testing import Result
 
     from tests.support.gateway_process import FilledProject, RunningGateway
@@ -140,15 +145,26 @@ def test_an_empty_list_says_why(inline: RunningGateway) -> None:
     assert "nobody" in run_and_read_output(inline, "sources", "--author", "nobody")
 
 
+def record_urls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Record the addresses to which commands connect. The connections fail."""
+    urls: list[str] = []
+
+    def connect(url: str, _: object) -> NoReturn:
+        urls.append(url)
+        raise Unavailable("recorded")
+
+    monkeypatch.setattr("infra.local.client.connect", connect)
+    return urls
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["show", "baking"], LOCAL_URL),
         (["--cloud", "show", "baking"], "https://kb.example/mcp"),
         (["show", "baking", "--url", "http://a"], "http://a"),
     ],
 )
-def test_the_gateway_is_the_local_or_the_deployed_one(
+def test_the_gateway_is_the_deployed_or_the_named_one(
     arguments: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With --cloud, it is the gateway of the deployment, whose file says its address."""
@@ -156,16 +172,40 @@ def test_the_gateway_is_the_local_or_the_deployed_one(
     monkeypatch.setattr("infra.cloud.deployment.load_deployment", lambda _=None: deployment)
     monkeypatch.setattr("infra.cloud.environment.load_deployment", lambda _: deployment)
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "my-carrel-123")
-    urls: list[str] = []
-
-    def record_url(url: str, _: object) -> str:
-        urls.append(url)
-        return "text"
-
-    monkeypatch.setattr("infra.cli.tools._run", record_url)
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
+    urls = record_urls(monkeypatch)
+    CliRunner().invoke(main, arguments)
     assert urls == [expected]
+
+
+@pytest.mark.parametrize(
+    ("ports", "expected"), [([9090], 9090), ([9090, 9091], 9090), ([8079, 8080, 9090], 8080)]
+)
+@pytest.mark.parametrize("command", [["show", "a"], ["search", "a"], ["sources"], ["call", "a"]])
+def test_the_gateway_of_the_state_folder_is_used(
+    command: list[str],
+    ports: list[int],
+    expected: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of several, the one on the default port is used, or the one on the lowest."""
+    monkeypatch.setattr("infra.local.local_database.STATE", tmp_path)
+    urls = record_urls(monkeypatch)
+    get_log_file(7000).touch()  # of a gateway that has ended
+    with ExitStack() as stack:
+        for port in ports:
+            stack.enter_context(hold_lock(get_log_file(port)))
+        CliRunner().invoke(main, command)
+    assert urls == [f"http://localhost:{expected}/mcp"]
+
+
+def test_without_a_running_gateway_the_command_says_how_to_start_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("infra.local.local_database.STATE", tmp_path)
+    result = CliRunner().invoke(main, ["sources"])
+    assert result.exit_code == 1
+    assert f"No Carrel runs on the data in {tmp_path}. Start it with `make run`" in result.stderr
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:

@@ -228,12 +228,6 @@ def test_other_hosts_origins_and_proxies_are_rejected(
     assert "Bread" not in response.text
 
 
-def test_an_error_outside_the_console_is_json(inline: RunningGateway) -> None:
-    response = get(inline, "/nothing")
-    assert response.status_code == 404
-    assert "ends with /mcp" in response.json()["error"]["message"]
-
-
 def test_a_post_to_the_root_path_names_the_mcp_endpoint(inline: RunningGateway) -> None:
     response = httpx2.post(f"{inline.url}/", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
     assert response.status_code == 404
@@ -253,7 +247,10 @@ def test_pages_leave_no_private_text_in_the_log(inline: RunningGateway) -> None:
 def test_the_console_can_be_switched_off(filled_project: FilledProject, log: Path) -> None:
     environment = {**filled_project.environment, "CONSOLE": "false"}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
-        assert get(gateway, "/").status_code == 404
+        page = get(gateway, "/", accept="text/html")
+        assert page.status_code == 404
+        assert "ends with /mcp" in page.text
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
         assert get(gateway, "/static/console.js").status_code == 404
 
 

@@ -169,7 +169,7 @@ def test_another_method_than_post_is_rejected_with_a_hint(
     assert "add its URL to an MCP client" in get_rpc_error(response)["message"]
 
 
-@pytest.mark.parametrize("host", ["evil.example", "localhost", "127.0.0.1:1"])
+@pytest.mark.parametrize("host", ["evil.example", "localhost:1", "127.0.0.1:1"])
 def test_another_host_is_rejected(carrel: RunningGateway, host: str) -> None:
     assert post(carrel.endpoint, PING, {"host": host}).status_code == 421
 
@@ -198,6 +198,7 @@ def test_another_origin_may_not_send_a_preflight_request(carrel: RunningGateway)
     response = httpx2.options(carrel.endpoint, headers=headers)
     assert response.status_code == 400
     assert response.headers.get("access-control-allow-origin") is None
+    assert "ALLOWED_ORIGINS" in get_rpc_error(response)["message"]
 
 
 def test_no_redirect_quotes_a_host(carrel: RunningGateway) -> None:
@@ -248,6 +249,19 @@ def test_header_values_may_have_white_space_around_them(
     connection.close()
     assert response.status == 200
     assert message["result"]["structuredContent"]
+
+
+@pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
+@pytest.mark.parametrize(("other", "status"), [(None, 200), ("2099-01-01", 400)])
+def test_a_proxy_may_join_two_equal_version_headers(
+    inline: RunningGateway, version: str, other: str | None, status: int
+) -> None:
+    headers: dict[str, str | None] = {
+        "mcp-protocol-version": f"{version}, {other or version}",
+        "mcp-method": "tools/list",
+    }
+    body = make_request("tools/list", _meta=CLIENT_META)
+    assert post(inline.endpoint, body, headers).status_code == status
 
 
 def test_an_unknown_path_is_not_found(carrel: RunningGateway) -> None:

@@ -144,8 +144,8 @@ class LocalRun:
         )
 
     def run_call(self, command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command that calls a tool of this run."""
-        return self.run_in_shell(f"{command} --url http://localhost:{self.port}/mcp")
+        """Run a command that calls a tool of this run, whose port it finds by the state folder."""
+        return self.run_in_shell(command)
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,7 @@ def local_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRun]:
 def test_a_run_prints_the_commands_of_the_readme(local_run: LocalRun) -> None:
     output = local_run.output
     assert ADD_COMMAND.replace("8080", str(local_run.port)) in output
-    assert f"{CALL_COMMAND} --url http://localhost:{local_run.port}/mcp" in output
+    assert CALL_COMMAND in output
 
 
 @pytest.mark.anyio

@@ -107,6 +107,7 @@ class AuthorizationServer:
         banned: E-mail addresses that may no longer sign in.
         error: The error that the server gets when it asks whether a person may sign in, if any.
         timeout: The time limit of a request in seconds.
+        address: The network address that requests come from.
         app: The ASGI app with the server's endpoints.
         http: An HTTP client that calls the endpoints in this process.
     """
@@ -118,6 +119,7 @@ class AuthorizationServer:
     banned: set[str | None] = field(default_factory=set)
     error: Exception | None = None
     timeout: float = 10.0
+    address: str = "1.2.3.4"
 
     def __post_init__(self) -> None:
         """Create the endpoints, and a client that calls them in this process."""
@@ -130,7 +132,7 @@ class AuthorizationServer:
                 access, self.documents, sign_ins, self.limit, timeout=self.timeout
             )
         )
-        transport = httpx2.ASGITransport(self.app, client=("1.2.3.4", 5))
+        transport = httpx2.ASGITransport(self.app, client=(self.address, 5))
         self.http = httpx2.AsyncClient(transport=transport, base_url=ISSUER)
 
     @property

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from functions.gateway.access import Access
 from functions.gateway.app import make_mcp_app
 from functions.gateway.catalog import Catalog
-from functions.gateway.console.routes import make_console_routes
+from functions.gateway.console.routes import LazyConsole
 from functions.gateway.mcp.selection import SelectedServers
 from shared.core.settings import Settings
 
@@ -27,15 +27,17 @@ CATALOG: Final = Catalog.load()
 """The real declarations of all tools."""
 
 
+def make_access() -> Access:
+    """Make the services of a gateway without sign-in, as on a laptop."""
+    return Access(Settings(local_user="local", access_secrets=[SecretStr("s" * 32)]))
+
+
 def make_console_client(dispatcher: Dispatcher) -> httpx2.AsyncClient:
     """Make a client of a console without sign-in, as on a laptop."""
-    settings = Settings(local_user="local", access_secrets=[SecretStr("s" * 32)])
-    access = Access(settings)
+    access = make_access()
     pipeline = access.make_pipeline(dispatcher)
     find_server = SelectedServers(CATALOG, pipeline).find
-    app = make_mcp_app(
-        access, dispatcher, find_server, make_console_routes(access, CATALOG, pipeline)
-    )
+    app = make_mcp_app(access, dispatcher, find_server, LazyConsole(access, CATALOG, pipeline))
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=URL)
 
 

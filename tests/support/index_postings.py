@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.core.dates import format_day, to_microseconds
+from shared.core.dates import format_utc_day, to_microseconds
 from shared.index.bm25 import pack
 from shared.index.facets import Kind, parse_facet_id
 from shared.knowledge import chunk_repository
@@ -129,5 +129,5 @@ def _assert_sound_facet(
     assert (data["kind"], data["key"]) == (facet.kind, facet.key)
     assert facet.id == facet_id
     if facet.kind is Kind.MONTH:
-        expected_days = Counter(format_day(date) for date in expected_entries.values())
+        expected_days = Counter(format_utc_day(date) for date in expected_entries.values())
         assert {day: count for day, count in data["days"].items() if count} == expected_days

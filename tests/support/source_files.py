@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
+from functions.jobs.ingest.batches import localize_dates
 from functions.jobs.ingest.readers.reading import InputProblem, read
 from shared.knowledge.source import Source
 
@@ -21,8 +23,8 @@ def write_file(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 def read_sources(path: Path) -> list[Source]:
-    """Return the sources that could be read, in order."""
-    return [source for source in read(path) if isinstance(source, Source)]
+    """Return the sources that could be read, in order, with dates as without `TIME_ZONE`."""
+    return [localize_dates(source, UTC) for source in read(path) if isinstance(source, Source)]
 
 
 def read_problems(path: Path) -> list[tuple[str, str]]:

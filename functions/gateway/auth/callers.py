@@ -16,6 +16,7 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller, Role
 from shared.core.errors import Unauthorized
 from shared.core.ids import safe_id
+from shared.core.installation import carrel
 from shared.core.log import error_fields, log
 
 if TYPE_CHECKING:
@@ -38,10 +39,14 @@ _MAX_CACHED_OWNERS: Final = 1_000
 _TOKEN_FORMAT: Final = re.compile(r"[\x21-\x7e]{1,4096}")
 """Up to 4,096 visible ASCII characters."""
 _USAGE_HINT: Final = "Send `Authorization: Bearer <token or key>`, or `X-API-Key: <key>`."
-_INVALID_KEY_MESSAGE: Final = (
-    "This key is not valid. Check that you copied all of it. If you did, it is unknown, expired or"
-    " revoked: create another one with carrel keys create."
-)
+
+
+def _explain_invalid_key() -> str:
+    """Say what may be wrong with a key."""
+    return (
+        "This key is not valid. Check that you copied all of it. If you did, it is unknown, expired"
+        f" or revoked: create another one with {carrel('keys create')}."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +166,12 @@ class Callers:
         """
         key_id = parse_key_id(self._keyring, text)
         if key_id is None:
-            raise Unauthorized(_INVALID_KEY_MESSAGE)
+            raise Unauthorized(_explain_invalid_key())
         key, account = await self._load_key(key_id)
         now = self._clock()
         is_valid = key and matches_key(self._keyring, text, key) and key.is_valid(now)
         if not key or not account or not is_valid or not account.accepts(key.created_at):
-            raise Unauthorized(_INVALID_KEY_MESSAGE)
+            raise Unauthorized(_explain_invalid_key())
         await self._record_use(key, now)
         return key, account
 

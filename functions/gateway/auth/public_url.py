@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from shared.core.addresses import LOOPBACK_HOSTS, is_loopback
+from shared.core.addresses import LOOPBACK_HOSTS, has_port, is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,8 +27,8 @@ def get_resource_url(settings: Settings) -> str:
     return get_issuer_url(settings) + RESOURCE_PATH
 
 
-def list_allowed_hosts(settings: Settings) -> list[str]:
-    """Return the allowed `Host` headers: the public host, or all loopback names on a laptop."""
+def list_own_hosts(settings: Settings) -> list[str]:
+    """Return the hosts of this server's pages: the public one, or all loopback names."""
     url = urlsplit(get_issuer_url(settings))
     if not is_loopback(url):
         return [url.netloc.lower()]
@@ -36,10 +36,23 @@ def list_allowed_hosts(settings: Settings) -> list[str]:
     return [host + port for host in LOOPBACK_HOSTS]
 
 
+def list_mcp_hosts(settings: Settings) -> list[str]:
+    """Return the `Host` headers under which MCP clients may call: its own, and ALLOWED_HOSTS.
+
+    A name without a port stands for itself, as a proxy may send it, and for the port of the public
+    URL. None of the further names is an origin, an issuer or an audience.
+    """
+    url = urlsplit(get_issuer_url(settings))
+    names = [*(LOOPBACK_HOSTS if is_loopback(url) else ()), *settings.allowed_hosts]
+    ports = ["", f":{url.port}"] if url.port else [""]
+    hosts = [name + port for name in names for port in ([""] if has_port(name) else ports)]
+    return list(dict.fromkeys([*list_own_hosts(settings), *hosts]))
+
+
 def list_own_origins(settings: Settings) -> list[str]:
     """Return the allowed `Origin` headers of this server's own pages."""
     scheme = urlsplit(get_issuer_url(settings)).scheme
-    return [f"{scheme}://{host}" for host in list_allowed_hosts(settings)]
+    return [f"{scheme}://{host}" for host in list_own_hosts(settings)]
 
 
 def make_challenge(settings: Settings, scopes: Iterable[Scope], error: str | None = None) -> str:

@@ -15,6 +15,7 @@ from functions.gateway.calls.arguments import check_arguments
 from functions.gateway.calls.billing import close_bill, make_bill
 from functions.gateway.calls.call_log import log_call, log_start
 from functions.gateway.calls.call_span import record_answer, start_call_span
+from functions.gateway.calls.normalization import normalize_arguments
 from shared.core.errors import CarrelError, Unauthorized, Unavailable, make_internal_error
 from shared.core.log import error_fields, log
 from shared.runtime.messages import CallAnswer, CallRequest
@@ -52,8 +53,14 @@ class CallPipeline:
     async def call(
         self, tool: Declaration, arguments: dict[str, Any], visitor: Visitor
     ) -> CallAnswer:
-        """Call a tool that the visitor may call. Every error becomes an answer."""
+        """Call a tool that the visitor may call. Every error becomes an answer.
+
+        Arguments are normalized before anything else sees them, so that a call and its repetition
+        in another form are one call.
+        """
         start = time.perf_counter()
+        is_read = tool.effect is Effect.READ
+        arguments = normalize_arguments(arguments, tool.input_schema, is_read=is_read)
         invalid = check_arguments(tool.name, arguments)
         request = CallRequest(
             call_id=make_call_id(tool, arguments, visitor),

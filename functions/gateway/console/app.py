@@ -4,29 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
 from starlette.routing import Route, Router, request_response
 
 from functions.gateway.console import clusters, forgotten, passage_map, search, sources
 from functions.gateway.console.account import AccountPage
 from functions.gateway.console.keys import KeyPages
-from functions.gateway.console.rendering import serve_static_file
+from functions.gateway.console.rendering import PAGE_HEADERS, serve_static_file
 from functions.gateway.console.sessions import KEY_PATH
 from functions.gateway.console.visits import Visits
 
 if TYPE_CHECKING:
+    from starlette.types import Message, Receive, Scope, Send
+
     from functions.gateway.access import Access
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
 
 
-def make_console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Router:
+def make_console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Console:
     """Make the ASGI app of the console."""
     visits = Visits(access, catalog, pipeline)
     account = AccountPage(access)
     keys = KeyPages(access, visits.sessions)
     pages = {
         "/": search.show,
+        "/search": search.forward,
         "/sources": sources.show_list,
         "/sources/{source_id}": sources.show,
         "/passages/{chunk_id}": sources.show_passage,
@@ -40,7 +46,7 @@ def make_console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -
     # the size of a compressed page would reveal the token piece by piece (BREACH).
     points = GZipMiddleware(request_response(visits.wrap_data(passage_map.get_points)))
     static_files = GZipMiddleware(request_response(serve_static_file))
-    return Router(
+    router = Router(
         [
             *(Route(path, visits.wrap_page(show), methods=["GET"]) for path, show in pages.items()),
             Route("/map/points", points, methods=["GET"]),
@@ -56,3 +62,34 @@ def make_console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -
         default=visits.answer_not_found,
         redirect_slashes=False,
     )
+    return Console(router, visits)
+
+
+class Console:
+    """The pages, with the headers that all of their responses have.
+
+    Attributes:
+        routes: The routes of the pages, forms, data and files.
+    """
+
+    def __init__(self, router: Router, visits: Visits) -> None:
+        """Store the routes, and what answers a request by a wrong method."""
+        self.routes = router.routes
+        self._router = router
+        self._visits = visits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in PAGE_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            await self._router(scope, receive, send_with_headers)
+        except HTTPException as error:
+            response = self._visits.answer_wrong_method(error, Request(scope))
+            await response(scope, receive, send_with_headers)

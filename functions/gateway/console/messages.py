@@ -6,6 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from functions.gateway.oauth.consent_page import to_prose
 from shared.core.errors import (
     CarrelError,
     Conflict,
@@ -18,6 +19,7 @@ from shared.core.errors import (
     Unauthorized,
     Unavailable,
 )
+from shared.core.installation import when_job_runs
 
 if TYPE_CHECKING:
     from shared.runtime.messages import WireError
@@ -80,8 +82,8 @@ _CONFLICTS: Final = {
     "edit_source": _EDITED,
     "forget": (
         "This cannot be done right now: the source is still being forgotten or restored, is"
-        " forgotten itself, or its 30 days are over. Restore the source first, or try again in 15"
-        " minutes."
+        " forgotten itself, or its 30 days are over. Restore the source first, or try again when"
+        " the job index has completed it, {when}."
     ),
     "get_source": "The source changed where this page begins. Open it again from its first page.",
 }
@@ -106,6 +108,8 @@ def describe_error(tool: str, error: WireError) -> WireError:
     """Return a tool's error with a message for people."""
     kind = find_kind(error)
     conflict = _CONFLICTS.get(tool) if kind is Conflict else None
+    if conflict:
+        conflict = conflict.format(when=when_job_runs("index", "15 minutes"))
     parts = [_describe_fields(tool, error) or conflict or _TEXTS[kind].sentence]
     if error.retry_after is not None:
         parts.append(f"Try again in {max(1, math.ceil(error.retry_after))} s.")
@@ -113,7 +117,7 @@ def describe_error(tool: str, error: WireError) -> WireError:
         parts.append("Try again in a minute.")
     if call_id := error.details.get("call_id"):
         parts.append(f"If it happens again, tell the operator of this server the number {call_id}.")
-    return error.model_copy(update={"message": " ".join(parts)})
+    return error.model_copy(update={"message": to_prose(" ".join(parts))})
 
 
 def _describe_fields(tool: str, error: WireError) -> str | None:

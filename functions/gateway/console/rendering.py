@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from functions.gateway.apps.pages import MAP_SCRIPTS
-from functions.gateway.oauth.consent_page import SAFE_HEADERS, STYLE
+from functions.gateway.oauth.consent_page import SAFE_HEADERS, STYLE, to_prose
 from shared.core.errors import NotFound
 from shared.text.markup import to_plain_text
 
@@ -39,7 +39,7 @@ PAGE_HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-"""The headers of every page of the console."""
+"""The headers of every response of the console, unless it sets its own, as static files do."""
 _CACHE_FOR_A_YEAR: Final = "public, max-age=31536000, immutable"
 _MAX_HIGHLIGHTED_TERMS: Final = 50
 """At most this many terms are highlighted in a text: the longest, if there are more."""
@@ -54,17 +54,20 @@ def render_page(
     costs.
     """
     html = _load_templates().get_template(template).render(values, visit=visit)
-    return HTMLResponse(html, status, PAGE_HEADERS)
+    return HTMLResponse(html, status)
 
 
 def make_json_response(content: Mapping[str, object], status: int = 200) -> JSONResponse:
     """Make a JSON response for a script on a page."""
-    return JSONResponse(content, status, PAGE_HEADERS)
+    return JSONResponse(content, status)
 
 
 def redirect(path: str) -> Response:
-    """Send the browser to another page of the console by GET."""
-    return Response(status_code=303, headers={**PAGE_HEADERS, "location": path})
+    """Send the browser to another page of the console by GET.
+
+    What a header cannot contain, such as a letter outside Latin-1, is percent-encoded.
+    """
+    return RedirectResponse(path, 303)
 
 
 async def serve_static_file(request: Request) -> Response:
@@ -83,11 +86,7 @@ async def serve_static_file(request: Request) -> Response:
             title="There is nothing here",
         )
     is_this_version = request.query_params.get("v") == _compute_version(name)
-    headers = {
-        "cache-control": _CACHE_FOR_A_YEAR if is_this_version else "no-store",
-        "x-content-type-options": "nosniff",
-        "cross-origin-resource-policy": "same-origin",
-    }
+    headers = {"cache-control": _CACHE_FOR_A_YEAR} if is_this_version else None
     return Response(content, media_type=_MEDIA_TYPES[Path(name).suffix], headers=headers)
 
 
@@ -213,6 +212,7 @@ def _load_templates() -> Environment:
         modes=describe_modes,
         paragraphs=split_paragraphs,
         place=describe_place,
+        prose=to_prose,
         web_address=get_web_address,
         web_host=get_web_host,
     )

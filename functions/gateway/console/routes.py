@@ -24,18 +24,12 @@ SECTIONS: Final = (
     "clusters",
     "map",
     "forgotten",
+    "search",
     "session",
     "static",
     "you",
 )
 """The first segments of the console's paths, except the home page `/`."""
-
-
-def make_console_routes(access: Access, catalog: Catalog, pipeline: CallPipeline) -> list[Route]:
-    """Make the routes of the console."""
-    console = LazyConsole(access, catalog, pipeline)
-    paths = ["/", *(f"/{section}{{rest:path}}" for section in SECTIONS)]
-    return [Route(path, console) for path in paths]
 
 
 class LazyConsole:
@@ -46,6 +40,11 @@ class LazyConsole:
         self._access = access
         self._catalog = catalog
         self._pipeline = pipeline
+
+    def make_routes(self) -> list[Route]:
+        """Make the routes of the console."""
+        paths = ["/", *(f"/{section}{{rest:path}}" for section in SECTIONS)]
+        return [Route(path, self) for path in paths]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""

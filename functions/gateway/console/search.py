@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
+from functions.gateway.console.rendering import redirect
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -132,6 +133,11 @@ class Chip:
     label: str
     path: str
     count: int | None = None
+
+
+async def forward(visit: Visit) -> Response:
+    """Send the browser from the address that people guess to that of the search."""
+    return redirect(f"/{visit.path.removeprefix('/search')}")
 
 
 async def show(visit: Visit) -> Response:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.requests import Request
 from starlette.routing import Route, request_response
 
-from functions.gateway.auth.public_url import list_allowed_hosts, list_own_origins
+from functions.gateway.auth.public_url import list_own_hosts, list_own_origins
 from functions.gateway.body_limits import BodyLimit
 from functions.gateway.console.messages import describe_error, find_kind, find_title
 from functions.gateway.console.rendering import make_json_response, render_page
@@ -22,6 +23,7 @@ from functions.gateway.console.sessions import (
     Sessions,
 )
 from functions.gateway.http_errors import format_retry_after
+from functions.gateway.oauth.consent_page import to_prose
 from functions.gateway.oauth.http import read_parameters
 from shared.core.errors import (
     INTERNAL_ERROR_MESSAGE,
@@ -38,6 +40,7 @@ from shared.runtime.messages import CallAnswer
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from starlette.exceptions import HTTPException
     from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -109,13 +112,16 @@ class Visit:
     async def call(self, tool: str, /, **arguments: Any) -> CallAnswer:
         """Call a tool as the visitor, with the arguments that are not None.
 
-        Errors are returned in the answer, not raised, with messages for people. If the visitor may
-        not call the tool, that is such an error, too.
+        Errors are returned in the answer, not raised. If the visitor may not call the tool, that is
+        such an error, too. Messages are for people.
         """
         answer = await self._call(tool, arguments)
-        if answer.error is None:
-            return answer
-        return answer.model_copy(update={"error": describe_error(tool, answer.error)})
+        if answer.error:
+            return answer.model_copy(update={"error": describe_error(tool, answer.error)})
+        if answer.result and (message := answer.result.get("message")):
+            result = answer.result | {"message": to_prose(message)}
+            return answer.model_copy(update={"result": result})
+        return answer
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> CallAnswer:
         declaration = self.catalog.find_for_page(tool, self.caller)
@@ -173,7 +179,7 @@ class Visits:
         settings = access.settings
         self._security = TransportSecurityMiddleware(
             TransportSecuritySettings(
-                allowed_hosts=list_allowed_hosts(settings),
+                allowed_hosts=list_own_hosts(settings),
                 allowed_origins=list_own_origins(settings),
             )
         )
@@ -265,6 +271,14 @@ class Visits:
         error = NotFound("There is no such page. Search, or choose one above.")
         await self._answer_error(error, Request(scope))(scope, receive, send)
 
+    def answer_wrong_method(self, error: HTTPException, request: Request) -> Response:
+        """Answer a request by a method that its address does not support."""
+        message = "This address is for a form, not for a page. Choose a page above."
+        response = self._answer_error(NotFound(message), request)
+        response.status_code = error.status_code
+        response.headers.update(error.headers or {})
+        return response
+
     def _answer_error(self, error: CarrelError, request: Request, typed: str = "") -> Response:
         """Make the page of an error that is not a tool's.
 
@@ -297,12 +311,15 @@ def _answer_rejected_body(status: int, message: str, headers: dict[str, str]) ->
 
 def _answer_script(error: CarrelError, _request: Request) -> Response:
     """Answer the request of a script with an error that is not a tool's."""
-    return _set_retry_after(make_json_response({"message": error.message}, error.status), error)
+    message = to_prose(error.message)
+    return _set_retry_after(make_json_response({"message": message}, error.status), error)
 
 
 def _get_path(request: Request) -> str:
-    """Return the path of a request, with its query string."""
-    return f"{request.url.path}?{request.url.query}".rstrip("?")
+    """Return the path of a request, with its query string, in the form for a link."""
+    path = quote(request.scope["path"])
+    query = quote(request.scope["query_string"], safe="%&+,/:;=?@")
+    return f"{path}?{query}" if query else path
 
 
 def _get_status(error: WireError | None) -> int:

@@ -14,6 +14,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from functions.gateway.auth.visitor import require_visitor
+from functions.gateway.calls.normalization import normalize_arguments
 from functions.gateway.mcp.results import to_result
 from functions.gateway.mcp.tools import Tools, make_unknown_tool_error, reject_forbidden_call
 
@@ -90,8 +91,9 @@ class ChatGptTools(Tools):
                 reject_forbidden_call(renamed, visitor)
             message = f"This server does not offer {params.name}."
             raise MCPError(types.INVALID_PARAMS, message)
-        arguments = params.arguments or {}
-        [argument] = adapter.tool.input_schema["required"]
+        schema = adapter.tool.input_schema
+        arguments = normalize_arguments(params.arguments or {}, schema, is_read=True)
+        [argument] = schema["required"]
         if set(arguments) != {argument}:
             message = f"{params.name} takes one argument: {argument}."
             raise MCPError(types.INVALID_PARAMS, message)

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from mcp.server.transport_security import TransportSecuritySettings
     from mcp_types import JSONRPCMessage, RequestId
+    from starlette.datastructures import Headers
     from starlette.types import Receive, Scope, Send
 
     FindServer = Callable[[str], Server[Any]]
@@ -78,8 +79,11 @@ _NO_RPC_MESSAGE: Final = (
     ' is a string, "params" that are an object or missing, and an "id" that is a string or an'
     ' integer; a notification has no "id".'
 )
-_SECURITY_MESSAGES: Final = {
-    421: "The Host header names another server. Use the URL that this server's owner gave you.",
+SECURITY_MESSAGES: Final = {
+    421: (
+        "The Host header names another server. Use the URL that this server's owner gave you. Its"
+        " owner can allow further names with ALLOWED_HOSTS."
+    ),
     403: (
         "Web pages of the origin in the Origin header may not call this server. Its owner can allow"
         " them with ALLOWED_ORIGINS."
@@ -122,7 +126,7 @@ class McpEndpoint:
     async def _answer_request(self, request: Request, receive: Receive) -> Response:
         if rejection := await self._security.validate_request(request):
             return make_json_rpc_error(
-                rejection.status_code, _SECURITY_MESSAGES[rejection.status_code]
+                rejection.status_code, SECURITY_MESSAGES[rejection.status_code]
             )
         try:
             server = self._find_server(request.url.query)
@@ -135,7 +139,7 @@ class McpEndpoint:
         message = _parse(await Request(request.scope, receive).body())
         if isinstance(message, Response):
             return message
-        version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
+        version = _read_version(request.headers)
         if version in HANDSHAKE_PROTOCOL_VERSIONS:
             return await self._answer_handshake_message(message, request, version, server)
         return await self._answer_modern_message(message, request, version, server)
@@ -169,7 +173,8 @@ class McpEndpoint:
             problem = f"{name} header appears more than once"
             return _reject(message.id, InboundLadderRejection(HEADER_MISMATCH, problem))
         body = {"method": message.method, "params": message.params}
-        envelope = classify_inbound_request(body, headers=request.headers)
+        headers = {**request.headers, MCP_PROTOCOL_VERSION_HEADER: version}
+        envelope = classify_inbound_request(body, headers=headers)
         if isinstance(envelope, InboundLadderRejection):
             return _reject(message.id, envelope)
         capabilities = envelope.client_capabilities
@@ -217,6 +222,13 @@ class _RequestContext:
 
     async def progress(self, *_: Any) -> None:
         """Drop a progress report, for the same reason."""
+
+
+def _read_version(headers: Headers) -> str:
+    """Return the revision of a request. A proxy may have joined two equal headers by a comma."""
+    value = headers.get(MCP_PROTOCOL_VERSION_HEADER, DEFAULT_NEGOTIATED_VERSION)
+    versions = {version.strip() for version in value.split(",")}
+    return versions.pop() if len(versions) == 1 else value
 
 
 def _parse(body: bytes) -> JSONRPCMessage | Response:

@@ -46,14 +46,15 @@ class ToolSelection:
                 parameter `tools`.
 
         Raises:
-            InvalidInput: The query has other parameters, or names an unknown group.
+            InvalidInput: The query has other parameters, or names an unknown group or one twice.
         """
         pairs = parse_qsl(query, keep_blank_values=True)
         parameters = dict(pairs)
-        is_repeated = len(parameters) < len(pairs)
         names = parameters.pop("tools", None)
         read_only = parameters.pop("readonly", None)
-        chosen = set(groups) if names is None else {name.strip() for name in names.split(",")}
+        listed = list(groups) if names is None else [name.strip() for name in names.split(",")]
+        chosen = set(listed)
+        is_repeated = len(dict(pairs)) < len(pairs) or len(chosen) < len(listed)
         is_valid = chosen <= set(groups) or chosen == {chatgpt.GROUP}
         if is_repeated or parameters or read_only not in {None, "", "1", "true"} or not is_valid:
             raise InvalidInput(

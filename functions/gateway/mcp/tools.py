@@ -12,6 +12,7 @@ from functions.gateway.auth.visitor import require_visitor
 from functions.gateway.mcp.apps import build_tool_meta, supports_apps
 from functions.gateway.mcp.results import quote, to_result
 from shared.core.errors import Forbidden, Unauthorized
+from shared.core.installation import carrel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,7 +94,7 @@ def _explain_missing_role(tool: Declaration, caller: Caller) -> str:
     return (
         f"{tool.name} needs the role {tool.role}; {caller.user_id} has the role {caller.role}. The"
         " operator of this server can change it with"
-        f" `carrel accounts role {caller.user_id} {tool.role}`."
+        f" `{carrel(f'accounts role {caller.user_id} {tool.role}')}`."
     )
 
 

@@ -158,7 +158,7 @@ def parse_client(body: bytes, client_id: str) -> OAuthClientMetadata:
         raise DocumentRejected("client_id")
     if any(name in document for name in _SECRET_FIELDS):
         raise DocumentRejected("client_secret")
-    if document.get("token_endpoint_auth_method", "none") != "none":
+    if not _may_be_public(document):
         raise DocumentRejected("auth_method")
     uris = document.get("redirect_uris")
     if not isinstance(uris, list) or not uris:
@@ -170,6 +170,18 @@ def parse_client(body: bytes, client_id: str) -> OAuthClientMetadata:
     except ValidationError as error:
         raise DocumentRejected("metadata") from error
     return client.model_copy(update={"token_endpoint_auth_method": "none"})
+
+
+def _may_be_public(document: dict[str, Any]) -> bool:
+    """Return whether a client needs no authentication, the only method for clients with a document.
+
+    ChatGPT prefers `private_key_jwt`, and lists `none` among the methods that it can use.
+    """
+    methods = document.get("token_endpoint_auth_methods_supported")
+    if isinstance(methods, list) and "none" in methods:
+        return True
+    preferred: object = document.get("token_endpoint_auth_method", "none")
+    return preferred == "none"
 
 
 def _parse_object(body: bytes) -> dict[str, Any]:

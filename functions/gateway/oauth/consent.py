@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route, request_response
 
 from functions.gateway.auth.client_address import get_client_address
@@ -171,7 +171,7 @@ def _get_code(request: Request) -> str:
 
 
 def _redirect(address: str) -> Response:
-    return Response(status_code=303, headers={**SAFE_HEADERS, "location": address})
+    return RedirectResponse(address, 303, SAFE_HEADERS)
 
 
 def _log_rejection(error: CarrelError) -> None:

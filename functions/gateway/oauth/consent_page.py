@@ -21,6 +21,7 @@ from functions.gateway.http_errors import format_retry_after
 from functions.gateway.oauth.authorization import CONSOLE_CLIENT_ID, KEY_CLIENT_ID
 from functions.gateway.oauth.redirect_uris import Destination
 from shared.core.caller import Scope
+from shared.core.installation import carrel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,8 +85,9 @@ def make_consent_page(
         scopes=[label for scope, label in _SCOPE_LABELS.items() if scope in authorization.scopes],
         sealed_request=sealed_request,
         form=form,
+        create_command=carrel("keys create"),
         by_google=google_source is not None,
-        error=error.message if error else None,
+        error=to_prose(error.message) if error else None,
     )
     sources = ["'self'", "https:", destination.csp_source, google_source or ""]
     return _make_response(html, error, sources)
@@ -93,8 +95,13 @@ def make_consent_page(
 
 def make_message_page(title: str, error: CarrelError, retry_url: str | None = None) -> HTMLResponse:
     """Make a page with an error, and a link to try again if there is one."""
-    html = _render("page.html", title=title, message=error.message, retry_url=retry_url)
+    html = _render("page.html", title=title, message=to_prose(error.message), retry_url=retry_url)
     return _make_response(html, error, ["'none'"])
+
+
+def to_prose(message: str) -> str:
+    """Remove the backticks around code, which messages for models and terminals have."""
+    return message.replace("`", "")
 
 
 def sanitize_name(name: str) -> str:

@@ -59,6 +59,7 @@ MAX_STATE_LENGTH: Final = 2_000
 _DEFAULT_PORTS: Final = {"https": ":443", "http": ":80"}
 _CHALLENGE_FORMAT: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _REFRESH_PURPOSE: Final = "refresh token"
+_NETWORK_PURPOSE: Final = "network of a sign-in"
 _REFRESH_TOKEN_FORMAT: Final = re.compile(r"([0-9a-f]{32})\.([1-9][0-9]{0,8})\.([A-Za-z0-9_-]{43})")
 _SIGN_IN_ENDED_MESSAGE: Final = "This sign-in has ended. Sign in again."
 
@@ -138,8 +139,16 @@ class SignInService:
             await self.end_grant(grant.grant_id)
         return grant
 
-    async def refresh(self, token: str, client_id: str, scopes: frozenset[Scope]) -> OAuthToken:
+    async def refresh(
+        self, token: str, client_id: str, scopes: frozenset[Scope], address: str
+    ) -> OAuthToken:
         """Exchange a refresh token for new tokens, by the rules of `Grant.refresh`.
+
+        Args:
+            token: The refresh token.
+            client_id: The program that sent it.
+            scopes: The scopes of the new access token.
+            address: The network address that the request came from.
 
         Raises:
             TokenError: The sign-in has ended.
@@ -147,7 +156,11 @@ class SignInService:
         """
         grant_id, generation = parse_refresh_token(self._keyring, token, client_id) or (None, 0)
         now = self._clock()
-        grant = await self._change(grant_id, lambda current: current.refresh(generation, now))
+        # A hash per sign-in, so that the database tells neither an address nor who shares it.
+        network = self._keyring.sign(_NETWORK_PURPOSE, f"{grant_id}.{address}")
+        grant = await self._change(
+            grant_id, lambda current: current.refresh(generation, now, network)
+        )
         return self._issue_tokens(grant, scopes)
 
     async def end(self, token: str, client_id: str) -> None:
@@ -231,6 +244,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         clients: The lookup of clients, which differs between endpoints.
         registry: The registered clients.
         sign_ins: The sign-ins.
+        address: The network address of the request that is being answered.
     """
 
     issuer: str
@@ -240,6 +254,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     clients: ClientLookup
     registry: ClientRegistry
     sign_ins: SignInService
+    address: str = ""
 
     async def get_client(self, client_id: str) -> Client | None:
         """Return the client with this id, or None if it is unknown or has expired."""
@@ -323,7 +338,9 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         """Exchange a refresh token."""
         await self.registry.extend(cast("Client", client))
         requested_scopes = frozenset(Scope(name) for name in scopes)
-        return await self.sign_ins.refresh(refresh_token.token, client.client_id, requested_scopes)
+        return await self.sign_ins.refresh(
+            refresh_token.token, client.client_id, requested_scopes, self.address
+        )
 
     async def load_access_token(self, token: str) -> AccessToken | None:  # noqa: ARG002 - the SDK's signature
         """Return nothing: `Callers` verifies access tokens, and no handler calls this."""

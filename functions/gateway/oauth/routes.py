@@ -29,6 +29,7 @@ from starlette.routing import Route, request_response
 
 from functions.gateway.auth.client_address import get_client_address
 from functions.gateway.auth.public_url import get_issuer_url, get_resource_url
+from functions.gateway.http_errors import accepts_page
 from functions.gateway.oauth.authorization import CONSENT_PATH, Approvals
 from functions.gateway.oauth.client_id_metadata import ClientDocuments
 from functions.gateway.oauth.clients import (
@@ -148,6 +149,7 @@ def make_program_routes(
         sign_ins=sign_ins,
     )
     token_provider = replace(provider, clients=TokenEndpointClientLookup(clients))
+    token = _Token(token_provider, access.settings.proxy_count)
     authorize = _Authorize(provider, register_limit, access.settings.proxy_count)
     register = _Register(provider, register_limit, access.settings.proxy_count)
     return [
@@ -160,7 +162,7 @@ def make_program_routes(
             ),
             methods=_GET_OR_POST,
         ),
-        _make_route(TOKEN_PATH, wrap_with_errors(_Token(token_provider).handle, timeout)),
+        _make_route(TOKEN_PATH, wrap_with_errors(token.handle, timeout)),
         _make_route(REGISTRATION_PATH, wrap_with_errors(register.handle, timeout)),
         _make_route(REVOCATION_PATH, wrap_with_errors(_Revoke(token_provider).handle, timeout)),
     ]
@@ -217,7 +219,7 @@ class _Authorize:
 
 def _authorize_error(request: Request, error: CarrelError) -> Response:
     """Make an error page for a browser, and an OAuth error for any other client."""
-    if "text/html" in request.headers.get("accept", ""):
+    if accepts_page(request):
         title = "You cannot sign in right now" if error.retry_after else "You cannot sign in"
         return make_message_page(title, error)
     return make_oauth_error_response(request, error)
@@ -226,10 +228,10 @@ def _authorize_error(request: Request, error: CarrelError) -> Response:
 class _Token:
     """`/token`: exchanges codes and refresh tokens for tokens."""
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: Provider, trusted_proxies: int) -> None:
         """Store the provider."""
         self._provider = provider
-        self._handler = TokenHandler(provider, ClientAuthenticator(provider))
+        self._trusted_proxies = trusted_proxies
 
     async def handle(self, request: Request) -> Response:
         """Answer a program's request."""
@@ -248,7 +250,10 @@ class _Token:
                 400, "invalid_grant", "code_verifier needs 43 to 128 characters."
             )
         parameters = replace_rotated_secret(self._provider.keyring, parameters)
-        response: Response = await self._handler.handle(copy_with_form(request, parameters))
+        address = get_client_address(request.scope, self._trusted_proxies)
+        provider = replace(self._provider, address=address)
+        handler = TokenHandler(provider, ClientAuthenticator(provider))
+        response: Response = await handler.handle(copy_with_form(request, parameters))
         return response
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from datetime import UTC
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.source_file import Unreadable
+from shared.core.dates import localize
 from shared.knowledge.chunk import split_source
 from shared.knowledge.chunked_source import ChunkedSource
 from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
@@ -17,8 +18,8 @@ from shared.text.spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime, tzinfo
 
-    from shared.knowledge.chunk import Chunk
     from shared.knowledge.source import Source
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
@@ -34,15 +35,18 @@ class SourceBatch:
     Attributes:
         accepted: The sources that can be saved.
         rejected: The sources that cannot be saved, each with the reason.
+        ids: The ids of all of them.
     """
 
     accepted: list[ChunkedSource] = field(default_factory=list)
     rejected: list[tuple[Source, str]] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
 
-    def add(self, source: Source) -> None:
+    def add(self, source: Source, zone: tzinfo) -> None:
         """Chunk a source, and add it."""
+        self.ids.add(source.source_id)
         try:
-            self.accepted.append(chunk_source(source))
+            self.accepted.append(chunk_source(source, zone))
         except Unreadable as error:
             self.rejected.append((source, str(error)))
 
@@ -51,61 +55,62 @@ class SourceBatch:
         return len(self.accepted) + len(self.rejected)
 
 
-def chunk_source(source: Source) -> ChunkedSource:
+def chunk_source(source: Source, zone: tzinfo = UTC) -> ChunkedSource:
     """Split a source into chunks. A megabyte takes a second, so this must not block the event loop.
 
     The chunks of a Carrel export keep their boundaries.
 
+    Args:
+        source: The source.
+        zone: The time zone of dates for which its file names none.
+
     Raises:
         Unreadable: A field of the source is too large for a document.
     """
-    chunks = _split(source)
-    chunked = ChunkedSource(
-        source,
-        [chunk for section in chunks for chunk in section],
-        former_ids=_compute_former_ids(source, chunks),
-    )
+    source = localize_dates(source, zone)
+    spans = [
+        split_chunks(section.text) if section.start is None else [Span(0, len(section.text))]
+        for section in source.sections
+    ]
+    chunked = ChunkedSource(source, split_source(source, spans))
     if excess := chunked.excess:
         raise Unreadable(excess)
     return chunked
 
 
-def _split(source: Source) -> list[list[Chunk]]:
-    """Return the chunks of each section."""
-    spans = [
-        split_chunks(section.text) if section.start is None else [Span(0, len(section.text))]
-        for section in source.sections
-    ]
-    chunks = iter(split_source(source, spans))
-    return [list(islice(chunks, len(section_spans))) for section_spans in spans]
+def localize_dates(source: Source, zone: tzinfo) -> Source:
+    """Return the source with its dates in UTC."""
 
+    def convert(moment: datetime | None) -> datetime | None:
+        return localize(moment, zone) if moment else None
 
-def _compute_former_ids(source: Source, chunks: list[list[Chunk]]) -> dict[str, str]:
-    """Map chunk ids to those under which an earlier release stored the chunks.
-
-    The id of a chunk contains a hash of its text, and the earlier release formatted some texts
-    differently.
-    """
-    if not any(section.former_text for section in source.sections):
-        return {}
     sections = (
-        replace(section, text=section.former_text or section.text) for section in source.sections
+        replace(
+            section,
+            highlighted_at=convert(section.highlighted_at),
+            written_at=convert(section.written_at),
+        )
+        for section in source.sections
     )
-    former = _split(replace(source, sections=tuple(sections)))
-    return {
-        present_chunk.chunk_id: former_chunk.chunk_id
-        for present, before in zip(chunks, former, strict=True)
-        for present_chunk, former_chunk in zip(present, before, strict=False)
-        if present_chunk.chunk_id != former_chunk.chunk_id
-    }
+    return replace(source, sections=tuple(sections))
 
 
-def chunk_in_batches(sources: Iterable[Source]) -> Iterator[SourceBatch]:
-    """Chunk sources in batches of thirty, or fewer if the texts are long."""
+def chunk_in_batches(sources: Iterable[Source], zone: tzinfo = UTC) -> Iterator[SourceBatch]:
+    """Chunk sources in batches of thirty, or fewer if the texts are long.
+
+    A batch has no id twice: of a book in several logs, one is saved after the other.
+
+    Args:
+        sources: The sources.
+        zone: The time zone of dates for which their files name none.
+    """
     batch = SourceBatch()
     characters = 0
     for source in sources:
-        batch.add(source)
+        if source.source_id in batch.ids:
+            yield batch
+            batch, characters = SourceBatch(), 0
+        batch.add(source, zone)
         characters += sum(len(section.text) for section in source.sections)
         if len(batch) == BATCH_SIZE or characters >= MAX_CHARACTERS:
             yield batch
@@ -119,7 +124,9 @@ async def save_sources(
 ) -> dict[str, str]:
     """Save the sources that differ from the database, and forget those without chunks.
 
-    A source that was missing and has come back is restored before it is compared.
+    A source that was missing and has come back is restored before it is compared. A log of
+    additions forgets a source only if it says that it was deleted. Such a source stays out although
+    an older log may still have it.
 
     Args:
         sources: At most 30 sources with different ids.
@@ -130,12 +137,20 @@ async def save_sources(
         The ids of the sources that the database refuses, each with the reason.
     """
     missing = MissingSources(ctx, report)
-    await missing.forget([chunked.source.source_id for chunked in sources if not chunked.chunks])
-    ingestion = Ingestion(ctx.database, Notes(ctx.database).build_revision_writes)
+    deleted = [read.source for read in sources if not read.chunks]
+    await missing.forget([source.source_id for source in deleted if not source.adds_only])
+    await missing.forget(
+        [source.source_id for source in deleted if source.adds_only and source.is_deleted],
+        stays=True,
+    )
+    keep_revision = Notes(ctx.database).build_revision_writes
+    ingestion = Ingestion(ctx.database, keep_revision, missing.build_keep_writes)
     saved = await ingestion.save_each(
-        [chunked for chunked in sources if chunked.chunks], ctx.clock()
+        [read for read in sources if read.chunks or read.deletes_highlights], ctx.clock()
     )
     report.counts += saved.counts
+    report.removed["passages"] += saved.removed
+    await missing.forget(sorted(saved.emptied))
     if not saved.missing:
         return saved.refused
     await missing.restore(sorted(saved.missing))

@@ -21,7 +21,6 @@ from functions.jobs.ingest.missing_sources import MissingCounts
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
     explain_excess,
-    find_format_by_name,
     find_identity,
     make_source_file,
     read_entries,
@@ -66,6 +65,7 @@ class FolderChanges:
         states: The states of all files in and around the path, including missing files.
         dropped: The source ids that each file lost: ids of removed records, and ids of the file
             that it replaced.
+        kept_ids: The ids of sources that a changed log of additions no longer has. They stay.
         error: Why nothing can be read, if only missing files are left.
     """
 
@@ -80,6 +80,7 @@ class FolderChanges:
     source_count: int = 0
     states: Mapping[Path, FileState] = field(default_factory=dict)
     dropped: Mapping[Path, tuple[str, ...]] = field(default_factory=dict)
+    kept_ids: frozenset[str] = frozenset()
     error: InvalidInput | None = None
 
     @property
@@ -226,6 +227,7 @@ class _ChangeFinder:
         self._books_elsewhere = books_elsewhere
         self._scope = listing.scope
         self._names = {listing.folder / name: name for name in listing.files}
+        self._kept_ids: set[str] = set()
 
     def find_changes(self) -> FolderChanges:
         """Return the changes. Reads every file: call this in a thread."""
@@ -257,6 +259,7 @@ class _ChangeFinder:
             source_count=len(former_ids),
             states=states,
             dropped=dropped,
+            kept_ids=frozenset(self._kept_ids),
         )
 
     def _move_states(
@@ -367,15 +370,25 @@ class _ChangeFinder:
         return (next(source_id for source_id in ids if source_id not in used_ids),)
 
     def _read_record_ids(self, path: Path, former: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the ids of the records, and the former ids if some records cannot be read."""
+        """Return the ids of the records, and the former ids if some records cannot be read.
+
+        A log of additions keeps the former ids, too.
+        """
         file = make_source_file(self._names[path], self._listing)
         entries = [entry for _, entry in read_entries(file)]
         sources = [entry for entry in entries if isinstance(entry, Source)]
-        ids = [source.source_id for source in sources if not _is_exported(source)]
-        file_format = find_format_by_name(path)
-        is_partial = file_format is not None and file_format.is_partial(file)
-        is_complete = len(sources) == len(entries) and not is_partial
-        return tuple(dict.fromkeys(ids if is_complete else [*former, *ids]))
+        ids = [
+            source.source_id
+            for source in sources
+            if not _is_exported(source) and not source.is_deleted
+        ]
+        if find_identity(path) is Identity.ORIGIN:
+            deleted = {source.source_id for source in sources if source.is_deleted}
+            former = tuple(source_id for source_id in former if source_id not in deleted)
+            self._kept_ids.update(set(former).difference(ids))
+        elif len(sources) == len(entries):
+            return tuple(dict.fromkeys(ids))
+        return tuple(dict.fromkeys([*former, *ids]))
 
 
 def hash_content(name: str, path: Path) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.ingest.bucket.sync import sync_bucket
 from functions.jobs.ingest.links.queue import DEAD_LETTERS as DEAD_LINKS
 from functions.jobs.ingest.links.queue import fetch_links
+from functions.jobs.ingest.missing_sources import describe_removed
 from functions.jobs.ingest.path import count_texts, ingest_path
 from functions.jobs.ingest.readwise.sync import DEAD_LETTERS as DEAD_BOOKS
 from functions.jobs.ingest.readwise.sync import sync_readwise
@@ -19,14 +20,14 @@ from shared.firestore.database import LeaseLost
 from shared.links.model import SCHEDULE
 from shared.links.repository import SavedLinks
 from shared.runtime.capabilities import Capability
-from shared.runtime.job import DeadLetters, Job, Report
+from shared.runtime.job import DeadLetters, Failure, Job, Report
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from shared.core.settings import Settings
     from shared.runtime.context import Context
-    from shared.runtime.job import Budget, Failure
+    from shared.runtime.job import Budget
 
     OriginReader = Callable[[Context, Budget, Report], Awaitable[None]]
     """Brings the knowledge base up to date with one origin."""
@@ -46,13 +47,14 @@ async def ingest(ctx: Context, budget: Budget) -> Report:
     is read completely each time. Sources that an origin no longer contains are forgotten. If a
     Readwise library is an origin, Readwise exports in files are skipped.
 
-    An origin that fails does not stop the other origins. If several fail, the error of the first
-    is raised after all have run, and the others are only logged. If more than a third of a bucket
-    or the path is gone, that is a failure in the report, and nothing is forgotten.
+    An origin that fails does not stop the other origins, and is a failure in their report. If more
+    than a third of a bucket or the path is gone, that is a failure in the report, too, and nothing
+    is forgotten.
 
     Raises:
-        InvalidInput: No origin is configured and no link is waiting, or an origin cannot be read.
-        Unavailable: An origin or the database does not answer.
+        InvalidInput: No origin is configured and no link is waiting, or an origin cannot be read
+            and no other one has anything to report.
+        Unavailable: The same, because an origin or the database does not answer.
     """
     return await _ingest_origins(_collect_origins(ctx.settings), ctx, budget)
 
@@ -73,7 +75,7 @@ async def _ingest_origins(
     if not origins:
         _require_work(await SavedLinks(ctx.database).count_waiting())
     report = Report()
-    errors: list[CarrelError] = []
+    errors: dict[str, CarrelError] = {}
     for name, read_origin in {"links": fetch_links, **origins}.items():
         try:
             await read_origin(ctx, budget, report)
@@ -81,9 +83,11 @@ async def _ingest_origins(
             raise  # another run has taken over, so this one must stop
         except CarrelError as error:
             log.error("origin_failed", origin=name, **error_fields(error))
-            errors.append(error)
-    if errors:
-        raise errors[0]
+            errors[name] = error
+    if errors and not (report.counts or report.failures or report.warnings):
+        raise next(iter(errors.values()))
+    report.failures += [Failure.of(name, error) for name, error in errors.items()]
+    report.note = f"{report.note} {describe_removed(report)}".strip()
     return report
 
 
@@ -148,5 +152,5 @@ JOB = Job(
     dead_letters=DeadLetters(load=_load_dead_letters, retry=_retry),
     # Readwise and a bucket are external services. A path is only a setting.
     capabilities=frozenset({Capability.READWISE, Capability.INGEST_BUCKET}),
-    settings=("ingest_path",),
+    settings=("ingest_path", "time_zone"),
 )

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from functions.jobs.ingest.readers.fields import to_one_line
+from shared.firestore.database import get_fields
 from shared.knowledge.forgotten_repository import (
+    RESTORABLE,
     ForgottenSource,
     ForgottenSources,
     Unfinished,
 )
-from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
-from shared.knowledge.source_repository import Sources
-from shared.pipeline.forgetting import Forgetter, Forgetting
+from shared.knowledge.ingestion import BATCH_SIZE
+from shared.knowledge.source_repository import RESTORED, Sources
+from shared.pipeline.forgetting import INGEST, Forgetter, Forgetting
 from shared.pipeline.forgotten_expiry import build_source_admission
 from shared.pipeline.source_move import SourceMove
 from shared.runtime.job import Failure
+from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from shared.firestore.database import Write
     from shared.runtime.context import Context
     from shared.runtime.job import Report
-
-FORGETTER: Final = "ingest"
-"""The name that the record of a source has in place of a user's id if ingest forgot the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,20 @@ class MissingCounts:
         )
 
 
+def describe_removed(report: Report) -> str:
+    """Say what a run took out of the knowledge base and how to restore it, or return ""."""
+    if report.removed_at is None or not report.removed.total():
+        return ""
+    counts = [("source", report.removed["sources"]), ("passage", report.removed["passages"])]
+    removed = " and ".join(format_count(count, name) for name, count in counts if count)
+    until = report.removed_at + RESTORABLE
+    time = f"{report.removed_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+    return (
+        f"Removed {removed}, gone at the origin. To restore until"
+        f" {until:%Y-%m-%d}: carrel forget --restore --run {time}"
+    )
+
+
 class MissingSources:
     """Forgets and restores sources, as the tool `forget` does.
 
@@ -84,10 +100,21 @@ class MissingSources:
         """
         self._context = ctx
         self._database = ctx.database
+        self._report = report
         self._counts = report.counts
 
-    async def forget(self, source_ids: Sequence[str]) -> None:
+    async def build_keep_writes(self, chunk_ids: Sequence[str]) -> dict[str, Write]:
+        """Build the writes that keep highlights which their origin has deleted, by chunk id."""
+        return await Forgetting(self._database).build_keep_writes(
+            chunk_ids, self._make_forgetter(missing=True)
+        )
+
+    async def forget(self, source_ids: Sequence[str], *, stays: bool = False) -> None:
         """Forget sources. Those that are not stored cost one round trip for each `BATCH_SIZE`.
+
+        Args:
+            source_ids: The ids of the sources.
+            stays: Whether they stay forgotten even if an origin has them again.
 
         Raises:
             MovedElsewhere: Another call or job is moving a source at the same time.
@@ -97,12 +124,9 @@ class MissingSources:
             stored = {source.source_id for source in await Sources(self._database).get_all(block)}
             for source_id in block:
                 if source_id in stored:
-                    await self._database.retry_on_conflict(partial(self._forget, source_id))
-            missing = [source_id for source_id in block if source_id not in stored]
-            now = self._context.clock()
-            self._counts.update(
-                await Ingestion(self._database).delete_chunks_without_source(missing, now)
-            )
+                    await self._database.retry_on_conflict(
+                        partial(self._forget, source_id, stays=stays)
+                    )
 
     async def restore(self, source_ids: Iterable[str]) -> None:
         """Restore sources. If a source was deleted for good, only its record is removed.
@@ -113,18 +137,24 @@ class MissingSources:
         for source_id in source_ids:
             await self._database.retry_on_conflict(partial(self._restore, source_id))
 
-    async def _forget(self, source_id: str) -> None:
+    async def _forget(self, source_id: str, *, stays: bool) -> None:
         """Forget a source, in place of a user. Moves of an earlier run are completed first."""
         await self._complete_unfinished(source_id)
         source = await Forgetting(self._database).load_source(source_id)
-        if source is None:
+        if source is None or RESTORED in get_fields(source):
             return
         record, snapshot = await ForgottenSources(self._database).get(source_id)
-        forgetter = Forgetter(FORGETTER, None, self._context.clock(), missing=True)
+        forgetter = self._make_forgetter(missing=not stays)
         move = await SourceMove.begin_forgetting(
             self._database, source, record, snapshot, forgetter
         )
+        self._report.removed["sources"] += 1
         await self._complete(move, replace(record, unfinished=Unfinished.FORGETTING))
+
+    def _make_forgetter(self, *, missing: bool) -> Forgetter:
+        """Return ingest as a forgetter. All records of a run have the same time."""
+        self._report.removed_at = self._report.removed_at or self._context.clock()
+        return Forgetter(INGEST, None, self._report.removed_at, missing=missing)
 
     async def _restore(self, source_id: str) -> None:
         """Restore a source, unless a user forgot it."""
@@ -149,4 +179,6 @@ class MissingSources:
         kind = "deleted" if record.unfinished is Unfinished.FORGETTING else "restored"
         async for moved in move.complete(record, self._context.clock()):
             self._counts[kind] += moved.chunks
+            if kind == "deleted":
+                self._report.removed["passages"] += moved.chunks
         self._counts["sources"] += 1

@@ -15,7 +15,7 @@ from functions.jobs.ingest.followed_folder import (
     FollowedFolder,
     hash_content,
 )
-from functions.jobs.ingest.missing_sources import MissingSources
+from functions.jobs.ingest.missing_sources import MissingSources, describe_removed
 from functions.jobs.ingest.readers.fields import to_headline, to_one_line
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
@@ -29,6 +29,7 @@ from functions.jobs.ingest.readers.reading import (
 )
 from functions.jobs.ingest.roots import list_possible_moves, register
 from shared.core.errors import InvalidInput
+from shared.core.installation import carrel
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.followed_files import FollowedFiles
 from shared.knowledge.ingestion import BATCH_SIZE
@@ -95,9 +96,11 @@ async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
     if changes.error and not forgettable:
         raise changes.error
     report.note = to_one_line(f"{report.note} {_format_note(listing)}")
+    report.counts["sources kept"] += len(changes.kept_ids)
     await comparison.store()
     listing = replace(listing, source_ids=changes.source_ids)
-    remaining = chunk_in_batches(_read_sources(listing, report, without_books=follows_readwise))
+    sources = _read_sources(listing, report, without_books=follows_readwise)
+    remaining = chunk_in_batches(sources, ctx.zone)
     # Reading and chunking a megabyte takes a second and would block the event loop, and the lease.
     while batch := await asyncio.to_thread(next, remaining, None):
         if budget.spent:
@@ -131,6 +134,7 @@ async def ingest_confirmed(
     """Ingest a path, and forget only the confirmed missing sources; see `ingest_path`."""
     report = Report()
     await ingest_path(path, ctx, budget, report, confirmed=confirmed)
+    report.note = f"{report.note} {describe_removed(report)}".strip()
     return report
 
 
@@ -225,7 +229,7 @@ def _select_forgettable(
     if confirmed is not None:
         return changes.missing_ids & confirmed
     if changes.missing_ids and changes.missing_counts.is_alarming:
-        alarm = changes.missing_counts.make_alarm(changes.scope.name, "carrel ingest FOLDER --yes")
+        alarm = changes.missing_counts.make_alarm(changes.scope.name, carrel("ingest FOLDER --yes"))
         report.failures.append(alarm)
         return frozenset()
     return changes.missing_ids

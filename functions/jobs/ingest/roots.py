@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
+from functions.jobs.ingest.offline_files import has_placeholder
 from shared.knowledge.roots import Root
 
 if TYPE_CHECKING:
@@ -90,11 +91,14 @@ def list_possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]
 
 
 def is_gone(path: Path) -> bool:
-    """Return whether nothing exists at a path. A path that cannot be inspected may still exist."""
+    """Return whether nothing exists at a path. A path that cannot be inspected may still exist.
+
+    A file that a sync client has replaced with a placeholder is not gone.
+    """
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        return True
+        return not has_placeholder(path)
     except OSError:
         return False
     return False

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.core.dates import format_day
+from shared.core.dates import format_utc_day
 from shared.index.bm25 import CAP, Totals
 from shared.index.facets import is_month, parse_facet_id
 from shared.index.posting_changes import SLACK, get_truncation_policies
@@ -103,7 +103,7 @@ class RebuiltPostings:
                 if collection == self._names.facets:
                     self._spellings[ref][state.facets[postings_id]] += 1
                     if is_month(postings_id):
-                        self._days[ref][format_day(entry)] += 1
+                        self._days[ref][format_utc_day(entry)] += 1
         while self._entry_count > self._limits.memory_budget and len(self._entries) > 1:
             self._shorten_range()
 

@@ -9,6 +9,7 @@ from google.cloud.firestore import AsyncQuery, FieldFilter
 from shared.accounts.access_key import AccessKey
 from shared.core.caller import parse_scopes
 from shared.core.errors import NotFound
+from shared.core.installation import carrel
 from shared.firestore.codec import Codec
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class AccessKeys:
         async def attempt() -> AccessKey:
             key = await self.get(key_id)
             if key is None:
-                raise NotFound(f"There is no key {key_id}. `carrel keys list` lists all keys.")
+                raise NotFound(f"There is no key {key_id}. `{carrel('keys list')}` lists all keys.")
             if key.revoked_at is None:
                 await self._update(key_id, {"revoked_at": now})
             return key

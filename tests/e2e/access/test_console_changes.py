@@ -281,7 +281,7 @@ def test_an_editor_cannot_restore_another_users_source(sign_in: SignIn) -> None:
     owner.open("/sources/kept").submit("Forget the source")
     editor.open("/forgotten")
     response = post_form(editor, "/forgotten", action="restore", source_id="kept")
-    assert response.status_code == 403
+    assert response.status_code == 404
     assert owner.open("/sources/kept").response.status_code == 404
 
 

@@ -51,6 +51,26 @@ def test_a_person_signs_in_with_a_key_and_returns_to_the_page(url: str, make_key
     assert cookie.expires is not None
 
 
+@pytest.mark.parametrize(
+    ("path", "page"),
+    [
+        ("/sources/%E8%AA%AD", "/sources/%E8%AA%AD"),
+        ("/?q=%C3%BC%07%0D%0A", "/?q=%C3%BC%07%0D%0A"),
+        ("/sources/50%25%3F", "/sources/50%25%3F"),
+        ("/session/new?to=/sources/%E8%AA%AD", "/sources/%E8%AA%AD"),
+        ("/session/new?to=/sources/%07%00%7F", "/sources/%07%00%7F"),
+        ("/session/new?to=/sources/%0D%0Aset-cookie:x", "/"),
+        ("/session/new?to=//evil.example/%C3%BC", "/"),
+    ],
+)
+def test_sign_in_returns_to_an_address_of_any_characters(
+    url: str, make_key: MakeKey, path: str, page: str
+) -> None:
+    person = Person(url).sign_in(make_key("visits.signs"), path)
+    assert person.path == page
+    assert SESSION_COOKIE in person.http.cookies
+
+
 @pytest.mark.parametrize("path", PRIVATE_PATHS)
 def test_without_a_session_every_page_asks_to_sign_in(url: str, path: str) -> None:
     response = httpx2.get(url + path)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
@@ -14,6 +16,7 @@ import pytest
 
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
+from infra.local.processes import StartError, serve
 from shared.core.errors import InvalidInput
 from tests.support.cloud_run.bundles import LAPTOP, MIN_AGE_SECONDS, pack_bundles
 from tests.support.cloud_run.cloud import make_deployed_program
@@ -110,6 +113,28 @@ def test_a_function_has_only_its_modules_and_variables(
     # Of the repository, only the folder with unpacked bundles and their environments is searched.
     repository_paths = [path for path in report["path"] if path.startswith(str(ROOT))]
     assert [path for path in repository_paths if not path.startswith(str(LAPTOP))] == []
+
+
+def test_a_quick_run_imports_the_bundle_and_not_the_checkout() -> None:
+    """Otherwise a bundle that lacks a module, or has another, passes every test."""
+    report = run_and_report("get_chunk")
+    own_modules = {"shared.core.settings", "functions_framework", "google.cloud.firestore"}
+    assert own_modules <= {*report["modules"]}
+    assert {*report["modules"]} & {"functions.gateway.main", "shared.accounts", "infra"} == set()
+    assert report["functions"] == ["get_chunk"]
+
+
+def test_a_fault_planted_in_a_bundle_is_served(tmp_path: Path) -> None:
+    program = make_deployed_program("get_chunk", {"GOOGLE_CLOUD_PROJECT": "carrel"})
+    folder = tmp_path / "get_chunk"
+    shutil.copytree(program.folder, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    tool = folder / "functions" / "tools" / "knowledge" / "get_chunk" / "tool.py"
+    tool.write_text(tool.read_text("utf-8") + "\nraise RuntimeError('planted')\n", "utf-8")
+    log = tmp_path / "log"
+    planted = replace(program, source=folder / "main.py", folder=folder)
+    with pytest.raises(StartError), serve(planted, log=log):
+        pass
+    assert "RuntimeError: planted" in log.read_text("utf-8")
 
 
 @pytest.mark.parametrize(

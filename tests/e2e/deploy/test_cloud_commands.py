@@ -124,7 +124,7 @@ def test_without_a_deployment_the_environment_is_required(tmp_path: Path) -> Non
         CommandFailed, match="set GOOGLE_CLOUD_PROJECT and EMBEDDING_PROVIDER"
     ) as failure:
         use_deployment(embedding=True, path=tmp_path / "none.json")
-    assert "`carrel deploy`" in get_message(failure)
+    assert "`.venv/bin/carrel deploy`" in get_message(failure)
 
 
 @pytest.fixture

@@ -201,4 +201,4 @@ def test_the_command_prints_that_the_test_failed(private_gateway: RunningGateway
 def test_the_command_without_a_key_says_how_to_create_one(private_gateway: RunningGateway) -> None:
     result = CliRunner().invoke(command, [private_gateway.url], env={"CARREL_KEY": ""})
     assert result.exit_code == 1
-    assert "carrel keys create" in result.output
+    assert "carrel --cloud keys create" in result.output

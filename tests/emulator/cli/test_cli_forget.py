@@ -23,8 +23,8 @@ from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, store_sources
-from tests.support.source_files import write_file
-from tests.support.stored_documents import read_documents
+from tests.support.source_files import make_readwise_book, write_export, write_file
+from tests.support.stored_documents import read_chunks_by_text, read_documents
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -139,7 +139,7 @@ def test_the_receipt_is_available_as_json() -> None:
     [
         ((), 2, "Name sources by SOURCE_ID, --folder, --tag or --sample."),
         (("--restore", "--tag", "a"), 2, "Forgotten sources cannot be found by tag"),
-        (("unknown",), 1, "There is no source unknown. carrel sources shows the ids."),
+        (("unknown",), 1, "There is no source unknown. .venv/bin/carrel sources shows the ids."),
         (("--tag", "unknown"), 1, "No source has the tag unknown."),
         (("--folder", "/unknown"), 1, "No ingest from /unknown is recorded."),
     ],
@@ -243,3 +243,31 @@ def test_forgetting_in_the_cloud_needs_no_embedding_provider(
     result = CliRunner().invoke(main, ["--cloud", "forget"])
     assert result.exit_code == 2
     assert "Name sources by SOURCE_ID" in result.stderr
+
+
+def test_all_that_a_run_removed_is_restored_with_its_command(tmp_path: Path) -> None:
+    """The next run does not forget it again."""
+    for number in range(4):
+        write_file(tmp_path, f"{number}.md", f"Note {number}.")
+    highlights = [
+        {"id": n, "text": f"Thought {n}.", "readwise_url": f"https://readwise.io/open/{n}"}
+        for n in range(3)
+    ]
+    write_export(tmp_path, make_readwise_book(highlights=highlights))
+    ingest_path(tmp_path)
+    (tmp_path / "0.md").unlink()
+    write_export(tmp_path, make_readwise_book(highlights=[highlights[0] | {"is_deleted": True}]))
+    report = run_in_database(
+        lambda ctx: ingest(ctx, make_ample_budget()), ingest_path=str(tmp_path)
+    )
+    assert report.note.startswith("Removed 1 source and 2 passages, gone at the origin.")
+    command = report.note.partition("carrel forget ")[2].split()
+
+    result = run_carrel(*command)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("Restored 1 source and 1 single passage: 2 passages")
+    ingest_path(tmp_path)
+    assert len(read_stored_ids()) == 5
+    chunks = run_in_database(read_chunks_by_text)
+    assert {"Note 0.", "Thought 0."} <= chunks.keys()
+    assert run_carrel(*command).exit_code == 1  # nothing is left to restore

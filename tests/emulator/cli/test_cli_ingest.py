@@ -224,15 +224,18 @@ def test_a_dry_run_shows_formats_and_duplicate_records(
     book = export.FORMAT.example
     write_file(tmp_path, "exports/readwise 1.json", book)
     write_file(tmp_path, "exports/readwise 2.json", book)
+    for number in (1, 2):  # records with one id, which unlike a book's highlights are not merged
+        record = format_json_lines({"id": "7", "text": "Heave to."})
+        write_file(tmp_path, f"exports/data {number}.jsonl", record)
     for number in range(MAX_WARNINGS):
         write_file(tmp_path, f"exports/note {number}.md", "---\ndate: soon\n---\nReef early.")
     code, output, errors = run_ingest(tmp_path / "exports", "--dry-run")
     assert code == 1
     assert "\nKindle notebook   1      1        1\n" in output
-    assert "\nReadwise export   2      1        2\n" in output
+    assert "\nReadwise export   2      2        4\n" in output
     assert errors.startswith(
-        "left out: readwise 2.json: On tests: has the id of readwise 1.json: On tests; keep one of"
-        " the two\nwarning: note 0.md: "
+        "left out: data 2.jsonl line 1: has the id of data 1.jsonl line 1; keep one of the two\n"
+        "warning: note 0.md: "
     )
 
 

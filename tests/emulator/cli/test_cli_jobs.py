@@ -133,7 +133,7 @@ def test_dead_letters_are_shown_and_retried(project: str) -> None:
     assert "carrel jobs retry index" in output
 
     output = run_carrel("retry", "index").stdout
-    assert output == "Queued 1 item. To process now: carrel jobs run index\n"
+    assert output == "Queued 1 item. To process now: .venv/bin/carrel jobs run index\n"
     assert "index: 3 indexed (" in run_jobs("index").stdout
     assert "Given up" not in run_carrel("show", "index").stdout
 
@@ -156,7 +156,7 @@ async def make_card_by_another_model(ctx: Context) -> None:
 
 def test_renew_queues_the_results_of_other_models(project: str) -> None:
     run_in_database(project, make_card_by_another_model)
-    expected = "Queued 1 item. To process now: carrel jobs run cards\n"
+    expected = "Queued 1 item. To process now: .venv/bin/carrel jobs run cards\n"
     assert run_carrel("renew", "cards").stdout == expected
     assert "There is nothing to renew." in run_carrel("renew", "cards").stdout
     assert "2 extractive" in run_jobs("cards").stdout

@@ -119,7 +119,9 @@ def test_a_disabled_api_names_the_command_to_enable_it(fake: FakeDeployment) -> 
 
 def test_a_missing_database_fails(fake: FakeDeployment) -> None:
     del fake.project.databases["access"]
-    assert expect_failure("databases", fake) == Failure("access is missing", "carrel deploy")
+    assert expect_failure("databases", fake) == Failure(
+        "access is missing", ".venv/bin/carrel deploy"
+    )
 
 
 def test_a_database_of_another_type_fails(fake: FakeDeployment) -> None:
@@ -132,7 +134,7 @@ def test_an_index_that_is_not_ready_fails(fake: FakeDeployment) -> None:
     fake.project.indexes["(default)"][0]["state"] = "CREATING"
     message, command = expect_failure("indexes", fake)
     assert message == "not ready: chunks (COLLECTION): embedding VECTOR"
-    assert command == "wait some minutes; if it persists, carrel deploy"
+    assert command == "wait some minutes; if it persists, .venv/bin/carrel deploy"
 
 
 def test_vector_indexes_of_another_dimension_fail(fake: FakeDeployment) -> None:
@@ -149,26 +151,26 @@ def test_inactive_expiry_fields_fail_in_both_databases(fake: FakeDeployment) -> 
     message, command = expect_failure("expiry", fake)
     expected = "runs.expires_at in (default), calls.expires_at in access"
     assert message == f"not active: {expected}"
-    assert command == "wait some minutes; if it persists, carrel deploy"
+    assert command == "wait some minutes; if it persists, .venv/bin/carrel deploy"
 
 
 def test_a_secret_without_a_value_fails(fake: FakeDeployment) -> None:
     fake.project.secrets["READWISE_TOKEN"].clear()
     assert expect_failure("secrets", fake) == Failure(
-        "without a value: READWISE_TOKEN", "carrel deploy"
+        "without a value: READWISE_TOKEN", ".venv/bin/carrel deploy"
     )
 
 
 def test_a_missing_secret_fails(fake: FakeDeployment) -> None:
     del fake.project.secrets["ACCESS_SECRETS"]
     assert expect_failure("secrets", fake) == Failure(
-        "without a value: ACCESS_SECRETS", "carrel deploy"
+        "without a value: ACCESS_SECRETS", ".venv/bin/carrel deploy"
     )
 
 
 def test_a_deployment_without_a_release_fails(fake: FakeDeployment) -> None:
     fake.delete_release()
-    expected = Failure("No release has passed its smoke test yet.", "carrel deploy")
+    expected = Failure("No release has passed its smoke test yet.", ".venv/bin/carrel deploy")
     assert expect_failure("functions", fake) == expected
 
 
@@ -184,7 +186,7 @@ def test_missing_inactive_and_outdated_functions_fail(fake: FakeDeployment) -> N
         "missing: ingest-materials; not active: gateway; of another release: gateway;"
         " not in this release: stray"
     )
-    assert command == "carrel deploy"
+    assert command == ".venv/bin/carrel deploy"
 
 
 def test_functions_of_other_programs_are_ignored(fake: FakeDeployment) -> None:
@@ -218,7 +220,7 @@ def test_a_gateway_that_does_not_answer_fails(fake: FakeDeployment) -> None:
     unreachable = replace(fake.live, address="http://127.0.0.1:1")
     result = run_check("gateway", unreachable)
     assert result.status == CheckStatus.WRONG
-    assert result.next_command == "carrel deploy"
+    assert result.next_command == ".venv/bin/carrel deploy"
 
 
 def test_a_gateway_with_another_public_url_fails(fake: FakeDeployment) -> None:
@@ -265,7 +267,7 @@ def test_missing_schedules_fail(fake: FakeDeployment) -> None:
     fake.project.jobs.clear()
     message, command = expect_failure("schedules", fake)
     assert message == "missing: carrel-ingest-materials"
-    assert command == "carrel --cloud jobs list"
+    assert command == ".venv/bin/carrel --cloud jobs list"
 
 
 def test_paused_and_failed_schedules_fail(fake: FakeDeployment) -> None:
@@ -307,7 +309,7 @@ def test_each_failing_job_has_a_command_of_its_own(
     commands = [line.split("next: ")[1] for line in capsys.readouterr().out.splitlines()[1:4]]
     options = f"--project {fake.live.deployment.project} --location europe-west1"
     assert commands == [
-        "carrel --cloud jobs show ingest_materials",
+        ".venv/bin/carrel --cloud jobs show ingest_materials",
         f"gcloud scheduler jobs run carrel-embed {options}",
         f"gcloud scheduler jobs run carrel-index {options}",
     ]
@@ -316,7 +318,7 @@ def test_each_failing_job_has_a_command_of_its_own(
 def test_a_job_whose_last_run_failed_fails(fake: FakeDeployment, record_run: RecordRun) -> None:
     record_run(RunState.STOPPED)
     expected = Failure(
-        "last run failed: ingest_materials", "carrel --cloud jobs show ingest_materials"
+        "last run failed: ingest_materials", ".venv/bin/carrel --cloud jobs show ingest_materials"
     )
     assert expect_failure("job runs", fake) == expected
 
@@ -336,7 +338,7 @@ def test_a_base_with_another_model_fails(fake: FakeDeployment) -> None:
     asyncio.run(embed_with(fake, WordEmbedder()))
     message, command = expect_failure("embedding model", fake)
     assert message.startswith("texts are embedded with ('words', 64), but (")
-    assert command == "carrel --cloud jobs run reembed"
+    assert command == ".venv/bin/carrel --cloud jobs run reembed"
 
 
 def test_vectors_that_do_not_fit_the_indexes_fail(fake: FakeDeployment) -> None:
@@ -350,7 +352,7 @@ def test_a_base_that_is_being_reembedded_fails(fake: FakeDeployment) -> None:
     asyncio.run(begin_reembedding(fake))
     message, command = expect_failure("embedding model", fake)
     assert message == "re-embedding to words is in progress"
-    assert command == "carrel --cloud jobs show reembed"
+    assert command == ".venv/bin/carrel --cloud jobs show reembed"
 
 
 def test_a_working_embedder_reports_its_dimensions(fake: FakeDeployment) -> None:

@@ -210,8 +210,9 @@ async def test_a_commit_with_a_lost_answer_succeeds(
 ) -> None:
     await Leases(database).acquire("embed", 30, utc_now)
     lose_answers(database, monkeypatch)
-    await database.commit([make_write(database, "a")])
-    await database.commit([make_write(database, "b")])
+    for name in "ab":
+        update_time = await database.commit([make_write(database, name)])
+        assert update_time == (await database.get(database.document("notes", name))).update_time
     assert await read_notes(database) == {"a", "b"}
 
 

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.app import make_mcp_app
-from functions.gateway.console.routes import make_console_routes
+from functions.gateway.console.routes import LazyConsole
 from functions.gateway.mcp.selection import SelectedServers
 from shared.accounts.access_key import new_key
 from shared.accounts.repositories.access_store import AccessStore
@@ -51,9 +51,7 @@ async def browser(access: Access) -> AsyncIterator[httpx2.AsyncClient]:
     dispatcher = FakeDispatcher(lambda tool, _: make_result(tool, "text"))
     pipeline = access.make_pipeline(dispatcher)
     find_server = SelectedServers(CATALOG, pipeline).find
-    app = make_mcp_app(
-        access, dispatcher, find_server, make_console_routes(access, CATALOG, pipeline)
-    )
+    app = make_mcp_app(access, dispatcher, find_server, LazyConsole(access, CATALOG, pipeline))
     key, record = new_key(access.keyring, "ada", "key", FULL_ACCESS, created_at=access.clock())
     await AccessStore(access.connection).keys.add(record)
     transport = httpx2.ASGITransport(app)

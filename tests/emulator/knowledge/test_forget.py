@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared.pipeline.forgotten_expiry import ForgottenContents
+from tests.support.clock import NOON
 from tests.support.database_state import describe_differences
 from tests.support.forgetting import (
     EDITOR,
@@ -19,7 +22,7 @@ from tests.support.forgetting import (
 )
 from tests.support.knowledge import BAKING, SAILING, index_all, set_fields, store_sources
 from tests.support.stored_documents import read_documents
-from tests.support.tool_calls import call_error, call_result, call_text
+from tests.support.tool_calls import call, call_error, call_result, call_text
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -140,19 +143,37 @@ async def test_only_an_owner_forgets_sources_of_other_users(app: App, ctx: Conte
     assert (await forget(app, EDITOR, source_id="sailing", forgotten=False))["changed"]
 
 
-async def test_other_users_see_no_title_of_a_forgotten_source(app: App, ctx: Context) -> None:
+@pytest.mark.parametrize("forgotten", [True, False])
+@pytest.mark.parametrize("is_expired", [True, False])
+async def test_what_others_forgot_looks_like_what_never_was(
+    app: App, ctx: Context, *, forgotten: bool, is_expired: bool
+) -> None:
+    """Neither the error nor the counts of the receipt tell the two apart."""
     first, *_, last = await store_sources(ctx, BAKING, SAILING)
     await forget(app, chunk_id=first.chunk_id)
     await forget(app, source_id="sailing")
+    if is_expired:
+        async for _ in ForgottenContents(ctx.database).delete_expired(NOON + timedelta(days=9999)):
+            pass
+    never = {"source_id": "fishing", "chunk_id": "fishing-000000000000"}
     targets = [
-        {"source_id": "sailing"}, {"chunk_id": first.chunk_id}, {"chunk_id": last.chunk_id}
+        ("source_id", "sailing"), ("chunk_id", first.chunk_id), ("chunk_id", last.chunk_id)
     ]  # fmt: skip
-    for target in targets:
-        for forgotten in (True, False):
-            error = await call_error(app, "forget", EDITOR, **target, forgotten=forgotten)
-            assert error.code == "FORBIDDEN"
-            assert BAKING.title not in error.message
-            assert SAILING.title not in error.message
+    for name, target_id in targets:
+        expected = await describe_refusal(app, name, never[name], forgotten=forgotten)
+        assert await describe_refusal(app, name, target_id, forgotten=forgotten) == expected
+
+
+async def describe_refusal(
+    app: App, name: str, target_id: str, *, forgotten: bool
+) -> tuple[str, int, int]:
+    """Return what an editor learns from the error of `forget`, without the id."""
+    arguments: dict[str, Any] = {name: target_id, "forgotten": forgotten}
+    answer = await call(app, "forget", EDITOR, **arguments)
+    assert answer.error is not None
+    assert answer.error.code == "NOT_FOUND"
+    error = answer.error.model_dump_json().replace(target_id, "ID")
+    return error, answer.receipt.round_trips, answer.receipt.documents_read
 
 
 async def test_an_editor_can_repeat_forgetting_a_note(app: App, ctx: Context) -> None:

@@ -69,6 +69,23 @@ async def test_a_knowledge_card_is_included(ctx: Context) -> None:
     assert out.knowledge_card.model_dump() == card
 
 
+@pytest.mark.parametrize("tool", ["get_chunk", "get_source", "search_kb", "get_recent"])
+async def test_a_card_that_repeats_the_text_is_not_shown(ctx: Context, app: App, tool: str) -> None:
+    chunk = (await store_sources(ctx, BAKING))[0]
+    arguments = {
+        "get_chunk": {"chunk_id": chunk.chunk_id},
+        "get_source": {"source_id": chunk.source_id},
+        "search_kb": {"query": chunk.content, "detail": "full"},
+        "get_recent": {},
+    }[tool]
+    card = {"summary": chunk.content.rstrip("."), "takeaways": []}
+    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
+    result = str(await call_result(app, tool, ANONYMOUS, **arguments))
+    assert chunk.chunk_id in result
+    assert "summary" not in result
+    assert "knowledge_card" not in result
+
+
 async def test_clusters_are_named(ctx: Context) -> None:
     chunk = (await store_sources(ctx, BAKING))[0]
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["c-2", "c-1"]})

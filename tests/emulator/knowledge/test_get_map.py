@@ -16,7 +16,7 @@ from google.cloud.firestore import DELETE_FIELD
 from functions.jobs.cluster.job import cluster
 from functions.jobs.index.job import index
 from functions.jobs.ingest.readers.reading import read
-from functions.tools.knowledge.get_map.tool import NO_MAP, NO_POINTS
+from functions.tools.knowledge.get_map.tool import explain_no_map, explain_no_points
 from infra.local.local_database import SAMPLE
 from infra.local.sample.knowledge import add_knowledge
 from shared.core.caller import Caller, Role
@@ -127,7 +127,7 @@ async def assert_map_matches(app: App, ctx: Context) -> None:
 
 async def test_a_base_without_a_map_says_what_to_do_next(app: App) -> None:
     drawn = await get_map(app)
-    assert drawn["message"] == NO_MAP
+    assert drawn["message"] == explain_no_map()
     assert drawn["total"] == 0
     assert drawn["chunk_ids"] == []
 
@@ -195,7 +195,7 @@ async def test_an_emptied_map_has_a_message(app: App, ctx: Context) -> None:
     await index(ctx, make_ample_budget())
     await run_cluster_job(ctx)
     drawn = await get_map(app)
-    assert drawn["message"] == NO_POINTS
+    assert drawn["message"] == explain_no_points()
     assert drawn["clusters"] == []
     assert drawn["total"] == 0
 

@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from functions.tools.knowledge.get_recent.activity import MAX_SOURCES
-from functions.tools.knowledge.get_recent.tool import EMPTY_MESSAGE, In, format_result, get_recent
+from functions.tools.knowledge.get_recent.tool import In, explain_empty, format_result, get_recent
 from shared.core.caller import Caller
 from shared.core.dates import Period
 from shared.core.errors import InvalidInput
@@ -79,6 +79,7 @@ async def test_the_default_page_lists_the_last_week_and_its_activity(ctx: Contex
     assert out.model_dump(exclude={"chunks"}) == {
         "period": Period.LAST_7_DAYS,
         "first_day": "2024-06-06",
+        "time_zone": "UTC",
         "last_day": "2024-06-12",
         "next_cursor": None,
         "activity": {
@@ -126,7 +127,7 @@ There are more: call again with cursor {out.next_cursor}"""
 
 
 async def test_the_text_shows_the_message_of_an_empty_base(ctx: Context) -> None:
-    assert format_result(await get_recent(In(), ctx)).startswith(EMPTY_MESSAGE)
+    assert format_result(await get_recent(In(), ctx)).startswith(explain_empty())
 
 
 @pytest.mark.parametrize(
@@ -149,6 +150,44 @@ async def test_the_timeline_counts_the_passages_of_the_period(
     assert out.activity is not None
     assert {entry.date: entry.chunks for entry in out.activity.timeline} == expected
     assert sum(expected.values()) == out.activity.total == len(out.chunks)
+
+
+EVENING_IN_CALIFORNIA = datetime(2024, 6, 12, 3, tzinfo=UTC)
+"""20:00 on June 11 there."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "count"),
+    [
+        ({"period": "yesterday", "time_zone": "America/Los_Angeles"}, 1),
+        ({"period": "today", "time_zone": "America/Los_Angeles"}, 0),
+        ({"period": "today"}, 1),
+    ],
+)
+async def test_a_time_zone_decides_what_day_it_was(
+    ctx: Context, arguments: dict[str, Any], count: int
+) -> None:
+    await store_and_index(ctx, make_source("evening", dates=[EVENING_IN_CALIFORNIA]))
+    out = await get_recent(In(**arguments), ctx)
+    assert out.activity is not None
+    assert len(out.chunks) == out.activity.total == count
+    assert [entry.date for entry in out.activity.timeline] == [out.first_day] * count
+    assert list_dates(out) == [out.first_day] * count
+
+
+async def test_the_setting_decides_without_an_argument(ctx: Context) -> None:
+    """In a zone to the east, the first hours of a month are in the former month of the index."""
+    east = replace(ctx, settings=ctx.settings.model_copy(update={"time_zone": "Asia/Tokyo"}))
+    may_in_utc = datetime(2024, 5, 31, 20, tzinfo=UTC)
+    await store_and_index(ctx, make_source("early", dates=[may_in_utc, subtract_days(0)]))
+    for period, timeline in (
+        ("last_30_days", {"2024-06-01": 1, "2024-06-12": 1}),
+        ("this_year", {"2024-06": 2}),
+    ):
+        out = await get_recent(In(period=period), east)
+        assert out.activity is not None
+        assert {entry.date: entry.chunks for entry in out.activity.timeline} == timeline
+        assert out.time_zone == "Asia/Tokyo"
 
 
 async def test_pages_skip_and_repeat_no_passage_during_changes(ctx: Context) -> None:
@@ -255,7 +294,7 @@ async def test_an_empty_base_says_how_to_add_texts(ctx: Context) -> None:
     out = await get_recent(In(), ctx)
     assert out.chunks == []
     assert out.next_cursor is None
-    assert out.message == EMPTY_MESSAGE
+    assert out.message == explain_empty()
 
 
 async def test_passages_without_a_stored_source_are_counted(ctx: Context) -> None:
@@ -275,7 +314,9 @@ async def test_a_card_gives_a_passage_its_summary(ctx: Context) -> None:
     assert passage.summary == "Knead."
 
 
-@pytest.mark.parametrize("arguments", [{"period": "last_week"}, {"limit": 0}, {"limit": 51}])
+@pytest.mark.parametrize(
+    "arguments", [{"period": "3 days ago"}, {"time_zone": "Mars"}, {"limit": 0}, {"limit": 51}]
+)
 def test_arguments_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         In(**arguments)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from functions.tools.knowledge.list_sources.tool import EMPTY_MESSAGE, In, list_sources
+from functions.tools.knowledge.list_sources.tool import In, explain_empty, list_sources
 from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, chunk_source, set_fields
@@ -189,7 +189,7 @@ async def test_an_empty_base_says_how_to_add_texts(ctx: Context) -> None:
     out = await list_sources(In(), ctx)
     assert out.sources == []
     assert out.next_cursor is None
-    assert out.message == EMPTY_MESSAGE
+    assert out.message == explain_empty()
 
 
 async def test_an_unknown_name_comes_with_similar_names(ctx: Context) -> None:

@@ -17,9 +17,14 @@ from functions.jobs.index.job import index
 from functions.tools.knowledge.forget import tool as forget_tool
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.firestore.leases import Leases
+from shared.knowledge.forgotten_repository import ForgottenSources
 from shared.knowledge.source import Section
+from shared.pipeline.forgetting import Forgetter
 from shared.pipeline.forgotten_chunks import CHUNKS_PER_COMMIT
-from tests.support.commit_hooks import call_after_commit, call_before_commit
+from shared.pipeline.source_move import SourceMove
+from tests.support.clock import NOON
+from tests.support.commit_hooks import call_after_commit, call_before_commit, intercept_commits
 from tests.support.database_state import describe_differences
 from tests.support.forgetting import (
     CARD,
@@ -39,6 +44,7 @@ from tests.support.tool_calls import call, call_error
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
     from tests.emulator.knowledge.conftest import MakeWatchedApp
+    from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -54,6 +60,12 @@ class _Killed(Exception):
 def patient_writers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a writer try again for a minute, since a call inside a hook is slow on a busy machine."""
     monkeypatch.setattr("shared.firestore.database.CONFLICT_SECONDS", 60)
+
+
+async def send_each_commit_twice(_commit: int, send: Send) -> Results:
+    """Send a commit twice, as Google's client does after a lost answer."""
+    await send()
+    return await send()
 
 
 async def die() -> None:
@@ -247,6 +259,30 @@ async def test_a_killed_call_is_completed_by_the_next_call(
         assert len(await read_documents(ctx, "forgotten")) == LENGTH
         assert set(await read_documents(ctx, "sources")) == {"sailing"}
         await forget(app, source_id="long", forgotten=False)
+    await index_all(ctx)
+    assert describe_differences(before, await read_knowledge(ctx)) == ""
+
+
+async def test_moves_under_a_lease_survive_lost_answers(ctx: Context) -> None:
+    """Google's client sends a commit again whose answer was lost, and the job holds a lease."""
+    await store_sources(ctx, LONG)
+    before = await read_knowledge(ctx)
+    database = ctx.database
+    await Leases(database).acquire("ingest", 60, ctx.clock)
+    with pytest.MonkeyPatch.context() as patch:
+        intercept_commits(database.client, patch, send_each_commit_twice)
+        source = await database.get(database.document("sources", "long"))
+        record, snapshot = await ForgottenSources(database).get("long")
+        forgetter = Forgetter("anna", None, ctx.clock())
+        move = await SourceMove.begin_forgetting(database, source, record, snapshot, forgetter)
+        record, _ = await ForgottenSources(database).get("long")
+        assert sum([counts.chunks async for counts in move.complete(record, NOON)]) == LENGTH
+        assert await read_documents(ctx, "sources") == {}
+
+        record, snapshot = await ForgottenSources(database).get("long")
+        move = await SourceMove.begin_restoring(database, record, snapshot)
+        record, _ = await ForgottenSources(database).get("long")
+        assert sum([counts.chunks async for counts in move.complete(record, NOON)]) == LENGTH
     await index_all(ctx)
     assert describe_differences(before, await read_knowledge(ctx)) == ""
 

@@ -165,7 +165,7 @@ async def test_a_wrong_key_is_explained_without_markup(
     """The page shows the message as plain text, so backticks around code would be visible."""
     answer = await submit(browser, form | {"key": "carrel_typo"})
     assert "This key is not valid" in answer.text
-    assert "create another one with carrel keys create." in answer.text
+    assert "create another one with .venv/bin/carrel keys create." in answer.text
     assert "`" not in answer.text
 
 

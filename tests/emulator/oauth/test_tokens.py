@@ -207,40 +207,6 @@ async def test_a_refresh_may_request_fewer_scopes_but_not_more(
     assert restored.scope == tokens.scope
 
 
-async def test_concurrent_refreshes_return_the_same_token(
-    server: AuthorizationServer, client: OAuthClientInformationFull
-) -> None:
-    token = (await server.sign_in(client)).refresh_token
-    answers = await asyncio.gather(*(server.refresh(client, token) for _ in range(6)))
-    assert len({parse_tokens(answer).refresh_token for answer in answers}) == 1
-    server.clock.advance(seconds=60)
-    late = parse_tokens(await server.refresh(client, token))
-    assert late.refresh_token == parse_tokens(answers[0]).refresh_token
-    assert await server.accepts_token(late.access_token)
-
-
-async def test_a_rotated_token_after_a_minute_ends_the_sign_in(
-    server: AuthorizationServer, client: OAuthClientInformationFull
-) -> None:
-    token = (await server.sign_in(client)).refresh_token
-    newest = parse_tokens(await server.refresh(client, token))
-    server.clock.advance(seconds=61)
-    assert parse_error(await server.refresh(client, token)) == INVALID_GRANT
-    assert parse_error(await server.refresh(client, newest.refresh_token)) == INVALID_GRANT
-    assert not await server.accepts_token(newest.access_token)
-
-
-async def test_a_token_before_the_last_ends_the_sign_in_at_once(
-    server: AuthorizationServer, client: OAuthClientInformationFull
-) -> None:
-    first = await server.sign_in(client)
-    second = parse_tokens(await server.refresh(client, first.refresh_token))
-    third = parse_tokens(await server.refresh(client, second.refresh_token))
-    assert parse_error(await server.refresh(client, first.refresh_token)) == INVALID_GRANT
-    assert parse_error(await server.refresh(client, third.refresh_token)) == INVALID_GRANT
-    assert not await server.accepts_token(third.access_token)
-
-
 async def test_the_end_of_one_sign_in_does_not_end_others(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:

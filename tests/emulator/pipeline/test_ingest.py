@@ -61,6 +61,14 @@ def make_highlights(*texts: str) -> list[dict[str, Any]]:
     return [{"id": number, "location": number, "text": text} for number, text in enumerate(texts)]
 
 
+def make_highlights_with_links(*texts: str) -> list[dict[str, Any]]:
+    """Return such highlights with their pages in Readwise, by which they are known."""
+    return [
+        highlight | {"readwise_url": f"https://readwise.io/open/{highlight['id']}"}
+        for highlight in make_highlights(*texts)
+    ]
+
+
 async def run_ingest(ctx: Context) -> Report:
     return await ingest(ctx, make_ample_budget())
 
@@ -125,6 +133,7 @@ async def test_a_highlight_becomes_a_chunk_with_all_fields(ctx: Context, tmp_pat
         "highlight_url": "https://example.com/sails#10",
         "highlighted_at": datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC),
         "dated_at": datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC),
+        "kept": "added",
         "pending": dict.fromkeys(FIRST_STEPS, data["created_at"]),
         "tries": {},
         "parked": {},
@@ -167,12 +176,16 @@ async def test_an_unchanged_source_costs_one_read_and_no_write(app: App, tmp_pat
 
 
 async def test_only_an_edited_highlight_is_embedded_again(ctx: Context, tmp_path: Path) -> None:
-    write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF, DOUGH, TESTS)))
+    write_export(
+        tmp_path, make_readwise_book(highlights=make_highlights_with_links(REEF, DOUGH, TESTS))
+    )
     await ingest_and_embed(ctx)
     before = await read_chunk_snapshots(ctx)
 
     edited = DOUGH.replace("well", "long")
-    write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF, edited, TESTS)))
+    write_export(
+        tmp_path, make_readwise_book(highlights=make_highlights_with_links(REEF, edited, TESTS))
+    )
     report = await run_ingest(ctx)
 
     after = await read_chunk_snapshots(ctx)
@@ -233,13 +246,16 @@ async def test_changed_tags_are_indexed_but_not_embedded(ctx: Context, tmp_path:
     assert after[REEF]["embedding"] == before[REEF]["embedding"]
 
 
-async def test_a_chunk_missing_from_its_source_is_deleted(ctx: Context, tmp_path: Path) -> None:
-    write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF, DOUGH, TESTS)))
+async def test_a_paragraph_missing_from_its_file_is_deleted(ctx: Context, tmp_path: Path) -> None:
+    paragraphs = [f"Paragraph {number} says this. " * 60 for number in range(3)]
+    write_file(tmp_path, "long.md", "\n\n".join(paragraphs))
     await run_ingest(ctx)
-    write_export(tmp_path, make_readwise_book(highlights=make_highlights(REEF)))
-    assert (await run_ingest(ctx)).counts["deleted"] == 2
-    assert set(await read_chunks_by_text(ctx)) == {REEF}
-    assert (await read_documents(ctx, "sources"))["readwise-7"]["chunk_count"] == 1
+    before = await read_chunks_by_text(ctx)
+    write_file(tmp_path, "long.md", paragraphs[0])
+    assert (await run_ingest(ctx)).counts["deleted"] == len(before) - 1
+    assert set(await read_chunks_by_text(ctx)) == {paragraphs[0].strip()}
+    [source] = (await read_documents(ctx, "sources")).values()
+    assert source["chunk_count"] == 1
 
 
 async def test_a_deleted_book_is_removed_with_its_chunks(ctx: Context, tmp_path: Path) -> None:

@@ -244,8 +244,8 @@ async def test_text_of_a_book_outranks_an_earlier_empty_record(
 
 
 UNCONFIRMED = (
-    " disappeared, and nothing is forgotten: to forget their texts, run carrel jobs run ingest"
-    " --yes (of a deployment, carrel --cloud jobs run ingest --yes)"
+    " disappeared, and nothing is forgotten: to forget their texts, run .venv/bin/carrel jobs run"
+    " ingest --yes"
 )
 
 

@@ -6,8 +6,6 @@ The objects are distributed over shards, each stored in one or more documents.
 from __future__ import annotations
 
 import hashlib
-import json
-import zlib
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -71,18 +69,3 @@ async def test_two_prefixes_have_separate_states(ctx: Context) -> None:
 async def test_empty_shards_cost_no_further_reads(ctx: Context, meter: Meter) -> None:
     await (await open_state(ctx)).load_objects(range(SHARDS))
     assert meter.documents_read == 1  # the main document
-
-
-async def test_an_object_with_omitted_records_is_read_again(ctx: Context) -> None:
-    """Earlier versions omitted a record whose id another object had, and stored a flag."""
-    shard = assign_shard("a.jsonl")
-    await (await open_state(ctx)).store({shard: {"a.jsonl": FileState(7, ("a",))}})
-    dump = await read_all_documents(ctx.database.client)
-    [path] = [name for name in dump if "/objects/" in name]
-    layout, objects = json.loads(zlib.decompress(dump[path].get("data")))
-    assert objects == {"a.jsonl": [7, ["a"], False]}
-
-    with_flag = zlib.compress(json.dumps([layout, {"a.jsonl": [7, ["a"], True]}]).encode())
-    await ctx.database.client.document(path).set({"data": with_flag})
-
-    assert await (await open_state(ctx)).load_objects([shard]) == {"a.jsonl": FileState(0, ("a",))}

@@ -77,6 +77,14 @@ async def test_a_pdf_is_found_with_its_page_and_highlights(ctx: Context, tmp_pat
     assert chunk.date == "2024-06-01"
 
 
+async def test_a_hit_has_the_page_of_the_words_that_matched(ctx: Context, tmp_path: Path) -> None:
+    write_file(tmp_path, "knots.pdf", make_pdf(["A title page."], ["The preface."], [KNOTS]))
+    await ingest_folder(ctx)
+    [hit] = (await search_kb(In(query="the bowline that never slips", limit=1), ctx)).results
+    assert hit.page == 3
+    assert (await find_first_hit(ctx, "bowline")).page == 1  # get_chunk shows the whole passage
+
+
 async def test_a_book_is_found_with_its_chapter(ctx: Context, tmp_path: Path) -> None:
     documents = {"one.xhtml": f"<p>{ANCHORS}</p>", "two.xhtml": f"<p>{TIDES}</p>"}
     nav = make_nav(("text/one.xhtml", "Anchors"), ("text/two.xhtml", "Tides"))

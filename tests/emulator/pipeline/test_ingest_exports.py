@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
-from functions.jobs.ingest.batches import chunk_source
 from functions.jobs.ingest.job import ingest
 from functions.tools.knowledge.search_kb.tool import In, search_kb
-from shared.core.caller import Caller, Role
 from shared.core.settings import Settings
-from shared.knowledge.ingestion import Ingestion
 from tests.support.jobs import make_ample_budget
 from tests.support.source_files import (
     make_readwise_book,
-    read_only_source,
     write_export,
     write_file,
 )
-from tests.support.stored_documents import read_chunk_texts
-from tests.support.tool_calls import call_result
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from shared.runtime.context import App, Context
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -117,7 +110,6 @@ async def test_a_readwise_note_about_a_book_is_found(ctx: Context, tmp_path: Pat
     )
     hit = await find_first_hit(ctx, "who borrowed it to cross the Channel?")
     fields = select_fields(hit, "snippet", "tags", "readwise_url")
-    del fields["date"]  # that of the file, which the test wrote
     assert fields == {
         "content": note,
         "snippet": note,
@@ -125,29 +117,6 @@ async def test_a_readwise_note_about_a_book_is_found(ctx: Context, tmp_path: Pat
         "tags": ["book note"],
         "readwise_url": "https://readwise.io/b/7",
     }
-
-
-async def test_a_passage_forgotten_by_its_former_id_stays_forgotten(
-    app: App, ctx: Context, tmp_path: Path
-) -> None:
-    """Earlier releases stored a note with the label `Note:`, which gave its passage another id."""
-    highlights = [
-        {"id": 1, "location": 1, "text": "Reef early.", "note": "Private."},
-        {"id": 2, "location": 2, "text": "Heave to.", "note": "Mine, too."},
-        {"id": 3, "location": 3, "text": "Wait."},
-    ]
-    source = read_only_source(write_export(tmp_path, make_readwise_book(highlights=highlights)))
-    labelled_sections = [
-        replace(section, text=section.former_text or section.text) for section in source.sections
-    ]
-    former_source = chunk_source(replace(source, sections=tuple(labelled_sections)))
-    await Ingestion(ctx.database).save([former_source], ctx.clock())
-    owner = Caller.of("anna", role=Role.OWNER)
-    await call_result(app, "forget", owner, chunk_id=former_source.chunks[0].chunk_id)
-
-    for _ in range(2):
-        await ingest(ctx, make_ample_budget())
-        assert await read_chunk_texts(ctx) == ["Heave to.\n\nMine, too.", "Wait."]
 
 
 async def test_a_highlight_of_kindle_clippings_is_found(ctx: Context, tmp_path: Path) -> None:
@@ -168,7 +137,6 @@ async def test_a_highlight_of_a_kindle_notebook_is_found(ctx: Context, tmp_path:
     write_file(tmp_path, "On Sails - Notebook.html", NOTEBOOK)
     hit = await find_first_hit(ctx, "when to reef the mainsail")
     fields = select_fields(hit, "source")
-    del fields["date"]  # that of the file, which the test wrote
     assert fields == {
         "content": HIGHLIGHT_AND_NOTE,
         "title": "On Sails",

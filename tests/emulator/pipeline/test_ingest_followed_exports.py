@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from functions.jobs.ingest.path import compare_path, ingest_path
-from shared.runtime.job import Failure, Report
+from shared.runtime.job import Report
 from tests.support.followed_folder import (
     NOTE_NUMBERS,
     ingest_cleanly,
@@ -20,7 +20,6 @@ from tests.support.followed_folder import (
     run_ingest,
 )
 from tests.support.jobs import make_ample_budget
-from tests.support.knowledge import set_fields
 from tests.support.source_files import (
     format_json_lines,
     make_readwise_book,
@@ -70,39 +69,31 @@ BOOKS: Final = [
 BOOK_IDS: Final = {f"readwise-{number}" for number in range(1, 7)}
 
 
-async def test_a_book_missing_from_a_newer_export_is_forgotten(
-    ctx: Context, tmp_path: Path
-) -> None:
-    """A newer export replaces the first one, and then the first one returns."""
-    export = write_export(tmp_path, *BOOKS)
-    await ingest_cleanly(ctx, export)
-    await set_fields(ctx, "sources/readwise-1", {"author": "Reader"})
-    write_export(tmp_path, *BOOKS[1:])
-    report = await ingest_cleanly(ctx, export)
-    assert report.counts["sources"] == 1
-    assert report.note == ""
-    assert await read_source_ids(ctx) == BOOK_IDS - {"readwise-1"}
-    assert (await ingest_cleanly(ctx, export)).counts == {"read": 5}
-    write_export(tmp_path, *BOOKS)
-    assert (await ingest_cleanly(ctx, export)).counts["restored"] == 1
-    assert await read_source_ids(ctx) == BOOK_IDS
-
-
-async def test_forgetting_many_books_must_be_confirmed(ctx: Context, tmp_path: Path) -> None:
-    """An export that was made with `updatedAfter` has only the books that changed."""
+async def test_a_book_missing_from_a_newer_export_stays(ctx: Context, tmp_path: Path) -> None:
+    """The newer export may have been made with `updatedAfter`, which has only what changed."""
     export = write_export(tmp_path, *BOOKS)
     await ingest_cleanly(ctx, export)
     write_export(tmp_path, *BOOKS[:2])
-    reason = (
-        "4 of 6 texts disappeared, and nothing is forgotten: to forget their texts, run carrel"
-        " ingest FOLDER --yes"
-    )
-    for _ in range(2):
-        assert (await run_ingest(ctx, export)).failures == [Failure(export.name, reason)]
-        assert await read_source_ids(ctx) == BOOK_IDS
+    assert (await ingest_cleanly(ctx, export)).counts == {"read": 2, "sources kept": 4}
+    assert await read_source_ids(ctx) == BOOK_IDS
+    assert (await ingest_cleanly(ctx, export)).counts == {"read": 2}
+    export.unlink()
     changes = await compare_path(export, ctx.database)
-    await run_ingest(ctx, export, changes.missing_ids)
-    assert await read_source_ids(ctx) == {"readwise-1", "readwise-2"}
+    assert changes.missing_ids == BOOK_IDS
+
+
+async def test_a_book_that_an_export_names_as_deleted_is_forgotten(
+    ctx: Context, tmp_path: Path
+) -> None:
+    """It stays out although an older export still has it, until it is restored."""
+    write_export(tmp_path, *BOOKS)
+    await ingest_cleanly(ctx, tmp_path)
+    later = {"results": [make_readwise_book(user_book_id=1, is_deleted=True, highlights=[])]}
+    write_file(tmp_path, "later.json", json.dumps(later))
+    await ingest_cleanly(ctx, tmp_path)
+    for _ in range(2):
+        assert BOOK_IDS - await read_source_ids(ctx) == {"readwise-1"}
+        await ingest_cleanly(ctx, tmp_path)
 
 
 async def test_an_export_with_an_invalid_book_forgets_no_book(ctx: Context, tmp_path: Path) -> None:
@@ -148,25 +139,25 @@ async def test_a_book_that_another_export_contains_is_not_forgotten(
     await ingest_cleanly(ctx, first.parent)
     assert await read_source_ids(ctx) >= BOOK_IDS
 
-    write_export(second.parent, *BOOKS[1:])
-    await ingest_cleanly(ctx, second.parent)
-    assert BOOK_IDS - await read_source_ids(ctx) == {"readwise-1"}
+    second.unlink()
+    changes = await compare_path(second.parent, ctx.database)
+    assert changes.missing_ids == BOOK_IDS
 
 
-async def test_an_export_deletes_no_book_of_a_synchronized_account(
+async def test_a_deleted_export_deletes_no_book_of_a_synchronized_account(
     ctx: Context, tmp_path: Path
 ) -> None:
-    export = write_export(tmp_path, *BOOKS)
-    await ingest_cleanly(ctx, export)
-    write_export(tmp_path, *BOOKS[1:])
+    export = write_export(make_vault(tmp_path), BOOKS[0])
+    await ingest_cleanly(ctx, tmp_path)
+    export.unlink()
 
     report = Report()
     settings = make_settings(ctx, readwise_token="t")
-    await ingest_path(str(export), replace(ctx, settings=settings), make_ample_budget(), report)
+    await ingest_path(str(tmp_path), replace(ctx, settings=settings), make_ample_budget(), report)
     assert report.failures == []
-    assert await read_source_ids(ctx) == BOOK_IDS
-    changes = await compare_path(export, ctx.database, follows_readwise=True)
+    assert "readwise-1" in await read_source_ids(ctx)
+    changes = await compare_path(tmp_path, ctx.database, follows_readwise=True)
     assert changes.missing_ids == frozenset()
 
-    await ingest_cleanly(ctx, export)  # without a token
-    assert await read_source_ids(ctx) == BOOK_IDS - {"readwise-1"}
+    await ingest_cleanly(ctx, tmp_path)  # without a token
+    assert "readwise-1" not in await read_source_ids(ctx)

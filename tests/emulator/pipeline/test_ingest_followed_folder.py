@@ -71,6 +71,23 @@ async def read_card(ctx: Context, text: str) -> Any:
     return (await read_chunks_by_text(ctx))[text].get("knowledge_card")
 
 
+async def test_files_moved_to_the_cloud_are_kept(ctx: Context, tmp_path: Path) -> None:
+    """ICloud leaves `.1.md.icloud` in place of `1.md`."""
+    vault = make_vault(tmp_path)
+    await ingest_cleanly(ctx, vault)
+    before = await read_sources_by_text(ctx)
+    for number in NOTE_NUMBERS:
+        (vault / f"{number}.md").rename(vault / f".{number}.md.icloud")
+        report = await ingest_cleanly(ctx, vault)
+        assert [warning.name for warning in report.warnings] == [
+            f"{name}.md" for name in range(1, number + 1)
+        ]
+    assert await read_sources_by_text(ctx) == before
+    (vault / ".1.md.icloud").unlink()
+    await run_ingest(ctx, vault)
+    assert await read_sources_by_text(ctx) == exclude_texts(before, "Note 1.")
+
+
 async def test_missing_files_are_forgotten(ctx: Context, tmp_path: Path) -> None:
     vault = make_vault(tmp_path)
     await ingest_cleanly(ctx, vault)

@@ -238,6 +238,25 @@ async def test_passages_are_filtered_by_days_in_utc(
     assert await find_matching_sources(dated_base, mode, filters=filters) == set(expected)
 
 
+async def test_days_are_those_of_the_named_time_zone(dated_base: Context) -> None:
+    """At 23:59 UTC on the 14th, it is the 15th in Tokyo; at 0:00 UTC, the 14th in California."""
+    for zone, source_ids in (
+        ("Asia/Tokyo", ["today", "yesterday"]),
+        ("America/Los_Angeles", []),
+        ("UTC", ["today"]),
+    ):
+        for days in ({"period": "today"}, {"date_range": {"start": "2024-03-15"}}):
+            out = await search_kb(In(filters={**days, "time_zone": zone}), dated_base)
+            assert [hit.source_id for hit in out.results] == source_ids
+
+
+async def test_a_month_may_be_the_bound_of_a_range(dated_base: Context) -> None:
+    out = await search_kb(
+        In(filters={"date_range": {"start": "2024-02", "end": "2024-02"}}), dated_base
+    )
+    assert [hit.source_id for hit in out.results] == ["mid_february", "first_of_february"]
+
+
 async def test_a_range_that_ends_before_it_starts_is_refused(ctx: Context) -> None:
     filters = {"date_range": {"start": "2024-02-02", "end": "2024-02-01"}}
     with pytest.raises(InvalidInput, match="ends before it starts"):
@@ -318,3 +337,17 @@ async def test_passages_are_filtered_by_language(ctx: Context, mode: str | None)
     assert await find_matching_sources(ctx, mode, filters={"language": "EN"}) == {"english"}
     page, *_ = await search_all_pages(ctx, 5, filters={"language": "eng"})
     assert page.message == "There is no language 'eng'. Nearest: 'en'."
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_language_filter_finds_its_regions(ctx: Context, mode: str | None) -> None:
+    await store_sources(
+        ctx,
+        make_source_of_text("anchor", "american", language="en-US"),
+        make_source_of_text("anchor", "british", language="en-GB"),
+    )
+    assert await find_matching_sources(ctx, mode, filters={"language": "en"}) == {
+        "american",
+        "british",
+    }
+    assert await find_matching_sources(ctx, mode, filters={"language": "en-us"}) == {"american"}

@@ -68,7 +68,7 @@ async def test_an_empty_base_says_how_to_add_texts(ctx: Context, mode: str) -> N
     assert out.results == []
     assert not out.matches
     assert out.next_cursor is None
-    assert out.message == messages.EMPTY_MESSAGE
+    assert out.message == messages.explain_empty()
 
 
 async def test_a_base_without_vectors_is_searched_by_words(ctx: Context) -> None:

@@ -257,6 +257,45 @@ async def test_same_key_adds_once(app: App) -> None:
     assert await list_ids(app) == ["2", "1"]
 
 
+async def test_open_task_is_not_added_again(app: App) -> None:
+    first = await call_for_result(app, "add_task", title="Buy flour")
+    repeated = await call_for_result(app, "add_task", title="buy flour.")
+    assert repeated == {"task": first["task"], "changed": []}
+    assert await list_ids(app) == ["1"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"title": "Buy rye"},
+        {"description": "2 kg"},
+        {"priority": "Low"},
+        {"due_date": "2026-03-12"},
+    ],
+)
+async def test_task_that_says_something_else_is_added(app: App, change: dict[str, Any]) -> None:
+    await call_for_result(app, "add_task", title="Buy flour")
+    await call_for_result(app, "add_task", **{"title": "Buy flour"} | change)
+    assert await list_ids(app) == ["2", "1"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [("complete_task", {}), ("delete_task", {}), ("update_task", {"title": "Buy rye"})],
+)
+async def test_task_that_is_done_or_changed_is_added_again(
+    app: App, tool: str, arguments: dict[str, Any]
+) -> None:
+    await add_tasks(app, "Buy flour")
+    await call_for_result(app, tool, task_id="1", **arguments)
+    assert await add_tasks(app, "Buy flour") == ["2"]
+
+
+async def test_equal_tasks_of_one_call_are_all_added(app: App) -> None:
+    await call_for_result(app, "add_task", tasks=[{"title": "a"}, {"title": "a"}])
+    assert await list_ids(app) == ["2", "1"]
+
+
 async def test_key_reused_for_another_task_is_refused(app: App) -> None:
     await call_for_result(app, "add_task", title="a", idempotency_key="k")
     error = await call_for_error(app, "add_task", title="b", idempotency_key="k")
@@ -266,7 +305,7 @@ async def test_key_reused_for_another_task_is_refused(app: App) -> None:
 
 async def test_adding_takes_two_round_trips(app: App) -> None:
     for count in (1, 25):
-        tasks = [{"title": str(number)} for number in range(count)]
+        tasks = [{"title": f"{number} of {count}"} for number in range(count)]
         receipt = (await call_at(app, "add_task", tasks=tasks)).receipt
         assert receipt.round_trips == 2
         assert receipt.documents_read == 1  # the counter of ids

@@ -6,10 +6,15 @@ way. The words may differ.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared.core.caller import Caller
+from shared.core.meter import Meter
+from shared.runtime.context import App
+from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import call, call_error, call_result
 from tests.support.trace_set import read_trace_set
@@ -23,7 +28,7 @@ from tests.support.traces import (
 )
 
 if TYPE_CHECKING:
-    from shared.runtime.context import App
+    from shared.core.settings import Settings
 
 pytestmark = pytest.mark.anyio
 
@@ -37,13 +42,17 @@ def find_similar_trace(kind: str, name: str) -> dict[str, Any]:
     return {field: trace[field] for field in FIELDS}
 
 
-COPY = find_similar_trace("duplicates", "e03")
-"""The sample in slightly other words."""
+NEAR = make_sample_trace(
+    ORIGINAL, solution_text=f"Do not: {make_sample_trace(ORIGINAL)['solution_text']}"
+)
+"""The sample, negated."""
+COPY = make_sample_trace(ORIGINAL, title=make_sample_trace(ORIGINAL)["title"].upper())
+"""The sample in other writing."""
 SIBLING_TRACE = find_similar_trace("siblings", "s03")
 """Another solution of the problem of the sample."""
 
 
-async def test_edited_copy_returns_the_existing_trace(app: App) -> None:
+async def test_copy_returns_the_existing_trace(app: App) -> None:
     trace_id = await contribute(app, ORIGINAL)
     postings_before = await read_app_documents(app, "trace_lexicon")
     answer = await call(app, "contribute_trace", "ben", **COPY)
@@ -56,6 +65,27 @@ async def test_edited_copy_returns_the_existing_trace(app: App) -> None:
     assert trace_id in str(answer.text)
     assert list(await read_app_documents(app, "traces")) == [trace_id]
     assert await read_app_documents(app, "trace_lexicon") == postings_before
+
+
+async def test_edited_copy_is_stored_and_names_the_original(app: App) -> None:
+    trace_id = await contribute(app, ORIGINAL)
+    result = await call_result(app, "contribute_trace", "ben", **NEAR)
+    assert not result["duplicate"]
+    [similar] = result["similar"]
+    assert similar["trace_id"] == trace_id
+    assert 0 < similar["similarity"] <= 1
+
+
+async def test_six_calls_at_once_store_one_trace(settings: Settings, app: App) -> None:
+    apps = [App(settings, embedder=WordEmbedder()) for _ in range(6)]
+    results = await asyncio.gather(
+        *(call_result(opened, "contribute_trace", "ben", **COPY) for opened in apps)
+    )
+    for opened in apps:
+        await opened.aclose()
+    [trace_id] = await read_app_documents(app, "traces")
+    assert {result["trace_id"] for result in results} == {trace_id}
+    assert sorted(result["duplicate"] for result in results) == [False, *[True] * 5]
 
 
 async def test_another_solution_is_stored_and_names_the_similar_one(app: App) -> None:
@@ -75,6 +105,17 @@ async def test_withdrawn_trace_is_not_a_duplicate(app: App) -> None:
         result = await call_result(app, "contribute_trace", user, **COPY)
         assert trace_id != result["trace_id"]
         assert trace_id not in str(result["similar"])
+
+
+async def test_claim_whose_trace_is_gone_is_taken_over(app: App) -> None:
+    """The job purge or a person at the database may have deleted the holder."""
+    gone_id = await contribute(app, ORIGINAL)
+    database = app.context(Caller(), Meter()).database
+    await database.document("traces", gone_id).delete()
+    result = await call_result(app, "contribute_trace", "ben", **COPY)
+    assert not result["duplicate"]
+    [claim] = (await read_app_documents(app, "claims")).values()
+    assert claim["holder"] == result["trace_id"]
 
 
 async def test_copy_may_supersede_its_original(app: App) -> None:

@@ -54,7 +54,8 @@ def _store(content: bytes, file_store: Path, suffix: str) -> Path:
 def _compile(source: Path) -> Path:
     path = source.with_suffix(f".{sys.implementation.cache_tag}.pyc")
     if not path.exists():  # py_compile writes atomically, so an existing file is complete
-        invalidation_mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        # Checked, because a fault that somebody plants in an unpacked bundle must show.
+        invalidation_mode = py_compile.PycInvalidationMode.CHECKED_HASH
         py_compile.compile(
             str(source), str(path), doraise=True, invalidation_mode=invalidation_mode
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import time
 from dataclasses import dataclass
 from hashlib import sha256
@@ -22,7 +21,11 @@ from infra.build.bundles import DIST, MANIFEST, stage
 from infra.build.discovery import ROOT
 from infra.file_lock import hold_lock
 from tests.support.cloud_run.archives import unpack_archive
-from tests.support.cloud_run.environments import compute_environment_key, install_environment
+from tests.support.cloud_run.environments import (
+    compute_environment_key,
+    install_environment,
+    link_environment,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -94,7 +97,7 @@ def _load_manifest() -> dict[str, Any]:
 def _pack(manifest: Path) -> None:
     """Pack all functions, and discard the result if the checkout has changed since."""
     click.echo("Packing the functions as for the cloud ...", err=True)
-    stage(_STAGING_FOLDER, laptop=True)
+    stage(_STAGING_FOLDER, laptop=True, telemetry=True)
     if manifest.stem == _hash_checkout():
         used_bundles = _read_bundles([*_STAGED_FOLDER.glob("*.json"), _STAGING_FOLDER / MANIFEST])
         shutil.rmtree(_STAGED_FOLDER, ignore_errors=True)
@@ -123,10 +126,10 @@ def _hash_checkout() -> str:
 
 
 def _make_environment(requirements: bytes) -> Path:
-    """Return the interpreter of a separate environment; in quick test runs, the tests' own."""
+    """Return the interpreter of an environment; in quick test runs, all bundles share one."""
     if OWN_ENVIRONMENTS in os.environ:
         return install_environment(requirements, LAPTOP / "environments")
-    return Path(sys.executable)
+    return link_environment(LAPTOP / "environments")
 
 
 def _unpack_bundle(key: str, entry: dict[str, Any]) -> Bundle:

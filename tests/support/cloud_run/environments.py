@@ -1,4 +1,4 @@
-"""Python environments with exactly the requirements of a bundle."""
+"""Python environments for bundles, none of which can import the checkout."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -42,6 +44,28 @@ def install_environment(requirements: bytes, environments: Path) -> Path:
         # Compile modules as pip does. Otherwise, functions that start together would all do it.
         options = ["--require-hashes", "--compile-bytecode", "--python", str(unfinished_folder)]
         _run_uv("pip", "sync", *options, "-", stdin=requirements)
+        unfinished_folder.rename(folder)
+    os.utime(folder)
+    return folder / "bin" / "python"
+
+
+def link_environment(environments: Path) -> Path:
+    """Return the Python of an environment with the packages of the tests, but not the checkout.
+
+    The checkout is installed by a `.pth` file, and Python reads such files only in the folders of
+    its own environment. Tests that ran bundles with it ran the checkout instead of the bundle.
+
+    Args:
+        environments: The folder of all environments.
+    """
+    packages = sysconfig.get_path("purelib")
+    key = compute_environment_key(packages.encode())
+    folder = environments / key
+    if not folder.exists():
+        unfinished_folder = environments / f"{key}.unfinished"
+        venv.create(unfinished_folder, clear=True, symlinks=True)
+        [own_packages] = unfinished_folder.glob("lib/python*/site-packages")
+        (own_packages / "packages.pth").write_text(packages + "\n", "utf-8")
         unfinished_folder.rename(folder)
     os.utime(folder)
     return folder / "bin" / "python"

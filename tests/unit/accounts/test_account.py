@@ -84,7 +84,7 @@ def test_a_balance_that_does_not_cover_the_call_says_what_to_do() -> None:
         account.reserve("b", 20_000, NOON)
     expected = (
         "This call may cost $0.02, but only $0.01 of the balance is available. The operator of this"
-        " server can add to it: carrel accounts credit anna@example.com AMOUNT"
+        " server can add to it: .venv/bin/carrel accounts credit anna@example.com AMOUNT"
     )
     assert caught.value.message == expected
     assert caught.value.details == {"price": 20_000, "available": 10_000}
@@ -97,7 +97,7 @@ def test_a_budget_that_does_not_cover_the_call_says_what_to_do() -> None:
     expected = (
         "This call may cost $0.02, but only $0.01 is left of this month's budget of $0.05. Wait for"
         " the next month (UTC), or ask the operator of this server to raise it:"
-        " carrel accounts limit anna AMOUNT"
+        " .venv/bin/carrel accounts limit anna AMOUNT"
     )
 
     assert caught.value.message == expected

@@ -108,3 +108,9 @@ def test_cluster_without_words_has_a_name() -> None:
     descriptions = describe_clusters([make_passages(["?!"]), make_passages(["..."])], [None, None])
     assert len({description.name for description in descriptions}) == 2
     assert [description.name for description in descriptions] == ["Notes", "Notes, 2"]
+
+
+def test_a_cluster_whose_passages_were_forgotten_has_a_name() -> None:
+    """They may be forgotten between the clustering and the naming."""
+    [description] = describe_clusters([[]], [None])
+    assert description == ClusterDescription("Passages", "Passages.", ())

@@ -137,6 +137,28 @@ async def test_no_page_shows_advice_that_is_meant_for_models(path: str, error: C
     assert ("4711" in messages[0]) is isinstance(error, PlatformFault)
 
 
+@pytest.mark.parametrize("path", ["/?q=x", "/sources", "/map", "/map/points", "/map/hits?q=x"])
+@pytest.mark.anyio
+async def test_no_message_of_a_tool_shows_its_backticks(path: str) -> None:
+    def answer(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
+        return make_result(tool, "text") | {"message": "Run `carrel ingest PATH`."}
+
+    async with make_console_client(FakeDispatcher(answer)) as client:
+        response = await client.get(path)
+    assert response.status_code == 200
+    assert "Run carrel ingest PATH." in response.text
+
+
+@pytest.mark.parametrize("path", ["/", "/map/points"])
+@pytest.mark.anyio
+async def test_no_message_of_the_gateway_shows_its_backticks(path: str) -> None:
+    async with make_console_client(FakeDispatcher(lambda *_: OUTAGE)) as client:
+        response = await client.get(path, headers={"x-forwarded-for": "203.0.113.7"})
+    assert response.status_code == 401
+    assert "--sign-in" in response.text
+    assert "`" not in response.text
+
+
 @pytest.mark.parametrize("kind", ToolFailure.__subclasses__(), ids=lambda kind: kind.code)
 @pytest.mark.parametrize("tool", ["edit_source", "save_note", "forget", "get_source"])
 def test_every_code_has_a_sentence_for_each_tool(tool: str, kind: type[ToolFailure]) -> None:

@@ -287,6 +287,15 @@ def test_a_wildcard_is_not_an_allowed_origin() -> None:
 
 
 @pytest.mark.parametrize(
+    "host",
+    ["*", "*.example.com", "a.example:*", "http://a.example", "a.example/", "A.example", ".a", ""],
+)
+def test_an_allowed_host_is_exact(host: str) -> None:
+    with pytest.raises(InvalidInput, match="ALLOWED_HOSTS must be host or host:port"):
+        Settings(allowed_hosts=("host.docker.internal", host))
+
+
+@pytest.mark.parametrize(
     "half", [{"google_client_id": "carrel"}, {"google_client_secret": SecretStr("s")}]
 )
 def test_half_a_google_client_is_refused(half: dict[str, str]) -> None:

@@ -170,3 +170,26 @@ async def test_an_answer_of_common_words_duplicates_only_itself(
     )
     assert find_embedded_original(repetition, original) == original[0]
     assert find_embedded_original(different_answer, original) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "other"),
+    [
+        ("Use retries for every call.", "Do not use retries for every call."),
+        ("Alice reports to Bob.", "Bob reports to Alice."),
+        ("Set the timeout to 5 s.", "Set the timeout to 50 s."),
+    ],
+)
+def test_a_correction_is_not_a_duplicate(answer: str, other: str) -> None:
+    original, correction = (
+        make_extraction(ORIGINAL.model_copy(update={"recommended_approach": text}))
+        for text in (answer, other)
+    )
+    assert find_original(original, [SimilarExtraction(original, 1.0)], MODEL_NAME) == original
+    assert find_original(correction, [SimilarExtraction(original, 1.0)], MODEL_NAME) is None
+
+
+def test_a_correction_in_the_question_is_not_a_duplicate() -> None:
+    original = make_extraction(ORIGINAL)
+    question = ORIGINAL.model_copy(update={"question": f"{QUESTION} Not for logs."})
+    assert find_original(make_extraction(question), [SimilarExtraction(original, 1)], "m") is None

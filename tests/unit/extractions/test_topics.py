@@ -101,7 +101,7 @@ def test_built_in_names_are_folded_and_lead_to_their_topic(topic: str) -> None:
 
 
 def test_an_alias_belongs_to_one_topic() -> None:
-    aliases = [alias for NAMES in ALIASES_BY_TOPIC.values() for alias in NAMES]
+    aliases = [alias for names in ALIASES_BY_TOPIC.values() for alias in names]
     assert len(aliases) == len(set(aliases))
 
 

@@ -8,7 +8,13 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.app import make_mcp_app
-from functions.gateway.auth.public_url import list_allowed_hosts, list_own_origins
+from functions.gateway.auth.public_url import (
+    get_issuer_url,
+    get_resource_url,
+    list_mcp_hosts,
+    list_own_hosts,
+    list_own_origins,
+)
 from functions.gateway.mcp.selection import SelectedServers
 from shared.core.settings import Settings
 from tests.support.fake_catalog import CATALOG, FakeDispatcher
@@ -20,24 +26,57 @@ from tests.support.mcp_wire import HEADERS, make_request
 def test_local_gateway_accepts_each_name_of_the_machine(host: str, slash: str) -> None:
     settings = Settings(public_url=f"http://{host}:8080{slash}")
     names = ["localhost:8080", "127.0.0.1:8080", "[::1]:8080"]
-    assert list_allowed_hosts(settings) == names
+    assert list_own_hosts(settings) == names
     assert list_own_origins(settings) == [f"http://{name}" for name in names]
 
 
 @pytest.mark.parametrize("host", ["carrel.example", "carrel.example:8443", "[2001:db8::1]:8443"])
 def test_deployed_gateway_accepts_one_host(host: str) -> None:
     settings = Settings(public_url=f"https://{host}/")
-    assert list_allowed_hosts(settings) == [host]
+    assert list_own_hosts(settings) == [host]
     assert list_own_origins(settings) == [f"https://{host}"]
+
+
+def test_a_further_name_is_a_host_of_clients_and_nothing_else() -> None:
+    names = ("host.docker.internal", "laptop.local:9090", "[fd00::2]")
+    plain, settings = Settings(), Settings(allowed_hosts=names)
+    assert list_mcp_hosts(settings)[-5:] == [
+        "host.docker.internal",
+        "host.docker.internal:8080",
+        "laptop.local:9090",
+        "[fd00::2]",
+        "[fd00::2]:8080",
+    ]
+    for derive in (list_own_hosts, list_own_origins, get_issuer_url, get_resource_url):
+        assert derive(settings) == derive(plain)
+
+
+def test_a_deployed_gateway_is_not_reached_by_loopback_names() -> None:
+    assert list_mcp_hosts(Settings(public_url="https://carrel.example")) == ["carrel.example"]
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("host", "status"), [("[::1]:8080", 200), ("localhost:8080", 200), ("[::2]:8080", 421)]
+    ("host", "status"),
+    [
+        ("[::1]:8080", 200),
+        ("[::1]", 200),
+        ("localhost:8080", 200),
+        ("localhost", 200),
+        ("127.0.0.1", 200),
+        ("laptop.local:8080", 200),
+        ("laptop.local", 200),
+        ("[::2]:8080", 421),
+        ("localhost:8081", 421),
+        ("a.laptop.local", 421),
+        ("laptop.local.evil.example:8080", 421),
+    ],
 )
-async def test_local_gateway_accepts_ipv6(host: str, status: int) -> None:
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
+async def test_local_gateway_is_reached_by_its_names(host: str, status: int, path: str) -> None:
     settings = Settings(
         public_url="http://[::1]:8080",
+        allowed_hosts=("laptop.local",),
         local_user="local",
         access_secrets=[SecretStr("s" * 32)],
     )
@@ -47,7 +86,9 @@ async def test_local_gateway_accepts_ipv6(host: str, status: int) -> None:
         access, dispatcher, SelectedServers(CATALOG, access.make_pipeline(dispatcher)).find
     )
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app)) as client:
-        headers = {**HEADERS, "origin": f"http://{host}"}
-        answer = await client.post(f"http://{host}/mcp", json=make_request("ping"), headers=headers)
+        answer = await client.post(
+            f"http://[::1]:8080{path}", json=make_request("ping"), headers={**HEADERS, "host": host}
+        )
 
     assert answer.status_code == status
+    assert status == 200 or "ALLOWED_HOSTS" in answer.text

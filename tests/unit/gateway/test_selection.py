@@ -52,7 +52,7 @@ def test_the_groups_are_the_folders_of_tools() -> None:
     [
         ("", list_names(CATALOG)),
         ("tools=workspaces", {"extract_key_info"}),
-        ("tools=workspaces%2C%20workspaces", {"extract_key_info"}),
+        ("tools=%20workspaces", {"extract_key_info"}),
         ("readonly&tools=tasks", {"list_tasks"}),
         ("tools=tasks&readonly=true", {"list_tasks"}),
     ],
@@ -79,6 +79,9 @@ def test_a_selection_has_all_tools_of_its_groups(query: str) -> None:
         "tools=knowledge,",
         "tools=Knowledge",
         "tools=nothing",
+        "tools=tasks,tasks,tasks,tasks",
+        "tools=tasks&tools=tasks",
+        "tools=chatgpt,chatgpt",
         "tool=knowledge",
         "read_only",
         "readonly=false",

@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from tests.support.source_files import (
     read_only_source,
     read_problems,
     read_sources,
+    read_warnings,
     write_file,
 )
 
@@ -44,6 +46,73 @@ def test_hidden_files_and_other_types_are_skipped(tmp_path: Path) -> None:
         write_file(tmp_path, name, "Words.")
     write_file(tmp_path, "note.md", "Words.")
     assert read_only_source(tmp_path).title == "note"
+
+
+OFFLINE = (
+    "is not on this computer, only in the cloud: download it to have it read; what was read of it"
+    " before stays"
+)
+
+
+@pytest.mark.parametrize("name", [".b.md.icloud", "b.md.nextcloud", "b.md.owncloud"])
+def test_a_placeholder_is_named_for_the_file_it_stands_for(tmp_path: Path, name: str) -> None:
+    write_file(tmp_path, "notes/a.md", "Words.")
+    write_file(tmp_path, f"notes/{name}", "bplist")
+    write_file(tmp_path, "notes/.picture.png.icloud", "bplist")
+    assert read_warnings(tmp_path) == [("notes/b.md", OFFLINE)]
+    with pytest.raises(InvalidInput, match="only in the cloud"):
+        list_files(tmp_path / "notes/b.md")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"st_flags": 0x4000_0000},
+        {"st_file_attributes": 0x1000},
+        {"st_file_attributes": 0x4_0000},
+        {"st_file_attributes": 0x40_0000},
+    ],
+)
+def test_a_file_without_data_is_named_and_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, int]
+) -> None:
+    write_file(tmp_path, "a.md", "Words.")
+    offline = write_file(tmp_path, "b.md", "Must not be read.")
+    real_stat = os.stat
+
+    def stat_without_data(path: Any, *args: Any, **options: Any) -> Any:
+        status = real_stat(path, *args, **options)
+        return SimpleNamespace(st_mode=status.st_mode, **fields) if path == offline else status
+
+    monkeypatch.setattr("functions.jobs.ingest.offline_files.os.stat", stat_without_data)
+    assert [source.text for source in read_sources(tmp_path)] == ["Words."]
+    assert read_warnings(tmp_path) == [("b.md", OFFLINE)]
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        "Keel.sync-conflict-20240601-101500-ABCDEFG.md",
+        "Keel (conflicted copy 2024-06-01 101500).md",
+        "Keel (Ann's conflicted copy 2024-06-02).md",
+        "Keel (Anns in Konflikt stehende Kopie 2024-06-02).md",
+        "Keel (SFConflict ann@example.com 2024-06-01-10-15-00).md",
+    ],
+)
+def test_a_copy_of_a_sync_program_is_named(tmp_path: Path, copy: str) -> None:
+    write_file(tmp_path, f"a/{copy}", "Torque them to 95 Nm.")
+    assert read_warnings(tmp_path) == []
+    write_file(tmp_path, "a/Keel.md", "Torque them to 90 Nm.")
+    reason = "is a copy that a sync program left beside Keel.md: merge the two"
+    assert read_warnings(tmp_path) == [(f"a/{copy}", reason)]
+    assert len(read_sources(tmp_path)) == 2
+
+
+def test_locks_of_office_are_skipped(tmp_path: Path) -> None:
+    write_file(tmp_path, "note.md", "Words.")
+    write_file(tmp_path, "~$note.md", "\x07Ann")
+    assert read_problems(tmp_path) == []
+    assert len(read_sources(tmp_path)) == 1
 
 
 def test_links_that_leave_the_folder_are_refused_by_name(tmp_path: Path) -> None:

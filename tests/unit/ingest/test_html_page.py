@@ -10,7 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from functions.jobs.ingest.readers.html.page import MAX_BYTES, MAX_ELEMENTS, make_article_source
+from functions.jobs.ingest.readers.html.page import (
+    MAX_BYTES,
+    MAX_ELEMENTS,
+    MAX_FILE_BYTES,
+    make_article_source,
+)
 from functions.jobs.ingest.readers.source_file import Unreadable
 from tests.support.epub_files import make_epub
 from tests.support.pdf_files import make_pdf
@@ -114,6 +119,10 @@ def test_only_addresses_on_the_web_are_stored() -> None:
         ("<meta charset='iso-8859-1'>", "utf-8"),
         ("<meta charset=gb2312>", "utf-8"),
         ("<meta charset=nonsense>", "cp1252"),
+        # Names that only Python knows, or that cannot be true of a declaration in ASCII.
+        ("<meta charset=unicode_escape>", "cp1252"),
+        ("<meta charset=utf-7>", "utf-8"),
+        ("<meta charset=utf-16>", "utf-8"),
         ('<?xml version="1.0" encoding="utf-8"?>', "utf-8"),
         ("\ufeff", "utf-16-le"),
     ],
@@ -121,6 +130,12 @@ def test_only_addresses_on_the_web_are_stored() -> None:
 def test_a_saved_page_is_read_in_its_encoding(declaration: str, encoding: str) -> None:
     page = f"{declaration}Größe “x” {PROSE}".encode(encoding)
     assert make_article_source(page, source_id="x").text.startswith("Größe “x”")
+
+
+@pytest.mark.parametrize("label", ["utf-16", "utf-16le", "utf-7", "idna", "punycode", "rot13"])
+def test_a_page_in_ascii_is_read_whatever_it_declares(label: str) -> None:
+    page = f"<meta charset={label}><p>+AGE- \\u0041 {PROSE}"
+    assert read_page(page) == f"+AGE- \\u0041 {PROSE}"
 
 
 def test_an_invalid_byte_does_not_change_the_encoding_of_a_page() -> None:
@@ -222,8 +237,77 @@ def test_a_page_of_too_many_elements_is_refused() -> None:
 
 def test_a_large_page_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "page.html").open("wb") as file:
-        file.truncate(MAX_BYTES + 1)
-    assert read_problems(tmp_path) == [("page.html", "is larger than 16 MB: split it")]
+        file.truncate(MAX_FILE_BYTES + 1)
+    assert read_problems(tmp_path) == [("page.html", "is larger than 100 MB: split it")]
+
+
+def test_embedded_pictures_do_not_count_as_text() -> None:
+    picture = b"data:image/png;base64," + b"iVBORw0K" * (MAX_BYTES // 8)
+    page = b"<p>" + PROSE.encode() + b"</p><img src='" + picture + b"'>"
+    assert make_article_source(page, source_id="x").text == PROSE
+
+
+def test_a_page_with_too_much_text_is_refused() -> None:
+    assert get_refusal(b"<p>" + b"a sail " * (MAX_BYTES // 7)) == "is larger than 16 MB: split it"
+
+
+_LIST = "<li>Tarred rope, ten metres</li><li>A block of ash</li>"
+_LINKS = '<li><a href="/a">The tide tables</a></li><li><a href="/b">The pilot book</a></li>'
+
+
+@pytest.mark.parametrize(
+    ("page", "items"),
+    [
+        (f"<body><p>{PROSE}</p><ul>{_LIST}</ul></body>", ["Tarred rope, ten metres", "A block"]),
+        (f"<body><ol>{_LIST}</ol><p>{PROSE}</p></body>", ["Tarred rope, ten metres", "A block"]),
+        (f"<div><p>{PROSE}</p><h2>Kit</h2><ul>{_LIST}</ul></div>", ["A block of ash"]),
+        (f"<body><p>{PROSE}</p><ul>{_LINKS}</ul></body>", ["The tide tables", "The pilot book"]),
+        (f"<article><p>{PROSE}</p><ul>{_LINKS}</ul></article>", ["The tide tables"]),
+        (
+            f"<body><p>{PROSE}</p><dl><dt>Reef</dt><dd>A fold of the sail</dd></dl></body>",
+            ["Reef", "A fold of the sail"],
+        ),
+        (
+            f"<body><p>{PROSE}</p><ul><li>Sails <b>and</b><ul>{_LIST}</ul></li></ul></body>",
+            ["Sails and", "A block of ash"],
+        ),
+    ],
+)
+def test_a_list_beside_prose_belongs_to_the_article(page: str, items: list[str]) -> None:
+    text = read_page(f"<html>{page}</html>")
+    assert [item for item in items if item not in text] == []
+
+
+@pytest.mark.parametrize(
+    "menu",
+    [
+        f"<nav><p>{PROSE}</p><ul>{_LINKS}</ul></nav>",
+        f"<div class='related-posts'><ul>{_LINKS}</ul></div>",
+        f"<h3>Related articles</h3><ul>{_LINKS}</ul>",
+        f"<div><ul>{_LINKS}</ul></div>",
+    ],
+)
+def test_a_list_of_further_pages_is_left_out(menu: str) -> None:
+    text = read_page(f"<html><body><div><p>{PROSE}</p><p>{PROSE}</p></div>{menu}</body></html>")
+    assert "tide tables" not in text
+
+
+def test_words_outside_the_article_are_counted() -> None:
+    comments = f"<div id='comments'><p>{'Low water at noon. ' * 20}</p></div>"
+    page = f"<html><body><article><p>{PROSE}</p></article>{comments}</body></html>"
+    source = make_article_source(page.encode(), source_id="x")
+    words = len(PROSE.split())
+    assert source.text == PROSE
+    reason = (
+        f"80 of its {80 + words} words are left out, because they are outside the article: if they"
+        " belong to it, save the page's text as Markdown"
+    )
+    assert source.warnings == (reason,)
+
+
+def test_the_article_in_a_declarative_shadow_root_is_read() -> None:
+    root = f'<template shadowrootmode="open"><p>{PROSE}</p></template>'
+    assert read_page(f"<html><body><div>{root}</div></body></html>") == PROSE
 
 
 def test_an_external_entity_is_not_expanded(tmp_path: Path) -> None:

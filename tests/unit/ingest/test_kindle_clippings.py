@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.jobs.ingest.readers.formats import Identity
-from functions.jobs.ingest.readers.kindle.annotation import LANGUAGES
+from functions.jobs.ingest.readers.kindle.annotation import LANGUAGES, parse_datetime
 from functions.jobs.ingest.readers.reading import find_format_by_name, find_identity
 from shared.knowledge.source import Locator, Section, Source
 from tests.support.source_files import (
@@ -66,6 +66,7 @@ def test_the_entries_of_a_book_become_one_source(tmp_path: Path) -> None:
         author="Ann Helm",
         origin="kindle",
         category="books",
+        adds_only=True,
         sections=(
             Section(
                 "Reef early.\n\nSo true!",
@@ -465,11 +466,9 @@ def test_unreadable_parts_of_entries_are_counted_in_warnings(tmp_path: Path) -> 
         make_highlight("1-2", "<You have reached the clipping limit for this item>"),
         make_highlight("3-4", " <Sie haben die maximale Anzahl von Clippings erreicht>"),
         make_entry("Your Highlight on Location 5 | Added on Someday, 32 May 2024", "undated"),
-        make_entry(
-            "Ваш выделенный отрывок в месте 114-116 | Добавлено: 30 сентября 2019", "Отрывок"
-        ),
+        make_entry("Merkintä sijainnissa 114-116 | Lisätty 30. syyskuuta 2019", "Katkelma"),
     )
-    assert list_texts(read_only_source(path)) == ["undated", "Отрывок"]
+    assert list_texts(read_only_source(path)) == ["undated", "Katkelma"]
     assert [reason for _, reason in read_warnings(path)] == [
         "2 entries without text: the publisher's limit on clippings was reached; left out",
         f"1 entry with a heading that is not in {LANGUAGES}; kept as a highlight",
@@ -495,3 +494,94 @@ def test_many_highlights_at_one_location_are_read(tmp_path: Path) -> None:
         tmp_path, *(make_highlight("1-9", f"thought {n:04}") for n in range(3_000))
     )
     assert len(read_only_source(path).sections) == 3_000
+
+
+@pytest.mark.parametrize(
+    ("added", "moment"),
+    [
+        ("添加于 2013年8月5日 星期一 上午09时11分28秒 GMT+08:00", "2013-08-05T01:11:28+00:00"),
+        ("添加于 2013年8月5日 星期一 下午09:11:28", "2013-08-05T21:11:28"),
+        ("新增於 2013年8月5日 星期一 上午12點05分", "2013-08-05T00:05:00"),
+        ("作成日: 2024年5月31日金曜日 午後4:41:53", "2024-05-31T16:41:53"),
+        ("作成日: 2024年5月31日金曜日 午前0時5分3秒", "2024-05-31T00:05:03"),
+        ("추가됨 2024년 5월 31일 금요일 오후 4:41:53", "2024-05-31T16:41:53"),
+        ("추가됨 2024년 5월 31일 금요일 오전 9시 5분 UTC+9", "2024-05-31T00:05:00+00:00"),
+        ("Adicionado: 19 de março de 2019 23h32min06s GMT-03:00", "2019-03-20T02:32:06+00:00"),
+        ("Añadido el viernes 31 de mayo de 2024 16 h 41 min 53 s", "2024-05-31T16:41:53"),
+        ("Ajouté le vendredi 31 mai 2024 16h41", "2024-05-31T16:41:00"),
+        ("Aggiunto in data venerdì 31 maggio 2024 16.41.53", "2024-05-31T16:41:53"),
+        ("Hinzugefügt am Freitag, 31. Mai 2024 16 Uhr 41", "2024-05-31T16:41:00"),
+        ("Toegevoegd op vrijdag 31 mei 2024 16 uur 41", "2024-05-31T16:41:00"),
+        ("Added on Friday, May 31, 2024 4:41:53 p.m. GMT-0230", "2024-05-31T19:11:53+00:00"),
+        ("Added on Friday, May 31, 2024 GMT+08:00", "2024-05-31T00:00:00"),
+    ],
+)
+def test_a_time_is_read_with_its_words_and_offset(added: str, moment: str) -> None:
+    assert parse_datetime(added) == datetime.fromisoformat(moment)
+
+
+@pytest.mark.parametrize(
+    ("highlight", "note", "bookmark", "added"),
+    [
+        (
+            "Ваш выделенный отрывок на странице 12 | Место 150–155",  # noqa: RUF001 - Russian
+            "Заметка на странице 12 | Место 155",
+            "Закладка на странице 20 | Место 260",
+            "Добавлено: пятница, 31 мая 2024 г. в 16:41:53",  # noqa: RUF001
+        ),
+        (
+            "Twoje zaznaczenie na stronie 12 | lokalizacja 150-155",
+            "Twoja notatka na stronie 12 | lokalizacja 155",
+            "Twoja zakładka na stronie 20 | lokalizacja 260",
+            "Dodano: piątek, 31 maja 2024 16:41:53",
+        ),
+        (
+            "12페이지 | 위치 150-155에 있는 하이라이트",
+            "12페이지 | 위치 155에 있는 메모",
+            "20페이지 | 위치 260에 있는 북마크",
+            "추가됨 2024년 5월 31일 금요일 오후 4:41:53",
+        ),
+        (
+            "12. sayfadaki vurgunuz | Konum 150-155",
+            "12. sayfadaki notunuz | Konum 155",
+            "20. sayfadaki yer işaretiniz | Konum 260",
+            "Ekleme tarihi 31 Mayıs 2024 Cuma 16:41:53",  # noqa: RUF001
+        ),
+        (
+            "Din markering på sidan 12 | Plats 150-155",
+            "Din anteckning på sidan 12 | Plats 155",
+            "Ditt bokmärke på sidan 20 | Plats 260",
+            "Tillagd den fredag 31 maj 2024 16:41:53",
+        ),
+    ],
+)
+def test_further_languages_are_understood(
+    tmp_path: Path, highlight: str, note: str, bookmark: str, added: str
+) -> None:
+    path = write_clippings(
+        tmp_path,
+        make_entry(f"{highlight} | {added}", "Reef early."),
+        make_entry(f"{note} | {added}", "So true!"),
+        make_entry(f"{bookmark} | {added}", ""),
+    )
+    assert read_warnings(path) == []
+    [section] = read_only_source(path).sections
+    assert section.text == "Reef early.\n\nSo true!"
+    assert section.highlighted_at == AT_FRIDAY
+    assert section.locators == ((0, Locator(page=12, location="150-155")),)
+
+
+def test_notes_of_a_file_exported_twice_stay_at_their_highlights(tmp_path: Path) -> None:
+    """KOReader has pages alone, and appends to the file that it exported before."""
+    entries = [
+        make_entry(f"Your {kind} on page 5 | {FRIDAY}", text)
+        for kind, text in (
+            ("Highlight", "Reef early."),
+            ("Note", "So true!"),
+            ("Highlight", "Trim late."),
+            ("Note", "Not so sure."),
+        )
+    ]
+    path = write_clippings(tmp_path, *entries, *entries)
+    expected = ["Reef early.\n\nSo true!", "Trim late.\n\nNot so sure."]
+    assert list_texts(read_only_source(path)) == expected

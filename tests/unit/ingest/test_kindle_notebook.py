@@ -119,6 +119,11 @@ def test_a_note_joins_the_highlight_before_it(tmp_path: Path) -> None:
         (
             "Zakreślenie (<span class='highlight_yellow'>żółty</span>) - Strona 61 · Lokalizacja 9",
             "Notatka - Strona 61 · Lokalizacja 9",
+            Locator(page=61, location="9"),
+        ),
+        (
+            "Korostus (<span class='highlight_yellow'>keltainen</span>) - Sivu 61 · Sijainti 9",
+            "Muistiinpano - Sivu 61 · Sijainti 9",
             Locator(),
         ),
     ],

@@ -245,10 +245,22 @@ def test_a_scan_says_that_it_has_no_text(tmp_path: Path) -> None:
     assert get_refusal(tmp_path, make_pdf([], [])) == reason
 
 
-def test_pages_without_text_are_named_if_they_are_many(tmp_path: Path) -> None:
-    path = write_file(tmp_path, "sails.pdf", make_pdf(WIND, [], []))
-    reason = "2 of 3 pages have no text and may be scans; the others are kept"
-    assert read_warnings(path) == [("sails.pdf", reason)]
+@pytest.mark.parametrize(
+    ("pages", "numbers"),
+    [
+        ((WIND, [], []), "2 of 3 pages have no text and may be scans (pages 2-3)"),
+        (([], *[WIND] * 8, [], []), "3 of 11 pages have no text and may be scans (pages 1, 10-11)"),
+    ],
+)
+def test_pages_without_text_are_named_if_they_are_many(
+    tmp_path: Path, pages: tuple[list[str], ...], numbers: str
+) -> None:
+    path = write_file(tmp_path, "sails.pdf", make_pdf(*pages))
+    assert read_warnings(path) == [("sails.pdf", f"{numbers}; the others are kept")]
+
+
+def test_a_blank_page_is_no_warning(tmp_path: Path) -> None:
+    assert read_warnings(write_file(tmp_path, "sails.pdf", make_pdf(WIND, [], WIND))) == []
 
 
 def test_an_encrypted_file_says_so(tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ def test_rows_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
         origin="kindle",
         category="books",
         tags=("focus", "slow"),
+        adds_only=True,
         sections=(
             Section(
                 "Earlier.",
@@ -80,7 +81,6 @@ def test_rows_become_a_source_a_book_with_all_fields(tmp_path: Path) -> None:
             ),
             Section(
                 'Attention is trained,\n\nnot given.\n\nKey "idea"',
-                former_text='Attention is trained,\n\nnot given.\n\nNote: Key "idea"',
                 tags=("favorite", "Deep Work"),
                 highlighted_at=datetime(2020, 10, 5, 10, 15, 30, tzinfo=UTC),
                 locators=((0, Locator(location="345", url=f"{TO_KINDLE}&location=345")),),

@@ -77,10 +77,10 @@ def test_a_book_becomes_a_source_with_a_section_a_highlight(tmp_path: Path) -> N
         tags=("nature",),
         readwise_url="https://readwise.io/bookreview/12345",
         source_url="https://example.com/walden",
+        adds_only=True,
         sections=(
             Section(
                 "Simplify, simplify.\n\nTwice!",
-                former_text="Simplify, simplify.\n\nNote: Twice!",
                 tags=("simplicity",),
                 readwise_url="https://readwise.io/open/10",
                 highlight_url="https://example.com/walden#1831",
@@ -302,7 +302,13 @@ def test_a_book_without_a_title_gets_one(tmp_path: Path) -> None:
     source = read_only_source(
         write_export(tmp_path, {"user_book_id": "7", "highlights": [{"text": "x"}]})
     )
-    expected = Source("readwise-7", "Readwise book 7", origin="readwise", sections=(Section("x"),))
+    expected = Source(
+        "readwise-7",
+        "Readwise book 7",
+        origin="readwise",
+        sections=(Section("x"),),
+        adds_only=True,
+    )
     assert source == expected
 
 
@@ -322,7 +328,7 @@ def test_other_json_files_are_refused(tmp_path: Path, content: bytes, reason: st
 
 
 def test_a_number_too_long_for_python_loses_only_its_file(tmp_path: Path) -> None:
-    write_file(tmp_path, "export.json", "[" + "9" * 5000 + "]")
+    write_file(tmp_path, "export.json", '[{"highlights": ' + "9" * 5000 + "}]")
     write_file(tmp_path, "note.md", "Words.")
     ((name, reason),) = read_problems(tmp_path)
     assert name == "export.json"

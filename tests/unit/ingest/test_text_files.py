@@ -54,6 +54,10 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
         ("Words only.", "note"),
         ("# **Bread** &amp; <u>salt</u>[^1], by [Ann][a]", "Bread & salt, by Ann"),
         ("# `a<br>`", "`a<br>`"),
+        ("Bread *and* salt\n===\n\nFlour.", "Bread and salt"),
+        ("Flour.\n\nBread\n=====\n# Salt", "Bread"),
+        ("Two lines of\na paragraph\n===", "note"),
+        ("```\na\n\nb\n===\n```\nWords.", "note"),
         ("# " + "long " * 100, "long " * 59 + "long…"),
     ],
 )

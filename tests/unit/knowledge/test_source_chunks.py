@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.knowledge.chunk import Chunk, split_source
-from shared.knowledge.source import Section, Source
+from shared.knowledge.chunk_repository import build_ingest_fields, to_chunk
+from shared.knowledge.source import Locator, Section, Source
 from shared.text.spans import Span
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
@@ -139,3 +140,34 @@ def test_a_source_without_sections_has_no_chunks() -> None:
 def test_spans_for_other_sections_are_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
         split_source(SOURCE, [[Span(0, 4)]])
+
+
+def make_paged_chunk(url: str | None = None) -> Chunk:
+    """Return a chunk that begins on page 2 and continues on pages 3 and 5; page 4 is blank."""
+    pages = [(0, 1), (5, 2), (10, 3), (14, 5), (20, 6)]
+    locators = tuple(
+        (start, Locator(page, url=url and f"{url}#page={page}")) for start, page in pages
+    )
+    source = replace(SOURCE, sections=(Section("x" * 25, locators=locators),))
+    [chunk] = split_source(source, [[Span(6, 20)]])
+    return chunk
+
+
+@pytest.mark.parametrize(("offset", "page"), [(0, 2), (3, 2), (4, 3), (7, 3), (8, 5), (13, 5)])
+def test_a_chunk_knows_the_page_of_each_of_its_words(offset: int, page: int) -> None:
+    chunk = make_paged_chunk("https://example.com/a.pdf").cite(offset)
+    assert (chunk.page, chunk.highlight_url) == (page, f"https://example.com/a.pdf#page={page}")
+    assert make_paged_chunk().cite(offset).highlight_url is None
+
+
+def test_a_chunk_on_one_page_stores_no_further_pages() -> None:
+    source = replace(SOURCE, sections=(Section("One page.", locators=((0, Locator(7)),)),))
+    [chunk] = split_by_section(source)
+    assert chunk.page_starts is None
+    assert chunk.cite(5) is chunk
+    assert "page_starts" not in build_ingest_fields(chunk)
+
+
+def test_the_starts_of_pages_are_stored_and_read_back() -> None:
+    chunk = make_paged_chunk()
+    assert to_chunk(chunk.chunk_id, build_ingest_fields(chunk)).page_starts == (4, 8, 8)

@@ -121,7 +121,7 @@ def test_the_other_content_of_a_file_stays_and_is_copied(client: McpClient, home
     if client.url_field:  # the client takes addresses, so a second run changes the file again
         run_init(client, "--url", URL)
         text_with_address = file.read_text("utf-8")
-        result = run_init(client)
+        result = run_init(client, "--replace")
         assert str(second_copy) in result.output
         assert second_copy.read_text("utf-8") == text_with_address
     else:
@@ -176,9 +176,19 @@ def test_the_text_of_a_toml_file_stays(home: Path) -> None:
             "has comments, or is no TOML, and stays as it is. Add this to it yourself:",
         ),
         (
+            "cursor",
+            '{"mcpServers": {}, "mcpServers": {"other": {}}}',
+            "has comments, or is no JSON, and stays as it is. Add this to it yourself:",
+        ),
+        (
+            "cursor",
+            '{"theme": "\\ud800", "size": 1e400}',
+            "cannot be edited without a loss, and stays as it is. Add this to it yourself:",
+        ),
+        (
             "codex",
-            "[mcp_servers.carrel]\nurl = 'x'\n",
-            "has another server named carrel, and stays as it is. Replace that server",
+            "[[mcp_servers]]\nname = 'x'\n",
+            "has comments, or is no TOML, and stays as it is. Add this to it yourself:",
         ),
     ],
 )
@@ -197,6 +207,86 @@ def test_an_unchangeable_file_stays_and_the_entry_is_printed(
     assert str(PROGRAM_ENTRY["command"]) in result.output
     assert file.read_bytes() == content
     assert list(file.parent.iterdir()) == [file]
+
+
+TOML_LAYOUTS: Final = {
+    "an empty file": "",
+    "an inline table": "mcp_servers = { other = { command = 'x' } } # mine\n[z]\na = 1\n",
+    "an empty inline table": "mcp_servers = {}\nmodel = 'x'",
+    "dotted keys at the top": "# mine\nmcp_servers.other.command = 'x'\nmodel = 'x'\n[z]\na = 1\n",
+    "dotted keys in the table": "[mcp_servers]\nother.command = 'x' # mine\n[z]\na = 1\n",
+    "a table without servers": "[mcp_servers]\n# mine\n\n[z]\na = 1\n",
+    "a table of a table": "[mcp_servers.other]\ncommand = 'x'\n[mcp_servers.other.env]\nA = '1'\n",
+    "tables in two places": "[mcp_servers.a]\nurl = 'x'\n[z]\na = 1\n[mcp_servers.b]\nurl = 'y'\n",
+    "an array of tables": "[[z]]\na = 1\n[[z]]\na = 2",
+    "quoted names": "['mcp_servers'.\"other one\"]\ncommand = 'x'\n",
+    "lines of Windows": "a = 1\r\n[mcp_servers.b]\r\ncommand = 'y'\r\n",
+}
+
+
+@pytest.mark.parametrize("layout", TOML_LAYOUTS)
+def test_carrel_is_added_to_toml_of_every_layout(layout: str, home: Path) -> None:
+    file = home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    file.write_bytes(TOML_LAYOUTS[layout].encode())
+    result = run_init(CLIENTS_BY_NAME["codex"])
+    assert result.exit_code == 0, result.output
+    configuration = tomllib.loads(TOML_LAYOUTS[layout])
+    configuration.setdefault("mcp_servers", {})["carrel"] = PROGRAM_ENTRY
+    assert tomllib.loads(file.read_bytes().decode()) == configuration
+    assert file.read_text("utf-8").count("# mine") == TOML_LAYOUTS[layout].count("# mine")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "description"),
+    [
+        ("cursor", '{"mcpServers": {"carrel": {"command": "theirs"}}}', "it starts theirs"),
+        ("gemini", '{"mcpServers": {"carrel": {"httpUrl": "https://k@a.b/?t=k"}}}', "it is at a.b"),
+        ("vscode", '{"servers": {"carrel": []}}', "it is not one that this command wrote"),
+        ("codex", "[mcp_servers.carrel]\nurl = 'http://a.b/c'\n[z]\na = 1\n", "it is at a.b"),
+        ("codex", "mcp_servers.carrel.command = 'theirs'\nb = 2\n", "it starts theirs"),
+        ("codex", "mcp_servers = { carrel = { command = 'theirs' } }\n", "it starts theirs"),
+    ],
+)
+def test_another_server_of_the_name_is_replaced_on_request_only(
+    name: str, text: str, description: str, home: Path
+) -> None:
+    client = CLIENTS_BY_NAME[name]
+    file = find_file(client, home)
+    file.parent.mkdir(parents=True)
+    file.write_text(text, "utf-8")
+    result = run_init(client)
+    assert result.exit_code == 1
+    assert f"another server named carrel, and stays as it is: {description}." in result.output
+    assert [path.read_text("utf-8") for path in file.parent.iterdir()] == [text]
+
+    assert run_init(client, "--replace").exit_code == 0
+    assert read_entry(client, file.read_text("utf-8")) == PROGRAM_ENTRY
+    assert file.with_name(f"{file.name}.before-carrel-1").read_text("utf-8") == text
+
+
+@pytest.mark.parametrize("indent", ["\t", "    "])
+def test_json_keeps_its_indentation(indent: str, home: Path) -> None:
+    file = home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text(f'{{\n{indent}"theme": "dark"\n}}\n', "utf-8")
+    run_init(CLIENTS_BY_NAME["cursor"])
+    assert file.read_text("utf-8").startswith(f'{{\n{indent}"theme": "dark",\n{indent}"mcp')
+
+
+def test_no_file_stays_after_an_error(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device", str(target), None, str(path))
+
+    file = home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text("{}")
+    monkeypatch.setattr(Path, "replace", fail)
+    result = run_init(CLIENTS_BY_NAME["cursor"])
+    assert result.exit_code == 1
+    assert "No space left on device" in result.output
+    assert list(file.parent.iterdir()) == [file]
+    assert file.read_text() == "{}"
 
 
 @every_client

@@ -55,6 +55,20 @@ INVALID_DOCUMENTS: list[tuple[str, dict[str, Any]]] = [
     ("auth_method", {"token_endpoint_auth_method": "client_secret_basic"}),
     ("auth_method", {"token_endpoint_auth_method": "private_key_jwt"}),
     ("auth_method", {"token_endpoint_auth_method": None}),
+    (
+        "auth_method",
+        {
+            "token_endpoint_auth_method": "private_key_jwt",
+            "token_endpoint_auth_methods_supported": ["private_key_jwt"],
+        },
+    ),
+    (
+        "auth_method",
+        {
+            "token_endpoint_auth_method": "private_key_jwt",
+            "token_endpoint_auth_methods_supported": "none",
+        },
+    ),
     ("redirect_uris", {"redirect_uris": []}),
     ("redirect_uris", {"redirect_uris": None}),
     ("redirect_uris", {"redirect_uris": "https://client.example/callback"}),

@@ -83,7 +83,7 @@ def test_no_character_is_cut(character: str) -> None:
 
 def test_a_short_passage_is_shown_whole() -> None:
     assert find_excerpt("Knead the dough,\n then rest.", {"dough", "rest"}) == Excerpt(
-        "Knead the dough, then rest.", ["dough", "rest"]
+        "Knead the dough, then rest.", ["dough", "rest"], offset=10
     )
 
 
@@ -128,7 +128,7 @@ def test_snippets_and_excerpts_have_no_markdown_syntax() -> None:
     content = "# Dough\n\n- [ ] **Knead** the [dough](https://example.com/rye) well"
     assert make_snippet(content) == "Dough - Knead the dough well"
     result = find_excerpt(content, {"knead", "rye"})
-    assert result == Excerpt("Dough - Knead the dough well", ["Knead", "rye"])
+    assert result == Excerpt("Dough - Knead the dough well", ["Knead", "rye"], offset=17)
 
 
 def test_a_passage_of_syntax_alone_is_its_own_snippet() -> None:
@@ -182,3 +182,9 @@ def test_an_excerpt_has_whole_words_around_a_match(content: str, query: str) -> 
         assert line.startswith(text_without_ellipses)
     elif line.isascii():
         assert f" {text_without_ellipses}" in line
+
+
+@pytest.mark.parametrize("content", ["A **loaf**.\n\n" + "rye " * 90 + "*loaf* of dough", "dough"])
+def test_an_excerpt_knows_where_its_match_is(content: str) -> None:
+    offset = find_excerpt(content, {"loaf", "dough"}).offset
+    assert content[offset:] in ("loaf* of dough", "dough")

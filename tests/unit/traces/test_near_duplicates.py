@@ -98,7 +98,7 @@ def test_traces_with_a_common_log_are_not_near_duplicates() -> None:
 
 
 def test_traces_with_two_common_names_are_not_near_duplicates() -> None:
-    """Two names in common can be rng, such as a setting and its file."""
+    """Two names in common can be chance, such as a setting and its file."""
     nginx = TraceTerms.of(
         "413 on uploads", "413 Too Large", "Set client_max_body_size in nginx.conf."
     )

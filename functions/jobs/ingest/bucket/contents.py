@@ -25,8 +25,7 @@ class ObjectContents:
         generation: The generation that was downloaded.
         file: The downloaded file.
         record_names: The names of the records to save, by source id.
-        emptied_ids: The ids of records without text: deleted books, and books whose highlights
-            were all deleted.
+        deleted_ids: The ids of books that the file names as deleted.
         broken: The names of records that cannot be read, each with the reason.
         duplicates: The names of records with the id of an earlier record, each with the reason.
         warnings: The names of records that can be read only in part, each with the reason.
@@ -36,7 +35,7 @@ class ObjectContents:
     generation: int
     file: SourceFile
     record_names: dict[str, str] = field(default_factory=dict)
-    emptied_ids: set[str] = field(default_factory=set)
+    deleted_ids: set[str] = field(default_factory=set)
     broken: list[tuple[str, str]] = field(default_factory=list)
     duplicates: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)
@@ -57,32 +56,39 @@ class ObjectContents:
                 self._add(entry, record_name)
 
     def _add(self, source: Source, record_name: str) -> None:
-        if not source.sections:
-            self.emptied_ids.add(source.source_id)
-        elif first := self.record_names.get(source.source_id):
+        first = self.record_names.get(source.source_id)
+        if source.is_deleted:
+            self.deleted_ids.add(source.source_id)
+        elif first and not source.adds_only:
             self.duplicates.append((record_name, describe_duplicate(first)))
         else:
             self.record_names[source.source_id] = record_name
             self.warnings += [(record_name, warning) for warning in source.warnings]
 
     def reread_sources(self) -> Iterator[Source]:
-        """Read the file again, and yield the sources to save: the first text of each id."""
+        """Read the file again, and yield the sources to save: the first text of each id.
+
+        Of a log of additions, all texts of an id are yielded.
+        """
         remaining = set(self.record_names)
         for _, entry in read_entries(self.file):
-            if isinstance(entry, Unreadable) or not entry.sections:
+            if isinstance(entry, Unreadable) or entry.is_deleted:
                 continue
             if entry.source_id in remaining:
-                remaining.remove(entry.source_id)
+                remaining -= set() if entry.adds_only else {entry.source_id}
                 yield entry
 
 
 def read_sources(objects: Sequence[ObjectContents]) -> Iterator[Source]:
-    """Yield the sources of objects. If several objects contain a source, the last one counts."""
+    """Yield the sources of objects.
+
+    If several objects contain a source, the last one counts, but logs of additions are all used.
+    """
     # A later object replaces an earlier one under the same id.
     object_names = {
         source_id: contents.name for contents in objects for source_id in contents.record_names
     }
     for contents in objects:
         for source in contents.reread_sources():
-            if object_names[source.source_id] == contents.name:
+            if source.adds_only or object_names[source.source_id] == contents.name:
                 yield source

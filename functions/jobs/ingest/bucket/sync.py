@@ -21,14 +21,17 @@ from functions.jobs.ingest.bucket.state import UNREAD, BucketState, is_multi_rec
 from functions.jobs.ingest.bucket.storage import BucketObjects, ObjectChanged, ObjectUnreadable
 from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.fields import to_one_line
+from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
     count_kinds,
     explain_excess,
     find_format_by_name,
+    find_identity,
     get_extension,
 )
 from functions.jobs.ingest.readers.readwise.export import is_book
 from functions.jobs.ingest.readers.source_file import SourceFile
+from shared.core.installation import carrel
 from shared.knowledge.followed_files import FileState, FollowedFiles
 from shared.knowledge.ingestion import BATCH_SIZE
 from shared.runtime.job import Failure
@@ -44,9 +47,7 @@ BATCH_BYTES: Final = 32 * 1024 * 1024
 """The approximate size of a download batch. In the cloud, files are in memory."""
 ItemT = TypeVar("ItemT")
 
-_CONFIRMATION: Final = (
-    "carrel jobs run ingest --yes (of a deployment, carrel --cloud jobs run ingest --yes)"
-)
+_CONFIRMATION: Final = "jobs run ingest --yes"
 _CONCURRENCY: Final = 8
 """The number of objects that are downloaded concurrently."""
 
@@ -102,7 +103,8 @@ class _SyncRun:
         _read_names: The names of the objects that were read.
         _new_states: The states of objects that have lost sources. They are stored at the end of the
             run, when the lost sources are forgotten.
-        _emptied_ids: The ids of records without text. They are never an alarming loss.
+        _deleted_ids: The ids of books that a file names as deleted. They are never an alarming
+            loss.
     """
 
     def __init__(
@@ -120,7 +122,7 @@ class _SyncRun:
         self._state = state
         self._read_names: set[str] = set()
         self._new_states: dict[str, FileState] = {}
-        self._emptied_ids: set[str] = set()
+        self._deleted_ids: set[str] = set()
 
     async def complete(self, listing: Mapping[str, ListedObject], *, forgets_all: bool) -> None:
         """Read new objects, then forget the sources that no object contains any longer."""
@@ -135,10 +137,12 @@ class _SyncRun:
         """Forget the sources of deleted objects and records, unless they are too many."""
         counts = self._state.count_missing(
             self._new_states,
-            lambda source_id: source_id in self._emptied_ids or self._is_excluded(source_id),
+            lambda source_id: source_id in self._deleted_ids or self._is_excluded(source_id),
         )
         if counts.is_alarming and not forgets_all:
-            self._report.failures.append(counts.make_alarm(self._objects.address, _CONFIRMATION))
+            self._report.failures.append(
+                counts.make_alarm(self._objects.address, carrel(_CONFIRMATION))
+            )
             return
         dropped: list[str] = []
         for name, state in self._new_states.items():
@@ -167,7 +171,7 @@ class _SyncRun:
             await self._read_contents(name, listing[name], file) for name, file in files.items()
         ]
         await self._state.store()
-        remaining = chunk_in_batches(read_sources(objects))
+        remaining = chunk_in_batches(read_sources(objects), self._context.zone)
         # Reading and chunking a megabyte takes a second and would block the event loop.
         while batch := await asyncio.to_thread(next, remaining, None):
             if self._is_out_of_time():
@@ -234,18 +238,22 @@ class _SyncRun:
 
         Sources that it no longer contains are forgotten at the end of the run. Until then, the
         object counts as unread, so that the next run finds these sources if this run is killed. If
-        a record of the object is broken, all its previous sources are kept.
+        a record of the object is broken, all its previous sources are kept. A log of additions
+        keeps those that it does not name as deleted.
         """
         previous = self._state.get(contents.name).ids
         present = contents.record_names
-        ids = dict.fromkeys([*previous, *present] if contents.broken else present)
+        is_log = find_identity(PurePosixPath(contents.name)) is Identity.ORIGIN
+        deleted = contents.deleted_ids - present.keys()
+        stays = [*previous, *present] if contents.broken or is_log else present
+        ids = {source_id: None for source_id in stays if source_id not in deleted}
         state = FileState(contents.generation, tuple(ids))
-        self._emptied_ids |= contents.emptied_ids
+        self._deleted_ids |= deleted
         if dropped := [source_id for source_id in previous if source_id not in ids]:
             self._new_states[contents.name] = state
             state = FileState(UNREAD, (*ids, *dropped))
         self._state.put(contents.name, state)
-        if is_multi_record(contents.name):
+        if is_multi_record(contents.name) and not is_log:
             self._warn_of_shared_records(contents)
 
     def _warn_of_shared_records(self, contents: ObjectContents) -> None:

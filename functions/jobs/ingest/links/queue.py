@@ -15,6 +15,7 @@ from functions.jobs.ingest.links.page import (
 from functions.jobs.ingest.readers.fields import to_headline, to_one_line
 from functions.jobs.ingest.readers.source_file import Unreadable
 from shared.core.errors import InvalidInput
+from shared.core.installation import carrel
 from shared.core.public_url import DocumentRejected, PublicUrl
 from shared.core.safe_fetch import SafeFetch
 from shared.knowledge.forgotten_repository import ForgottenSources
@@ -31,9 +32,7 @@ _BATCH_SIZE: Final = 20
 """The number of links that are loaded at a time."""
 _MAX_REASON_LENGTH: Final = 300
 """The maximum length of the stored reason why a page could not be fetched, in characters."""
-_FORGOTTEN: Final = (
-    "was forgotten and is not ingested again. To restore it: carrel forget --restore {source_id}"
-)
+_FORGOTTEN: Final = "was forgotten and is not ingested again. To restore it: {command}"
 
 
 async def fetch_links(
@@ -126,9 +125,9 @@ def _shorten_reason(error: Unreadable) -> str:
 async def _fetch_and_save(link: Link, ctx: Context, report: Report, fetch: SafeFetch) -> None:
     record, _ = await ForgottenSources(ctx.database).get(link.source_id)
     if record.whole:
-        raise Unreadable(_FORGOTTEN.format(source_id=link.source_id))
+        raise Unreadable(_FORGOTTEN.format(command=carrel(f"forget --restore {link.source_id}")))
     source = await fetch_source(link, fetch)
-    chunked = await asyncio.to_thread(chunk_source, source)
+    chunked = await asyncio.to_thread(chunk_source, source, ctx.zone)
     if not chunked.chunks:
         raise Unreadable("has no text")
     report.warnings += [

@@ -6,6 +6,7 @@ Ids, texts and chunk boundaries are kept unchanged.
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SOURCE_FIELDS: Final = TypeAdapter(SourceFields)
+_FROM_LOG: Final = re.compile(r"kindle-[0-9a-f]{16}|readwise-.+")
+"""The ids of books whose highlights come from logs of additions."""
 _Moment = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezone(UTC))]
 
 
@@ -102,6 +105,7 @@ class _Chunk(_Exported):
     highlighted_at: _Moment | None = None
     dated_at: _Moment | None = None
     page: int | None = None
+    page_starts: tuple[int, ...] = ()
     chapter: str | None = None
     location: str | None = None
     card: _Card | None = None
@@ -180,6 +184,8 @@ def _build_source(group: list[_Line]) -> Source:
         updated_at=own.updated_at,
         note=NoteFields(**own.note.model_dump()) if own.note else None,
         overrides={name: getattr(fields, name) for name in edited},
+        # The base may know highlights that are newer than the export.
+        adds_only=bool(_FROM_LOG.fullmatch(own.source_id)),
     )
 
 
@@ -199,7 +205,13 @@ def _to_section(chunk: _Chunk) -> Section:
         readwise_url=chunk.readwise_url,
         highlight_url=chunk.highlight_url,
         highlighted_at=chunk.highlighted_at,
-        locators=((0, Locator(chunk.page, chunk.chapter, chunk.location)),),
+        locators=(
+            (0, Locator(chunk.page, chunk.chapter, chunk.location)),
+            *(
+                (start, Locator(page))
+                for page, start in enumerate(chunk.page_starts, start=(chunk.page or 0) + 1)
+            ),
+        ),
         written_at=chunk.dated_at,
         start=chunk.start,
         chunk_id=chunk.chunk_id,

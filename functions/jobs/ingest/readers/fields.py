@@ -105,8 +105,7 @@ def _parse_moment(value: Any) -> datetime | None:
         if _YEAR_OR_MONTH.fullmatch(text):
             text = f"{text}-01-01"[:_DATE_LENGTH]  # 2024 or 2024-05 becomes its first day
         moment = datetime.fromisoformat(text)
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return aware.astimezone(UTC)
+        return moment.astimezone(UTC) if moment.tzinfo else moment
     except (ValueError, OverflowError) as error:
         excerpt = to_headline(str(value), _MAX_VALUE)
         raise ValueError(f"“{excerpt}” is not an ISO 8601 date such as 2024-05-31") from error
@@ -135,7 +134,8 @@ Tags = Annotated[
 with commas."""
 
 Moment = Annotated[datetime | None, BeforeValidator(_parse_moment)]
-"""An ISO 8601 date, with or without a time, in UTC. A time without a zone is read as UTC."""
+"""An ISO 8601 date, with or without a time. It is in UTC, or has no zone if the text names none:
+`chunk_source` reads it in the owner's."""
 
 
 DATES: Final = frozenset({"highlighted_at", "date"})

@@ -6,10 +6,15 @@ import os
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.ingest.offline_files import ICLOUD_SUFFIX, find_represented, is_offline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_SKIPPED: Final = (".", "~$")
+"""How the names of skipped files begin: hidden ones, and the locks that Office leaves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,17 +24,19 @@ class FolderContents:
     Attributes:
         files: The files, sorted by path and without duplicates, mapped to their real paths. A file
             is opened by its real path, because symbolic links could change meanwhile.
+        offline: The files whose content is not on this computer, sorted. They must not be opened.
         outside: The symbolic links to targets outside the boundary, sorted.
         errors: The errors for folders that could not be opened.
     """
 
     files: dict[Path, Path]
+    offline: list[Path]
     outside: list[Path]
     errors: list[OSError]
 
 
 def list_files_below(folder: Path, boundary: Path) -> FolderContents:
-    """List all files below a folder except hidden files, whose names start with a dot.
+    """List all files below a folder except hidden files, whose names start with a dot, and locks.
 
     A symbolic link is followed if its target is not listed anyway because it is hidden, such as the
     files that git-annex keeps below `.git`. Each folder is visited once, so circular links do no
@@ -40,6 +47,7 @@ def list_files_below(folder: Path, boundary: Path) -> FolderContents:
         boundary: The folder that symbolic links must not leave: `folder`, or one above it.
     """
     files: dict[Path, Path] = {}
+    represented: set[Path] = set()
     outside: list[Path] = []
     errors: list[OSError] = []
     visited: set[Path] = set()
@@ -47,7 +55,9 @@ def list_files_below(folder: Path, boundary: Path) -> FolderContents:
     while folders:
         links: list[Path] = []
         for path, real_path in _walk(folders.popleft(), visited, errors):
-            if path.is_symlink():
+            if original := find_represented(path):
+                represented.add(original)
+            elif path.is_symlink():
                 links.append(path)
             else:
                 files.setdefault(real_path, path)
@@ -62,8 +72,10 @@ def list_files_below(folder: Path, boundary: Path) -> FolderContents:
                 folders.append(link)
             elif is_hidden or not os.path.exists(target):  # noqa: PTH110 - see above
                 files.setdefault(target, link)
-    by_path = {path: real_path for real_path, path in files.items()}
-    return FolderContents(dict(sorted(by_path.items())), sorted(outside), errors)
+    without_data = {path for real_path, path in files.items() if is_offline(real_path)}
+    by_path = {path: real for real, path in files.items() if path not in without_data}
+    not_here = sorted((represented | without_data) - by_path.keys())
+    return FolderContents(dict(sorted(by_path.items())), not_here, sorted(outside), errors)
 
 
 def _walk(start: Path, visited: set[Path], errors: list[OSError]) -> Iterator[tuple[Path, Path]]:
@@ -77,7 +89,7 @@ def _walk(start: Path, visited: set[Path], errors: list[OSError]) -> Iterator[tu
         subfolders[:] = [entry for entry in subfolders if not entry.startswith(".")]
         linked = [entry for entry in subfolders if (folder / entry).is_symlink()]
         for entry in names + linked:
-            if not entry.startswith("."):
+            if not entry.startswith(_SKIPPED) or entry.endswith(ICLOUD_SUFFIX):
                 yield folder / entry, real_folder / entry
 
 

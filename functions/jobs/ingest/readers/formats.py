@@ -47,8 +47,8 @@ class Format:
         recognizes: Returns whether a file that begins with these bytes has the format. If None, the
             format is the fallback for files with a matching name that no other format recognizes.
             A format and its fallback must have the same identity.
-        is_partial: Returns whether a file declares that it contains only a part of an export.
-            Records that are missing from such a file do not count as deleted.
+        adds_only: Whether a file is a log of additions: what it lacks is not deleted, because
+            another device or an earlier export may have it.
         name_parts: A file has this format only if its name without the extension contains one of
             these strings, in lower case. Empty means any name.
     """
@@ -61,7 +61,7 @@ class Format:
     example: str
     identity: Identity = Identity.FILE
     recognizes: Callable[[bytes], bool] | None = None
-    is_partial: Callable[[SourceFile], bool] = lambda _file: False
+    adds_only: bool = False
     name_parts: tuple[str, ...] = ()
 
     def matches_name(self, path: PurePath) -> bool:

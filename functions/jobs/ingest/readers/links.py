@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from functions.jobs.ingest.offline_files import is_offline
 from functions.jobs.ingest.readers.fields import fold_text
 from functions.jobs.ingest.readers.folder import list_files_below
 from functions.jobs.ingest.readers.front_matter import match_front_matter, parse_front_matter
@@ -145,8 +146,12 @@ class Vault:
 
     @cached_property
     def _files(self) -> dict[Path, Path]:
-        """The vault's files except templates, mapped to their real paths."""
-        files = list_files_below(self._folder, self._boundary).files
+        """The vault's files except templates, mapped to their real paths.
+
+        The files that are not on this computer are among them, so that links to them stay.
+        """
+        below = list_files_below(self._folder, self._boundary)
+        files = below.files | {file: file for file in below.offline}
         return {
             path: real
             for path, real in files.items()
@@ -201,6 +206,8 @@ class Vaults:
 
 def _read_aliases(file: Path) -> Iterator[str]:
     """Yield the aliases in the front matter of a note; none if it cannot be read."""
+    if is_offline(file):
+        return
     try:
         with file.open("rb") as stream:
             head = stream.read(_HEAD_BYTES).decode("utf-8", "ignore")

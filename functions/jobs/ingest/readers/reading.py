@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers import json_lines, text_files
+from functions.jobs.ingest.offline_files import has_placeholder, is_offline
+from functions.jobs.ingest.readers import foreign, json_lines, text_files
 from functions.jobs.ingest.readers.epub import book
 from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.folder import list_files_below
@@ -32,7 +33,7 @@ from shared.knowledge.export_lines import KNOWLEDGE, MANIFEST
 from shared.knowledge.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from functions.jobs.ingest.readers.formats import Format
     from functions.jobs.ingest.readers.links import Vault
@@ -53,7 +54,20 @@ FORMATS: Final = (
 )
 """All formats. A file is read with the first format that matches its name and its content."""
 _OUTSIDE: Final = "is a link to a target outside the folder: ingest the target by itself"
+_OFFLINE: Final = (
+    "is not on this computer, only in the cloud: download it to have it read; what was read of it"
+    " before stays"
+)
 _EXPORT: Final = "is a Carrel export: ingest it by itself"
+_CONFLICT: Final = re.compile(
+    r"\.sync-conflict-\d{8}-\d{6}(?:-\w+)?"  # Syncthing
+    # Dropbox, Nextcloud, ownCloud, Seafile and Obsidian Sync, in several languages
+    r"| \((?:[^()]* )?(?:conflicted copy|conflicting copy|konfliktkopie|in konflikt stehende kopie"
+    r"|copia en conflicto|copie en conflit|copia in conflitto|cópia em conflito)[^()]*\)"
+    r"|[ _]\(SFConflict [^()]*\)|\.conflict(?:ed)?(?:-\w+)?(?=\.)",
+    re.IGNORECASE,
+)
+"""What sync programs add to the name of a file of which two devices made versions."""
 _EXTENSION: Final = re.compile(r"\.\w{1,10}")
 """The extension of a file name. Longer text after a dot is part of a title."""
 _MAX_KINDS: Final = 10
@@ -222,6 +236,8 @@ def list_files(path: Path, roots: Sequence[Root] = ()) -> FileListing:
 
 
 def _list_one(file: Path, roots: Sequence[Root]) -> FileListing:
+    if is_offline(file) or (has_placeholder(file) and not file.exists()):
+        raise InvalidInput(f"{file} {_OFFLINE}.")
     if not file.is_file():
         raise InvalidInput(f"{file} is neither a file nor a folder. {_ACCEPTED}")
     if find_format_by_name(file) is None:
@@ -243,19 +259,34 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
     present = [file for file in below.files if exports.isdisjoint(file.parents)]
     files: dict[str, Path] = {}
     others: Counter[str] = Counter()
+    foreign_files: list[InputProblem] = []
     for file in present:
         vault = vaults.find_vault(file, _find_outermost_root(file, registration))
         if (kind := _find_unread_kind(file, vault)) is not None:
             others[kind] += 1
+        elif reason := _describe_foreign(below.files[file]):
+            foreign_files.append(InputProblem(_to_relative(folder, file), reason, kept=True))
+        elif _is_foreign(below.files[file]):
+            others[get_extension(file)] += 1
         else:
             files[file.relative_to(folder).as_posix()] = below.files[file]
-    problems = [
+    problems = foreign_files + [
         InputProblem(_to_relative(folder, error.filename), _explain_os_error(error))
         for error in below.errors
     ]
     problems += [
         InputProblem(_to_relative(folder, export), _EXPORT, kept=True) for export in sorted(exports)
     ]
+    problems += [
+        InputProblem(_to_relative(folder, file), _OFFLINE, kept=True)
+        for file in below.offline
+        if exports.isdisjoint(file.parents)
+        and find_format_by_name(file)
+        and not _find_unread_kind(
+            file, vaults.find_vault(file, _find_outermost_root(file, registration))
+        )
+    ]
+    problems += _find_conflicts(files)
     for link in below.outside:
         if link.is_dir() or find_format_by_name(link):
             problems.append(InputProblem(_to_relative(folder, link), _OUTSIDE))
@@ -268,6 +299,16 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
         contents = listing.not_read or "it is empty"
         raise InvalidInput(f"There is nothing to read in {path} ({contents}). {_ACCEPTED}")
     return listing
+
+
+def _find_conflicts(names: Collection[str]) -> Iterator[InputProblem]:
+    """Yield a warning for each copy that a sync program left beside its file."""
+    for name in names:
+        path = PurePosixPath(name)
+        original = path.with_name(_CONFLICT.sub("", path.name) or path.name)
+        if original != path and str(original) in names:
+            reason = f"is a copy that a sync program left beside {original.name}: merge the two"
+            yield InputProblem(to_one_line(name), reason, kept=True)
 
 
 def _list_export(path: Path, registration: Registration) -> FileListing:
@@ -285,6 +326,20 @@ def _find_unread_kind(file: Path, vault: Vault | None) -> str | None:
     if vault and file.is_relative_to(vault.templates_folder):
         return _TEMPLATES
     return _DRAWING if vault and file.name.lower().endswith(_DRAWING) else None
+
+
+def _describe_foreign(file: Path) -> str | None:
+    """Return what to say about an export of another program that is known but not read."""
+    if file.suffix.lower() not in foreign.EXTENSIONS:
+        return None
+    return foreign.describe_known_export(file, _read_beginning(file))
+
+
+def _is_foreign(file: Path) -> bool:
+    """Return whether a file only has the extension of an export."""
+    return find_identity(file) is Identity.ORIGIN and foreign.is_foreign(
+        file, _read_beginning(file)
+    )
 
 
 def _find_outermost_root(file: Path, registration: Registration) -> Path:
@@ -306,7 +361,9 @@ def read_files(
     """Read files one at a time, in the order of their paths.
 
     A broken file or record is reported and skipped. If several records have the same id, the first
-    one is used and the later ones are reported.
+    one is used and the later ones are reported, but those of logs of additions are all used. Logs
+    come last, the oldest first, so that the latest version of a highlight wins. Sources that a log
+    names as deleted come at the end, unless a later log has them again.
 
     Args:
         listing: The files.
@@ -314,20 +371,37 @@ def read_files(
     """
     yield from listing.problems
     record_names = _find_earlier_records(listing)
-    for name in listing.files:
-        for record_name, entry in read_entries(make_source_file(name, listing)):
+    deleted: dict[str, Source] = {}
+    for file in _order_by_age(listing):
+        for record_name, entry in read_entries(file):
             record = to_one_line(record_name)
             if isinstance(entry, Unreadable):
                 yield InputProblem(record, str(entry))
             elif without_books and export.is_book(entry.source_id):
                 continue
-            elif entry.source_id in record_names:
+            elif entry.adds_only and entry.is_deleted:
+                deleted[entry.source_id] = entry
+            elif entry.source_id in record_names and not entry.adds_only:
                 yield InputProblem(record, describe_duplicate(record_names[entry.source_id]))
             else:
                 record_names[entry.source_id] = record
+                deleted.pop(entry.source_id, None)
                 for warning in entry.warnings:
                     yield InputProblem(record, warning, kept=True)
                 yield entry
+    yield from deleted.values()
+
+
+def _order_by_age(listing: FileListing) -> list[SourceFile]:
+    """Return the files in the order in which they are read: by path, and logs by age at the end."""
+    files = [make_source_file(name, listing) for name in listing.files]
+
+    def make_key(file: SourceFile) -> tuple[bool, float]:
+        is_log = find_identity(PurePosixPath(file.name)) is Identity.ORIGIN
+        modified_at = file.modified_at if is_log else None
+        return is_log, modified_at.timestamp() if modified_at else 0.0
+
+    return sorted(files, key=make_key)
 
 
 def _find_earlier_records(listing: FileListing) -> dict[str, str]:
@@ -393,18 +467,21 @@ def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | Unreadable]]:
         if file.path.exists() and not file.path.is_file():
             yield file.name, Unreadable("is not a regular file")
             return
-        if file_format := detect_format(file):
+        if reason := _describe_foreign(file.path):
+            yield file.name, Unreadable(reason)
+        elif file_format := detect_format(file):
             for record in file_format.read(file):
-                yield record.name, _read(record)
+                yield record.name, _read(record, file_format)
     except Unreadable as error:
         yield file.name, error
     except OSError as error:
         yield file.name, Unreadable(_explain_os_error(error))
 
 
-def _read(record: Record) -> Source | Unreadable:
+def _read(record: Record, file_format: Format) -> Source | Unreadable:
     try:
-        return record.read()
+        source = record.read()
+        return replace(source, adds_only=True) if file_format.adds_only else source
     except Unreadable as error:
         return error
     except OSError as error:

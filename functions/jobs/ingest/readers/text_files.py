@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import date, datetime, time
 from functools import partial
 from pathlib import PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -42,10 +42,11 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 32 * MEGABYTE
 """The maximum size of a file. Reading it takes about twenty times as much memory."""
 _FENCE_OR_HEADING: Final = re.compile(
-    r"^(?P<fence>```|~~~).*?(?:^(?P=fence)|\Z)|^#(?P<heading>[ \t][^\n]*)$",
+    r"^(?P<fence>```|~~~).*?(?:^(?P=fence)|\Z)|^#(?P<heading>[ \t][^\n]*)$"
+    r"|(?:\A\s*|(?<=\n\n))^(?P<underlined> {0,3}[^\s>#`~+*|=-][^\n]*)\n {0,3}=+[ \t]*$",
     re.DOTALL | re.MULTILINE,
 )
-"""A block of code, or a heading of the first level."""
+"""A block of code, or a heading of the first level: `# Title`, or `Title` above `=====`."""
 _CODE: Final = re.compile(CODE, re.DOTALL | re.MULTILINE)
 _HTML_TAG: Final = re.compile(r"<[A-Za-z][^<>]*+>")
 _INLINE_TAG: Final = re.compile(r"(?<!\S)#(?=[\w/-]*[^\W\d_])([\w/-]{1,100})(?![\w/-])")
@@ -184,6 +185,8 @@ def _is_address(value: Any) -> bool:
 def _find_first_heading(text: str) -> str | None:
     """Return the first level-one heading. A line `# ...` in a code block is a comment."""
     for match in _FENCE_OR_HEADING.finditer(text):
+        if underlined := match["underlined"]:
+            return to_plain_line(underlined.strip())
         heading = (match["heading"] or "").rstrip()
         bare = heading.rstrip("#")
         if title := (bare if bare.endswith((" ", "\t")) else heading).strip():
@@ -205,14 +208,14 @@ def _find_tags(text: str, known_tags: Sequence[str]) -> Iterator[str]:
 
 
 def _find_date(name: str) -> datetime | None:
-    """Return the first date in a file's name, such as 2024-05-31 or 20240531.
+    """Return the first date in a file's name, such as 2024-05-31 or 20240531, without a zone.
 
     Years before 1900 are ignored: they are more likely the file's subject.
     """
     for match in _DATE_IN_NAME.finditer(name):
         year, _, month, day = match.groups()
         try:
-            return datetime(int(year), int(month), int(day), tzinfo=UTC)
+            return datetime.combine(date(int(year), int(month), int(day)), time.min)
         except ValueError:  # not a real date
             continue
     return None

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 
 from shared.core.caller import Role, Scope, Tier
 from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from shared.core.installation import carrel
 from shared.core.text_validation import validate_line
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
@@ -155,8 +156,8 @@ def _require_editable(stored: EditableSource | None, args: In, ctx: Context) -> 
     if not may_edit(stored.saved_by, ctx.caller):
         raise Forbidden(
             f"Only an owner may edit this; as {ctx.caller.role}, you may edit the notes that you"
-            " saved. The operator of this server can change your role: carrel accounts role"
-            f" {ctx.caller.user_id} owner",
+            " saved. The operator of this server can change your role:"
+            f" {carrel(f'accounts role {ctx.caller.user_id} owner')}",
             details=details,
         )
     if stored.saved_by is not None and (args.author is not None or args.reset):

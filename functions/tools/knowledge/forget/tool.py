@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
 from shared.core.caller import Role, Scope, Tier
 from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from shared.core.installation import carrel, when_job_runs
 from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.forgotten_repository import RESTORABLE, ForgottenSources, Unfinished
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import MOVING
-from shared.pipeline.forgetting import Forgetter, Forgetting, build_keep_forgotten_write
+from shared.pipeline.forgetting import INGEST, Forgetter, Forgetting, build_keep_forgotten_write
 from shared.pipeline.forgotten_chunks import ContentCounts, count_contents
 from shared.pipeline.forgotten_expiry import build_chunk_admission, build_source_admission
 from shared.pipeline.restoring import Restoring
@@ -69,7 +71,7 @@ class Out(Result):
     removed: Removed | None = Field(description="What this call took out.")
     restored: Removed | None = Field(description="What this call brought back.")
     remaining: int | None = Field(
-        description="Passages that are still to be moved; a job completes it within 15 minutes."
+        description="Passages that are still to be moved; the job `index` completes it."
     )
     restorable_until: str | None = Field(description="The last day on which it can be restored.")
     undo: Undo | None = Field(
@@ -84,14 +86,15 @@ class Out(Result):
 async def forget(args: In, ctx: Context) -> Out:
     """Move a passage or a source to where nothing reads it, or bring it back.
 
-    Costs three to five round trips for a passage, and two for each 25 passages of a source.
+    Costs two to four round trips for a passage, and two for each 25 passages of a source.
 
     Raises:
         InvalidInput: Neither or both ids are given.
-        NotFound: There is no such passage or source, or it was deleted for good.
+        NotFound: There is no such passage or source, it was deleted for good, or the caller is not
+            the owner, did not save it, and somebody has forgotten it.
         Forbidden: The caller is not the owner, and did not save it.
         Conflict: The passage was forgotten with its source, its source is gone, or what to restore
-            was forgotten more than 30 days ago.
+            was forgotten more than 30 days ago, or is a note whose text was saved again.
     """
     if (args.chunk_id is None) == (args.source_id is None):
         raise InvalidInput("Pass either chunk_id, for one passage, or source_id, for all of it.")
@@ -102,6 +105,23 @@ async def forget(args: In, ctx: Context) -> Out:
     if args.forgotten:
         return await call.forget_source(str(args.source_id))
     return await call.restore_source(str(args.source_id))
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredPassage:
+    """What is stored of a passage.
+
+    Attributes:
+        chunk: The passage, or None if it is forgotten or never existed.
+        forgotten: The forgotten passage, if it can still be restored.
+        source: Its source, or None if that is forgotten or never existed.
+        source_fields: The fields of the source, stored or forgotten.
+    """
+
+    chunk: Document | None
+    forgotten: Document | None
+    source: Document | None
+    source_fields: Mapping[str, Any]
 
 
 class _Call:
@@ -116,24 +136,20 @@ class _Call:
         self._started_at = time.monotonic()
 
     async def forget_chunk(self, chunk_id: str) -> Out:
-        chunk, forgotten = await asyncio.gather(
-            self._forgetting.load_chunk(chunk_id), self._restoring.load_forgotten_chunk(chunk_id)
-        )
+        stored = await self._load_passage(chunk_id)
+        chunk, forgotten, source = stored.chunk, stored.forgotten, stored.source
         if chunk is None:
-            if forgotten is None:
+            if forgotten is None or not self._may_edit(stored.source_fields):
                 raise _make_unknown_error("passage", chunk_id, "search_kb")
             document = forgotten.get("document")
             source_id, title = document["source_id"], document["title"]
-            source = await self._load_source_of_forgotten(source_id)
-            if source is not None and MOVING in (source.to_dict() or {}):
+            if source is not None and MOVING in stored.source_fields:
                 return await self.forget_source(source_id)  # completes a call that was killed
             return _report_unchanged(chunk_id, source_id, title, forgotten=True)
         source_id, title = chunk.get("source_id"), chunk.get("title")
-        source = await self._forgetting.load_source(source_id)
-        document = (source.to_dict() or {}) if source else {}
-        if source and _goes_whole(document):
+        if source and _goes_whole(stored.source_fields):
             return await self.forget_source(source_id)
-        self._check_permission(document)
+        self._check_permission(stored.source_fields)
         if source:
             _require_settled(source)
         writes = await self._forgetting.build_forget_writes(chunk, source, self._forgetter)
@@ -143,17 +159,18 @@ class _Call:
         return await self._ctx.commit(writes, out if source else out.without_undo())
 
     async def restore_chunk(self, chunk_id: str) -> Out:
-        forgotten = await self._restoring.load_forgotten_chunk(chunk_id)
-        if forgotten is None:
-            chunk = await self._forgetting.load_chunk(chunk_id)
-            if chunk is None:
-                return await self._admit_chunk(chunk_id)
+        stored = await self._load_passage(chunk_id)
+        chunk, forgotten, source = stored.chunk, stored.forgotten, stored.source
+        if forgotten is None and chunk is not None:
             return _report_unchanged(
                 chunk_id, chunk.get("source_id"), chunk.get("title"), forgotten=False
             )
+        if not self._may_edit({} if forgotten is None else stored.source_fields):
+            raise _make_not_restorable_error("passage", chunk_id)
+        if forgotten is None:
+            return await self._admit_chunk(chunk_id)
         document = forgotten.get("document")
         source_id, title = document["source_id"], document["title"]
-        source = await self._load_source_of_forgotten(source_id)
         self._require_restorable(forgotten.to_dict() or {})
         if source is None:
             raise Conflict(
@@ -192,9 +209,8 @@ class _Call:
             ForgottenSources(self._ctx.database).get(source_id),
         )
         if source is None:
-            if not record.whole:
+            if not record.whole or not self._may_edit(record.document or {}):
                 raise _make_unknown_error("source", source_id, "list_sources")
-            self._check_permission(record.document or {})
             if record.missing:
                 return await self._keep_forgotten(record, snapshot)
             return _report_unchanged(None, source_id, _get_title(record.document), forgotten=True)
@@ -208,38 +224,49 @@ class _Call:
         return await begin(database, source, record, snapshot, self._forgetter), source
 
     async def restore_source(self, source_id: str) -> Out:
-        record, snapshot = await ForgottenSources(self._ctx.database).get(source_id)
-        if not record.whole:
-            source = await self._forgetting.load_source(source_id)
-            if source is None:
-                raise _make_not_restorable_error("source", source_id)
-            return _report_unchanged(None, source_id, source.get("title"), forgotten=False)
-        if record.document is None:
-            self._check_permission({})
-            out = self._report_change(None, source_id, _get_title(None), ContentCounts())
-            return await self._ctx.commit([build_source_admission(record, snapshot)], out)
-        self._check_permission(record.document)
-        if record.unfinished is Unfinished.FORGETTING:
-            raise _make_unfinished_error(source_id, "forgotten")
-        self._require_restorable({"expires_at": record.expires_at})
         database = self._ctx.database
-        if record.unfinished is Unfinished.RESTORING:
-            move = SourceMove(database, source_id, snapshot.update_time)
-        else:
-            move = await SourceMove.begin_restoring(database, record, snapshot)
+        begun = await database.retry_on_conflict(lambda: self._begin_restoring(source_id))
+        if isinstance(begun, Out):
+            return begun
+        move, record, document = begun
+        title = _get_title(document)
         counts, is_complete = await self._add_up(move.restore_chunks(self._forgetter.now))
-        title = _get_title(record.document)
         if is_complete:
             out = self._report_change(None, source_id, title, counts)
             return await self._ctx.commit(move.build_last_restore_writes(record), out)
-        remaining = max(1, record.document["chunk_count"] - counts.chunks)
+        remaining = max(1, document["chunk_count"] - counts.chunks)
         return await self._ctx.commit(
             [], self._report_change(None, source_id, title, counts, remaining)
         )
 
+    async def _begin_restoring(
+        self, source_id: str
+    ) -> tuple[SourceMove, ForgottenSource, dict[str, Any]] | Out:
+        """Begin or continue to restore a source; return the result if nothing is to be moved."""
+        database = self._ctx.database
+        (record, snapshot), source = await asyncio.gather(
+            ForgottenSources(database).get(source_id), self._forgetting.load_source(source_id)
+        )
+        if not record.whole and source is not None:
+            return _report_unchanged(None, source_id, source.get("title"), forgotten=False)
+        if not record.whole or not self._may_edit(record.document or {}):
+            raise _make_not_restorable_error("source", source_id)
+        if record.document is None:
+            out = self._report_change(None, source_id, _get_title(None), ContentCounts())
+            return await self._ctx.commit([build_source_admission(record, snapshot)], out)
+        if record.unfinished is Unfinished.FORGETTING:
+            raise _make_unfinished_error(source_id, "forgotten")
+        self._require_restorable({"expires_at": record.expires_at})
+        if record.unfinished is Unfinished.RESTORING:
+            move = SourceMove(database, source_id, snapshot.update_time)
+        else:
+            move = await SourceMove.begin_restoring(
+                database, record, snapshot, by_user=record.forgotten_by == INGEST
+            )
+        return move, record, record.document
+
     async def _admit_chunk(self, chunk_id: str) -> Out:
         """Let ingest store a passage again whose text was deleted for good."""
-        self._check_permission({})
         writes = await build_chunk_admission(self._ctx.database, chunk_id)
         if writes is None:
             raise _make_not_restorable_error("passage", chunk_id)
@@ -255,31 +282,33 @@ class _Call:
         write = build_keep_forgotten_write(record, snapshot, self._forgetter)
         return await self._ctx.commit([write], out)
 
-    async def _load_source_of_forgotten(self, source_id: str) -> Document | None:
-        """Load the source of a forgotten passage, or None if that is forgotten, too.
+    async def _load_passage(self, chunk_id: str) -> _StoredPassage:
+        """Load a passage and its source, stored or forgotten. Costs one round trip.
 
-        Costs one round trip, or two if it is forgotten.
-
-        Raises:
-            Forbidden: The caller is not the owner, and did not save it.
+        What is missing is read as well, so that neither the receipt nor the time tells a passage
+        that somebody forgot from one that never existed.
         """
-        source = await self._forgetting.load_source(source_id)
-        if source is not None:
-            document = source.to_dict()
-        else:
-            record, _ = await ForgottenSources(self._ctx.database).get(source_id)
-            document = record.document
-        self._check_permission(document or {})
-        return source
+        source_id = parse_source_id(chunk_id)
+        chunk, forgotten, source, (record, _) = await asyncio.gather(
+            self._forgetting.load_chunk(chunk_id),
+            self._restoring.load_forgotten_chunk(chunk_id),
+            self._forgetting.load_source(source_id),
+            ForgottenSources(self._ctx.database).get(source_id),
+        )
+        fields = (record.document if source is None else source.to_dict()) or {}
+        return _StoredPassage(chunk, forgotten, source, fields)
+
+    def _may_edit(self, source: Mapping[str, Any]) -> bool:
+        return may_edit(source.get("saved_by"), self._ctx.caller)
 
     def _check_permission(self, source: Mapping[str, Any]) -> None:
         caller = self._ctx.caller
-        if may_edit(source.get("saved_by"), caller):
+        if self._may_edit(source):
             return
         raise Forbidden(
             f"Only an owner may forget this; as {caller.role}, you may forget the notes that you"
-            " saved. The operator of this server can change your role: carrel accounts role"
-            f" {caller.user_id} owner"
+            " saved. The operator of this server can change your role:"
+            f" {carrel(f'accounts role {caller.user_id} owner')}"
         )
 
     def _require_restorable(self, record: Mapping[str, Any]) -> None:
@@ -382,7 +411,8 @@ def _require_settled(source: Document) -> None:
 
 def _make_unfinished_error(source_id: str, state: str) -> Conflict:
     return Conflict(
-        f"The source {source_id} is still being {state}. Try again in 15 minutes.",
+        f"The source {source_id} is still being {state}. The job `index` completes that"
+        f" {when_job_runs('index', '15 minutes')}: try again then.",
         details={"source_id": source_id},
     )
 
@@ -412,7 +442,8 @@ def format_result(out: Out) -> str:
         lines.append(f"{'Removed' if out.forgotten else 'Brought back'}: {', '.join(counts)}.")
     if out.remaining:
         lines.append(
-            f"About {format_count(out.remaining, 'passage')} will follow within 15 minutes."
+            f"About {format_count(out.remaining, 'passage')} will follow"
+            f" {when_job_runs('index', '15 minutes')}."
         )
     elif out.forgotten:
         lines.append("No tool shows it any longer, and it stays out when its file is read again.")

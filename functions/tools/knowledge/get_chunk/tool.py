@@ -18,6 +18,8 @@ from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
+
     from shared.index.vector_index import Neighbour
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.chunk_repository import EmbeddedChunk
@@ -75,10 +77,10 @@ class Out(Addresses):
     title: str = Field(description="Title of its source.")
     author: str | None = Field(description="Author of its source, if known.")
     source: str = Field(description="Where the source came from, such as kindle, reader or file.")
-    tags: list[str] = Field(description="Tags of the source and of the highlight.")
+    tags: list[str] = Field(description="Tags of source and highlight.")
     content: str = Field(description="The whole text, in the author's words.")
-    chunk_info: str = Field(description="Its place in the source: 2/5 is the second of five.")
-    date: str | None = Field(description="When it was highlighted, else added: YYYY-MM-DD, in UTC.")
+    chunk_info: str = Field(description="Its place in the source: 2/5, second of five.")
+    date: str | None = Field(description="Day it was highlighted, else added, in TIME_ZONE.")
     knowledge_card: CardResult | None = Field(description="Its summary and takeaways, if any.")
     cluster: ClusterMembership | None = Field(description="Its clusters, if it has any.")
     related_chunks: list[RelatedChunk] = Field(description="Passages close in meaning, best first.")
@@ -107,7 +109,7 @@ async def get_chunk(args: In, ctx: Context) -> Out:
     related, clusters = await asyncio.gather(
         _search_related(stored, args, ctx), Clusters(ctx.database).get_many(stored.chunk.cluster_id)
     )
-    out = _build_out(stored.chunk, related, clusters, notes)
+    out = _build_out(stored.chunk, related, clusters, notes, ctx.zone)
     return out if args.max_tokens is None else _shorten(out, args.max_tokens)
 
 
@@ -121,16 +123,21 @@ async def _search_related(stored: EmbeddedChunk, args: In, ctx: Context) -> list
 
 
 def _build_out(
-    chunk: Chunk, related: list[Neighbour[Chunk]], clusters: list[Cluster], notes: list[Chunk]
+    chunk: Chunk,
+    related: list[Neighbour[Chunk]],
+    clusters: list[Cluster],
+    notes: list[Chunk],
+    zone: tzinfo,
 ) -> Out:
-    card = chunk.knowledge_card
+    card = chunk.shown_card
     return Out.of(
         chunk,
         source=chunk.origin,
+        date=chunk.format_day(zone),
         knowledge_card=CardResult.of(card) if card else None,
         cluster=_build_membership(chunk, clusters),
         related_chunks=[_to_related_chunk(neighbour) for neighbour in related],
-        notes=to_note_summaries(notes),
+        notes=to_note_summaries(notes, zone),
         message=None,
     )
 
@@ -178,6 +185,7 @@ TOOL = Tool(
     output=Out,
     run=get_chunk,
     effect=Effect.READ,
+    settings=("time_zone",),
     tier=Tier.PUBLIC,
     resource=ResourceTemplate(
         uri="carrel://chunk/{chunk_id}",

@@ -100,7 +100,7 @@ async def get_cluster(args: In, ctx: Context) -> Out:
         for neighbour in await _search_neighbours(stored, args, ctx)
     ]
     members = fit_page(
-        [to_passage(Passage, chunk) for chunk in chunks[: args.member_limit]],
+        [to_passage(Passage, chunk, ctx.zone) for chunk in chunks[: args.member_limit]],
         args.max_tokens,
         other_parts=[ClusterSummary.of(stored.cluster), *related_clusters],
     )
@@ -168,6 +168,7 @@ TOOL = Tool(
     run=get_cluster,
     text=format_result,
     effect=Effect.READ,
+    settings=("time_zone",),
     tier=Tier.PUBLIC,
     resource=ResourceTemplate(
         uri="carrel://cluster/{cluster_id}",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from shared.core.caller import Tier
+from shared.core.installation import carrel
 from shared.knowledge.map_repository import Maps, unpack_points
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
@@ -15,14 +16,22 @@ if TYPE_CHECKING:
     from shared.knowledge.map_repository import KnowledgeMap
     from shared.runtime.context import Context
 
-NO_MAP: Final = (
-    "There is no map yet. The job `cluster` draws one when there are clusters, which takes at least"
-    " 20 passages. It runs every hour, and with `carrel ingest` or `carrel jobs run cluster`."
-)
-NO_POINTS: Final = (
-    "The map is empty: its passages were deleted, or there were no clusters to draw. Add more with"
-    " `carrel ingest`; the job `cluster` then draws it again."
-)
+
+def explain_no_points() -> str:
+    """Say how an empty map is filled."""
+    return (
+        "The map is empty: its passages were deleted, or there were no clusters to draw. Add more"
+        f" with `{carrel('ingest PATH')}`; the job `cluster` then draws it again."
+    )
+
+
+def explain_no_map() -> str:
+    """Say when a map is drawn."""
+    return (
+        "There is no map yet. The job `cluster` draws one when there are clusters, which takes at"
+        f" least 20 passages. It runs with `{carrel('ingest PATH')}` and"
+        f" `{carrel('jobs run cluster')}`; in a deployment, every hour as well."
+    )
 
 
 class In(Arguments):
@@ -76,7 +85,7 @@ async def get_map(args: In, ctx: Context) -> Out:
             cluster=[],
             total=0,
             made_at=None,
-            message=NO_MAP,
+            message=explain_no_map(),
         )
     drawn, sample = loaded
     indexes = _index_clusters(drawn)
@@ -99,7 +108,7 @@ async def get_map(args: In, ctx: Context) -> Out:
         cluster=[indexes.get(number, -1) for number in numbers],
         total=sample.total,
         made_at=drawn.made_at.isoformat(),
-        message=None if sample.points else NO_POINTS,
+        message=None if sample.points else explain_no_points(),
     )
 
 

@@ -7,13 +7,15 @@ chunk is a passage as it is stored.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections import Counter
-from datetime import date, timedelta
+from dataclasses import replace
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
 
-from shared.core.dates import DateSpan
+from shared.core.dates import DateSpan, parse_days
 from shared.index.facets import Facet, Kind
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.chunk import parse_source_id
@@ -23,7 +25,7 @@ from shared.knowledge.source_repository import Sources
 from shared.runtime.schemas import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from shared.index.bm25 import Postings
     from shared.runtime.context import Context
@@ -40,9 +42,9 @@ MAX_TOP_ENTRIES: Final = 5
 
 
 class TimelineEntry(Result):
-    """A day, or a month if the period is last_year."""
+    """A day, or a month if the period is a year."""
 
-    date: str = Field(description="YYYY-MM-DD, or YYYY-MM for last_year.")
+    date: str = Field(description="YYYY-MM-DD, or YYYY-MM for a year.")
     chunks: int = Field(description="How many passages are dated in this day or month.")
 
 
@@ -67,7 +69,7 @@ class Activity(Result):
 
     total: int = Field(description="How many passages are in the period.")
     timeline: list[TimelineEntry] = Field(
-        description="Passages by day, by month for last_year; days without any are left out."
+        description="Passages by day, by month for a year; days without any are left out."
     )
     top_sources: list[TopSource] = Field(
         description="The five sources with the most passages in the period."
@@ -86,8 +88,9 @@ class Activity(Result):
 async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Activity:
     """Count the passages of a span.
 
-    Costs two round trips, with one read for each month and source. While passages wait to be
-    indexed, the database counts the total, because the postings are incomplete.
+    Costs two round trips, with one read for each month and source. The database counts the total
+    if the postings cannot: while passages wait to be indexed, or where postings are truncated and
+    their numbers by day, which are of UTC, do not help.
     """
     facets = [Facet(Kind.MONTH, month) for month in span.months]
     postings, is_indexed = await asyncio.gather(
@@ -96,11 +99,14 @@ async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Act
     )
     postings_by_month = {facet.key: of_month for facet, of_month in postings.facets.items()}
     units = _split_by_month(span) if by_month else _split_by_day(span)
-    counts = [_count_chunks(unit, postings_by_month) for unit in units.values()]
+    is_complete = all(_is_complete(postings_by_month, unit) for unit in units.values())
+    is_utc = span.zone is UTC
+    count = _count_by_stored_days if is_utc else _count_by_dates
+    counts = count(list(units.values()), postings_by_month)
     counts_by_source = _count_by_source(postings_by_month, span)
     top_counts = dict(_sort_by_count(counts_by_source)[:MAX_SOURCES])
     total, sources = await asyncio.gather(
-        _count_total(span, sum(counts) if is_indexed else None, ctx),
+        _count_total(span, sum(counts) if is_indexed and (is_utc or is_complete) else None, ctx),
         Sources(ctx.database).get_all(list(top_counts)),
     )
     counts_by_author = Counter[str]()
@@ -121,9 +127,7 @@ async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Act
             TopAuthor(author=name, chunks=count)
             for name, count in _sort_by_count(counts_by_author)[:MAX_TOP_ENTRIES]
         ],
-        partial=sum(counts) != total
-        or len(counts_by_source) > MAX_SOURCES
-        or not all(_is_complete(postings_by_month, unit) for unit in units.values()),
+        partial=sum(counts) != total or len(counts_by_source) > MAX_SOURCES or not is_complete,
     )
 
 
@@ -139,17 +143,12 @@ def _sort_by_count(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 def _split_by_day(span: DateSpan) -> dict[str, DateSpan]:
     count = (span.last - span.first).days + 1
     days = [span.first + timedelta(days=number) for number in range(count)]
-    return {day.isoformat(): DateSpan(day, day) for day in days}
+    return {day.isoformat(): DateSpan(day, day, span.zone) for day in days}
 
 
 def _split_by_month(span: DateSpan) -> dict[str, DateSpan]:
-    return {month: span & _parse_month(month) for month in span.months}
-
-
-def _parse_month(name: str) -> DateSpan:
-    first = date.fromisoformat(f"{name}-01")
-    following = (first + timedelta(days=31)).replace(day=1)
-    return DateSpan(first, following - timedelta(days=1))
+    months = replace(span, zone=UTC).months  # those of the calendar, in which the days are
+    return {month: span & parse_days(month, span.zone) for month in months}
 
 
 def _is_complete(postings_by_month: PostingsByMonth, unit: DateSpan) -> bool:
@@ -157,17 +156,36 @@ def _is_complete(postings_by_month: PostingsByMonth, unit: DateSpan) -> bool:
 
     The postings of a month with very many chunks are truncated to the newest.
     """
-    postings = postings_by_month.get(unit.months[0])
-    return postings is None or postings.is_complete or postings.since <= unit.microseconds.start
+    return all(
+        postings.is_complete or postings.since <= unit.microseconds.start
+        for month in unit.months
+        if (postings := postings_by_month.get(month))
+    )
 
 
-def _count_chunks(unit: DateSpan, postings_by_month: PostingsByMonth) -> int:
-    """Count the indexed chunks of a day or a month."""
-    postings = postings_by_month.get(unit.months[0])
-    if postings is None:
-        return 0
-    first_day, last_day = unit.first.isoformat(), unit.last.isoformat()
-    return sum(count for day, count in postings.days.items() if first_day <= day <= last_day)
+def _count_by_stored_days(
+    units: Sequence[DateSpan], postings_by_month: PostingsByMonth
+) -> list[int]:
+    """Count the indexed chunks of days or months of UTC, also where postings are truncated."""
+    counts = []
+    for unit in units:
+        postings = postings_by_month.get(unit.months[0])
+        days = postings.days if postings else {}
+        first, last = unit.first.isoformat(), unit.last.isoformat()
+        counts.append(sum(count for day, count in days.items() if first <= day <= last))
+    return counts
+
+
+def _count_by_dates(units: Sequence[DateSpan], postings_by_month: PostingsByMonth) -> list[int]:
+    """Count the chunks of consecutive days or months of any time zone."""
+    starts = [unit.microseconds.start for unit in units]
+    stop = units[-1].microseconds.stop
+    counts = [0] * len(units)
+    for postings in postings_by_month.values():
+        for timestamp in postings.entries.values():
+            if starts[0] <= timestamp < stop:
+                counts[bisect_right(starts, timestamp) - 1] += 1
+    return counts
 
 
 def _count_by_source(postings_by_month: PostingsByMonth, span: DateSpan) -> Counter[str]:

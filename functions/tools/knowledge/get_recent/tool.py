@@ -10,7 +10,8 @@ from pydantic import Field, TypeAdapter
 
 from functions.tools.knowledge.get_recent.activity import Activity, count_activity
 from shared.core.caller import Tier
-from shared.core.dates import DateSpan, Period, resolve_period
+from shared.core.dates import DateSpan, Period, load_time_zone, resolve_period
+from shared.core.installation import carrel
 from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.views import Passage, format_passage, format_title, to_passage
@@ -22,20 +23,20 @@ from shared.runtime.pagination import (
     encode_cursor,
     fit_page,
 )
-from shared.runtime.schemas import DocumentId, Result
+from shared.runtime.schemas import DocumentId, PeriodName, Result, ZoneName
 from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import tzinfo
 
     from shared.links.model import Link
     from shared.runtime.context import Context
 
 MAX_LINKS: Final = 5
 """The maximum number of saved links on the first page."""
-EMPTY_MESSAGE: Final = (
-    "The knowledge base is empty. The owner adds texts with `carrel ingest PATH`."
-)
+_LONG_PERIODS: Final = (Period.THIS_YEAR, Period.LAST_YEAR)
+"""The periods whose passages are counted by month."""
 _Ordinal = Annotated[int, Field(ge=date.min.toordinal(), le=date.max.toordinal())]
 """A day as a number, see `date.toordinal`."""
 _POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId, _Ordinal, _Ordinal])
@@ -43,12 +44,21 @@ _POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId, _Ordinal, _Ordina
 the last day of the period."""
 
 
+def explain_empty() -> str:
+    """Say how texts get into an empty knowledge base."""
+    return f"The knowledge base is empty. The owner adds texts with `{carrel('ingest PATH')}`."
+
+
 class In(PagedArguments):
     """A period and a page of its passages."""
 
-    period: Period = Field(
+    period: PeriodName = Field(
         default=Period.LAST_7_DAYS,
-        description="Days are in UTC; last_month and last_year are calendar ones.",
+        description="Relative to today.",
+    )
+    time_zone: ZoneName | None = Field(
+        default=None,
+        description="Such as Europe/Berlin.",
     )
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of passages.")
 
@@ -70,8 +80,9 @@ class Out(Result):
     """The newest passages of a period, and its counts."""
 
     period: Period = Field(description="The requested period.")
-    first_day: str = Field(description="The first day of the period: YYYY-MM-DD, in UTC.")
-    last_day: str = Field(description="The last day of the period: YYYY-MM-DD, in UTC.")
+    first_day: str = Field(description="The first day of the period: YYYY-MM-DD.")
+    last_day: str = Field(description="The last day of the period: YYYY-MM-DD.")
+    time_zone: str = Field(description="The time zone of these days.")
     chunks: list[Passage] = Field(description="Passages of the period, newest first.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
     activity: Activity | None = Field(
@@ -93,13 +104,15 @@ async def get_recent(args: In, ctx: Context) -> Out:
     chunks, the index entries of each month (its postings), up to 20 sources and 5 links. Every
     other page costs one round trip and limit + 1 chunks.
     """
-    span = resolve_period(args.period, ctx.clock())
+    time_zone = args.time_zone or ctx.settings.time_zone
+    zone = load_time_zone(time_zone)
+    span = resolve_period(args.period, ctx.clock(), zone)
     after = None
     if position := decode_cursor(args, args.cursor, _POSITION):
         dated_at, chunk_id, first_day, last_day = position
         after = dated_at, chunk_id
         # Every page keeps the first page's period, even if midnight has passed since.
-        span = DateSpan(date.fromordinal(first_day), date.fromordinal(last_day))
+        span = DateSpan(date.fromordinal(first_day), date.fromordinal(last_day), zone)
     chunks, activity, links = await asyncio.gather(
         Chunks(ctx.database).load_newest(args.limit + 1, span=span, after=after),
         _count_activity(args, span, ctx),
@@ -107,7 +120,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
     )
     recent_links = [_to_recent_link(link) for link in links]
     page = fit_page(
-        [to_passage(Passage, chunk) for chunk in chunks[: args.limit]],
+        [to_passage(Passage, chunk, zone) for chunk in chunks[: args.limit]],
         args.max_tokens,
         other_parts=recent_links if activity is None else [*recent_links, activity],
     )
@@ -119,18 +132,19 @@ async def get_recent(args: In, ctx: Context) -> Out:
         period=args.period,
         first_day=span.first.isoformat(),
         last_day=span.last.isoformat(),
+        time_zone=time_zone,
         chunks=page,
         next_cursor=next_cursor,
         activity=activity,
         links=recent_links or None,
-        message=None if page or args.cursor else await _explain_empty(ctx),
+        message=None if page or args.cursor else await _explain_empty(zone, ctx),
     )
 
 
 async def _count_activity(args: In, span: DateSpan, ctx: Context) -> Activity | None:
     if args.cursor:
         return None
-    return await count_activity(span, ctx, by_month=args.period is Period.LAST_YEAR)
+    return await count_activity(span, ctx, by_month=args.period in _LONG_PERIODS)
 
 
 async def _load_links(args: In, ctx: Context) -> Sequence[Link]:
@@ -146,15 +160,14 @@ def _to_recent_link(link: Link) -> RecentLink:
     )
 
 
-async def _explain_empty(ctx: Context) -> str:
+async def _explain_empty(zone: tzinfo, ctx: Context) -> str:
     """Say why no passage is listed, and how to find others."""
     newest = await Chunks(ctx.database).load_newest(1)
     if not newest:
-        return EMPTY_MESSAGE
-    day = f"{newest[0].dated_at:%Y-%m-%d}"
+        return explain_empty()
     return (
-        f"No passage is dated in this period. The newest is from {day}. To list the passages of"
-        " other days, call search_kb with filters.date_range and no query."
+        f"No passage is dated in this period. The newest is from {newest[0].format_day(zone)}."
+        " To list the passages of other days, call search_kb with filters.date_range and no query."
     )
 
 
@@ -202,7 +215,7 @@ TOOL = Tool(
     title="Get the newest passages",
     description=(
         "List the newest passages of a period, with counts by day, source and author. Use it for"
-        " questions about time, such as a weekly review, and to see what became of links that"
+        " questions about time, and to see what became of links that"
         " save_link queued. For a subject use search_kb, which also filters by date; for totals"
         " get_stats."
     ),
@@ -211,6 +224,7 @@ TOOL = Tool(
     run=get_recent,
     text=format_result,
     effect=Effect.READ,
+    settings=("time_zone",),
     tier=Tier.PUBLIC,
     links=Links(items_field="chunks", uri_template="carrel://chunk/{chunk_id}", name_field="title"),
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import AliasChoices, Field, TypeAdapter
 
 from shared.core.caller import Tier
+from shared.core.dates import format_day
 from shared.core.errors import Conflict, NotFound
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.source import may_edit
@@ -32,6 +33,8 @@ from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
+
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.source import NoteFields
     from shared.knowledge.source_repository import StoredSource
@@ -61,13 +64,13 @@ class SourcePassage(Result):
     """A passage of the source."""
 
     chunk_id: str = Field(description="Its id, for get_chunk.")
-    chunk_info: str = Field(description="Its place in the source: 2/5 is the second of five.")
+    chunk_info: str = Field(description="Its place in the source: 2/5, second of five.")
     text: str = Field(
         description="The beginning of the passage, or its whole text with detail full."
     )
-    tags: list[str] = Field(description="Tags of the source and of the highlight.")
-    date: str | None = Field(description="When it was highlighted, else added: YYYY-MM-DD, in UTC.")
-    summary: str | None = Field(description="The summary of its knowledge card, if it has one.")
+    tags: list[str] = Field(description="Tags of source and highlight.")
+    date: str | None = Field(description="Day it was highlighted, else added, in TIME_ZONE.")
+    summary: str | None = Field(description="Summary of its knowledge card, if any.")
     takeaways: list[str] = Field(description="Its main points, with detail full.")
     readwise_url: str | None = Field(description="The highlight, or its source, in Readwise.")
     highlight_url: str | None = Field(description="Its place in the original.")
@@ -128,17 +131,18 @@ async def get_source(args: In, ctx: Context) -> Out:
     first_part = Out.of(
         source,
         source=source.origin,
+        updated=format_day(source.updated_at, ctx.zone),
         revision=source.revision or 0,
         editable=may_edit(note.saved_by if note else None, ctx.caller),
         text=_get_text(args, source, note),
         chunks=[],
         next_cursor=None,
-        notes=to_note_summaries(notes),
+        notes=to_note_summaries(notes, ctx.zone),
         links_to=[LinkedSource.of(linked) for linked in links_to],
         linked_from=[LinkedSource.of(linking) for linking in linked_from],
     )
     passages = fit_page(
-        [_to_passage(chunk, args.detail) for chunk in chunks[: args.limit]],
+        [_to_passage(chunk, args.detail, ctx.zone) for chunk in chunks[: args.limit]],
         args.max_tokens,
         other_parts=[first_part],
     )
@@ -209,11 +213,12 @@ def _encode_next_cursor(args: In, chunks: list[Chunk], returned: int) -> str | N
     return encode_cursor(args, [last.chunk_id, following.chunk_id, last.position])
 
 
-def _to_passage(chunk: Chunk, detail: Literal["lean", "full"]) -> SourcePassage:
+def _to_passage(chunk: Chunk, detail: Literal["lean", "full"], zone: tzinfo) -> SourcePassage:
     card, full = chunk.knowledge_card, detail == "full"
     return SourcePassage.of(
         chunk,
         text=chunk.content if full else make_snippet(chunk.content),
+        date=chunk.format_day(zone),
         takeaways=card.takeaways if card and full else [],
     )
 
@@ -230,6 +235,7 @@ TOOL = Tool(
     output=Out,
     run=get_source,
     effect=Effect.READ,
+    settings=("time_zone",),
     tier=Tier.PUBLIC,
     resource=ResourceTemplate(
         uri="carrel://source/{source_id}",

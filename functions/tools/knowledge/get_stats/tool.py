@@ -83,7 +83,7 @@ class Out(Result):
         description="Number of decisions, patterns, warnings and methodologies found in them, by"
         " type."
     )
-    newest: str | None = Field(description="The latest date of a passage: YYYY-MM-DD, in UTC.")
+    newest: str | None = Field(description="Latest day of a passage, in TIME_ZONE.")
     top_tags: list[NamedCount] = Field(description="The ten most common tags.")
     top_authors: list[NamedCount] = Field(description="The ten most common authors.")
     categories: list[NamedCount] = Field(description="The kinds of sources, most common first.")
@@ -150,14 +150,13 @@ async def get_stats(_args: In, ctx: Context) -> Out:
         else await _count_documents(database)
     )
     tags, authors, categories = map(_to_named_counts, names)
-    dates = [chunk.dated_at for chunk in newest if chunk.dated_at]
     return Out(
         chunks=chunk_count,
         sources=source_count,
         clusters=cluster_count,
         with_cards=with_cards,
         extractions={kind.value: count for kind, count in extractions.items()},
-        newest=f"{dates[0]:%Y-%m-%d}" if dates else None,
+        newest=newest[0].format_day(ctx.zone) if newest else None,
         top_tags=tags,
         top_authors=authors,
         categories=categories,
@@ -217,5 +216,5 @@ TOOL = Tool(
     run=get_stats,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
-    settings=("generation_provider",),
+    settings=("generation_provider", "time_zone"),
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field, TypeAdapter
 
 from shared.core.caller import Role, Scope, Tier
+from shared.core.dates import format_day
 from shared.knowledge.source import may_edit
 from shared.pipeline.forgotten_list import list_restorable
 from shared.runtime.pagination import (
@@ -21,6 +22,8 @@ from shared.runtime.tool import Effect, Tool
 from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
+
     from shared.pipeline.forgotten_list import ForgottenCursor, ForgottenItem
     from shared.runtime.context import Context
 
@@ -44,7 +47,7 @@ class Forgotten(Result):
     title: str = Field(description="The source's title.")
     snippet: str | None = Field(description="The beginning of the passage.")
     chunk_count: int = Field(description="How many passages were forgotten.")
-    forgotten: str = Field(description="When: YYYY-MM-DD, in UTC.")
+    forgotten: str = Field(description="The day, in TIME_ZONE.")
     forgotten_by: str = Field(description="Who forgot it.")
     reason: str | None = Field(description="Why, in their words.")
     restorable_until: str = Field(description="The last day on which it can be restored.")
@@ -68,7 +71,7 @@ async def list_forgotten(args: In, ctx: Context) -> Out:
     """
     after = decode_cursor(args, args.cursor, _POSITION)
     own = await _load_own(args.limit + 1, tuple(after) if after else None, ctx)
-    page = fit_page([_to_result(item) for item in own[: args.limit]], args.max_tokens)
+    page = fit_page([_to_result(item, ctx.zone) for item in own[: args.limit]], args.max_tokens)
     return Out(
         forgotten=page,
         next_cursor=encode_cursor(args, own[len(page) - 1].cursor)
@@ -99,17 +102,17 @@ async def _load_own(limit: int, after: ForgottenCursor | None, ctx: Context) -> 
     return own[:limit]
 
 
-def _to_result(item: ForgottenItem) -> Forgotten:
+def _to_result(item: ForgottenItem, zone: tzinfo) -> Forgotten:
     return Forgotten(
         source_id=item.source_id,
         chunk_id=item.chunk_id,
         title=item.title,
         snippet=make_snippet(item.text) if item.text else None,
         chunk_count=item.chunk_count,
-        forgotten=f"{item.forgotten_at:%Y-%m-%d}",
+        forgotten=format_day(item.forgotten_at, zone),
         forgotten_by=item.forgotten_by,
         reason=item.reason,
-        restorable_until=f"{item.expires_at:%Y-%m-%d}",
+        restorable_until=format_day(item.expires_at, zone),
         missing=item.missing,
     )
 
@@ -125,6 +128,7 @@ TOOL = Tool(
     output=Out,
     run=list_forgotten,
     effect=Effect.READ,
+    settings=("time_zone",),
     tier=Tier.REGISTERED,
     role=Role.EDITOR,
     required_scope=Scope.CURATE,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
 
 from shared.core.caller import Tier
+from shared.core.dates import format_day
+from shared.core.installation import carrel
 from shared.index.facets import Facet, Kind, make_named_facet
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.common_names import CommonNames
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from shared.knowledge.source_repository import SourceCursor, StoredSource
     from shared.runtime.context import Context
 
-EMPTY_MESSAGE: Final = "There are no sources yet. The owner adds texts with `carrel ingest PATH`."
 BLOCK_SIZE: Final = 100
 """The number of sources that a query reads if there are several filters."""
 MAX_READ: Final = 300
@@ -42,6 +43,11 @@ _POSITIONS: Final[dict[SourceOrder, TypeAdapter[Any]]] = {
 """The type of a cursor's position, by order: the sort key and the id of a page's last source."""
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
+
+
+def explain_empty() -> str:
+    """Say how texts get into an empty knowledge base."""
+    return f"There are no sources yet. The owner adds texts with `{carrel('ingest PATH')}`."
 
 
 class In(PagedArguments):
@@ -84,7 +90,15 @@ async def list_sources(args: In, ctx: Context) -> Out:
     after = decode_cursor(args, args.cursor, _POSITIONS[args.order])
     matching, next_position = await _load_page(args, list(filters), after, ctx)
     page = fit_page(
-        [SourceSummary.of(source, source=source.origin) for source in matching], args.max_tokens
+        [
+            SourceSummary.of(
+                source,
+                source=source.origin,
+                updated=format_day(source.updated_at, ctx.zone),
+            )
+            for source in matching
+        ],
+        args.max_tokens,
     )
     if len(page) < len(matching):  # `page` is not empty: `fit_page` returns at least one source.
         next_position = matching[len(page) - 1].cursor(args.order)
@@ -138,7 +152,7 @@ async def _explain_empty(
     names = " and ".join(f"{facet.kind} {name!r}" for facet, name in filters.items())
     match len(filters):
         case 0:
-            return EMPTY_MESSAGE
+            return explain_empty()
         case 1:
             return f"No source with {names} is left. List sources without a filter instead."
         case _:
@@ -169,6 +183,7 @@ TOOL = Tool(
     output=Out,
     run=list_sources,
     effect=Effect.READ,
+    settings=("time_zone",),
     tier=Tier.PUBLIC,
     links=Links(
         items_field="sources",

@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints
 from shared.core.addresses import is_loopback
 from shared.core.caller import Role, Tier
 from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from shared.core.installation import carrel
 from shared.core.public_url import DocumentRejected, PublicUrl
 from shared.knowledge.forgotten_repository import ForgottenSources
 from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
@@ -30,11 +31,15 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 MAX_TAGS: Final = 20
-_INVALID_URL: Final = (
-    "save_link was not run: url is not the address of a public web page, which begins with http://"
-    " or https:// and has a host name, no other port and no password. A page that only you can"
-    " open is saved as a file and added in a shell: carrel ingest PATH"
-)
+
+
+def _explain_invalid_url() -> str:
+    """Say which addresses are fetched, and what to do with other pages."""
+    return (
+        "save_link was not run: url is not the address of a public web page, which begins with"
+        " http:// or https:// and has a host name, no other port and no password. A page that only"
+        f" you can open is saved as a file and added in a shell: {carrel('ingest PATH')}"
+    )
 
 
 class In(IdempotentArguments):
@@ -88,7 +93,9 @@ async def save_link(args: In, ctx: Context) -> Out:
     try:
         url = PublicUrl.of_link(args.url)
     except DocumentRejected:
-        raise InvalidInput(_INVALID_URL, details={"url": "not a public web page"}) from None
+        raise InvalidInput(
+            _explain_invalid_url(), details={"url": "not a public web page"}
+        ) from None
     await require_no_secrets(
         {"url": args.url, "title": args.title or "", "tags": "\n".join(args.tags or ())}
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
 from shared.core.errors import InvalidInput
+from shared.core.installation import carrel
 from shared.core.text_validation import make_validation_error, validate_prose
 from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
 from shared.notes.note import NoteContent, default_title
@@ -27,7 +28,7 @@ def _validate_text(text: str) -> str:
     if len(text) > MAX_TEXT_LENGTH:
         raise make_validation_error(
             f"must have at most {MAX_TEXT_LENGTH:,} characters. A longer text is added as a file,"
-            " in a shell: carrel ingest PATH"
+            f" in a shell: {carrel('ingest PATH')}"
         )
     return validate_prose(text).strip()
 
@@ -72,7 +73,7 @@ class In(IdempotentArguments):
         description="With source_id: a revision of the last 30 days to bring back.",
     )
     again: bool = Field(
-        default=False, description="Store a new note even if another says nearly the same."
+        default=False, description="Store it even if another note has the same text."
     )
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -13,8 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.knowledge.chunked_source import ChunkedSource
+    from shared.notes.duplicates import NearNote
     from shared.notes.repository import StoredNote
     from shared.runtime.context import Context
+
+
+class SimilarNote(Result):
+    """A note that says nearly the same."""
+
+    source_id: str = Field(description="Its id, for get_source and to change it.")
+    title: str = Field(description="Its title.")
+    similarity: float = Field(description="How near the texts are in meaning, from 0 to 1.")
 
 
 class Out(Result):
@@ -26,9 +36,12 @@ class Out(Result):
     chunk_ids: list[str] = Field(description="Its passages, for get_chunk.")
     tags: list[str] = Field(description="Its tags.")
     duplicate: bool = Field(
-        description="Whether this note already said the same, or nearly: then nothing was stored."
+        description="Whether this note already had the same text: then nothing was stored."
     )
     text: str | None = Field(description="The text of the note that already says the same.")
+    similar: list[SimilarNote] = Field(
+        description="Other notes that say nearly the same, or contradict it."
+    )
     changed: list[str] = Field(description="The fields that changed.")
     waiting: int = Field(
         description="How many of its passages can be found by their words only, until they are"
@@ -49,6 +62,7 @@ def build_duplicate_result(stored: StoredNote, ctx: Context) -> Out:
         tags=list(note.tags),
         duplicate=True,
         text=note.text,
+        similar=[],
         changed=[],
         waiting=0,
         readable_by=_describe_readers(ctx),
@@ -56,11 +70,12 @@ def build_duplicate_result(stored: StoredNote, ctx: Context) -> Out:
     )
 
 
-def build_note_result(
+def build_note_result(  # noqa: PLR0913 - a field of the result each
     note: ChunkedSource,
     revision: int,
     ctx: Context,
     *,
+    similar: Sequence[NearNote] = (),
     changed: Sequence[str] = (),
     waiting: int = 0,
 ) -> Out:
@@ -70,6 +85,7 @@ def build_note_result(
         note: The note.
         revision: The number of its revision.
         ctx: The context of the call.
+        similar: The notes that say nearly the same.
         changed: The arguments that changed it.
         waiting: The number of its chunks that wait to be embedded.
     """
@@ -81,6 +97,7 @@ def build_note_result(
         tags=list(note.source.tags),
         duplicate=False,
         text=None,
+        similar=[SimilarNote(**asdict(note)) for note in similar],
         changed=list(changed),
         waiting=waiting,
         readable_by=_describe_readers(ctx),
@@ -109,7 +126,7 @@ def format_result(out: Out) -> str:
     name = f"{title} (source_id: {out.source_id}, revision {out.revision})"
     if out.duplicate:
         return (
-            f"Nothing was stored: the note {name} already says that, or nearly:\n\n{out.text}\n\n"
+            f"Nothing was stored: the note {name} already says that:\n\n{out.text}\n\n"
             "To change it, call save_note with its source_id and revision. To store a new note all"
             ' the same, send it with "again": true.'
         )
@@ -124,4 +141,12 @@ def format_result(out: Out) -> str:
         )
     if out.undo:
         sentences.append(out.undo.in_words())
-    return " ".join(sentences)
+    text = " ".join(sentences)
+    if not out.similar:
+        return text
+    lines = [
+        f"- {json.dumps(note.title, ensure_ascii=False)} (source_id: {note.source_id}, similarity"
+        f" {note.similarity:.2f})"
+        for note in out.similar
+    ]
+    return "\n".join([text, "Nearly the same is in:", *lines])

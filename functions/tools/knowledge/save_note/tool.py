@@ -16,9 +16,11 @@ from functions.tools.knowledge.save_note.results import (
 )
 from shared.core.caller import Role, Scope, Tier
 from shared.core.errors import Conflict, Forbidden, NotFound
+from shared.core.installation import when_job_runs
+from shared.firestore.claims import load_claim
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.source import may_edit
-from shared.notes.duplicates import find_duplicate
+from shared.notes.duplicates import find_neighbours, find_same_note
 from shared.notes.embedding import embed_chunks
 from shared.notes.note import default_title
 from shared.notes.repository import REVISION_RETENTION, Notes
@@ -27,6 +29,7 @@ from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
 
 if TYPE_CHECKING:
+    from shared.firestore.claims import Claim
     from shared.knowledge.chunked_source import ChunkedSource
     from shared.notes.note import NoteContent
     from shared.notes.repository import ChunkVectors, StoredNote
@@ -41,15 +44,16 @@ async def save_note(args: In, ctx: Context) -> Out:
     """Store and index a note, so that search finds it with the next call.
 
     Costs three round trips. For a new note: the reads of the embedding space and of the passage;
-    the search for the nearest notes; the commit. A fourth one reads notes that begin like it. For a
-    change: the reads of the note, of the revision to bring back and of the passage; the read of the
-    embedding space; the commit. Equal notes that are sent at the same moment are both stored.
+    the search for the nearest notes and the read of the claim to the text; the commit. A fourth one
+    reads a note that has the text already. For a change: the reads of the note, of the revision to
+    bring back and of the passage; the reads of the embedding space and of the claim; the commit.
 
     Raises:
         InvalidInput: Arguments are missing or exclude each other, or a text contains a secret.
         NotFound: There is no such passage, note or revision.
         Forbidden: Someone else saved the note.
-        Conflict: The note has another revision, or is being forgotten or restored.
+        Conflict: The note has another revision, is being forgotten or restored, or would get the
+            text of another note.
     """
     args.require_consistent()
     if args.source_id is None:
@@ -65,19 +69,27 @@ async def _save_new(args: In, ctx: Context) -> Out:
     vectors, _ = await asyncio.gather(
         embed_chunks(note.chunks, ctx), _require_passage(args.chunk_id, ctx)
     )
-    return await ctx.database.retry_on_conflict(lambda: _store(note, vectors, args, ctx))
+    return await ctx.database.retry_on_conflict(
+        lambda: _store(note, content.claim_id, vectors, args, ctx)
+    )
 
 
-async def _store(note: ChunkedSource, vectors: ChunkVectors, args: In, ctx: Context) -> Out:
-    if vectors.by_chunk and not args.again:
-        first_vector = vectors.by_chunk[note.chunks[0].chunk_id]
-        duplicate = await find_duplicate(note.chunks, first_vector, ctx.database)
-        if duplicate:
-            return build_duplicate_result(duplicate, ctx)
+async def _store(
+    note: ChunkedSource, claim_id: str, vectors: ChunkVectors, args: In, ctx: Context
+) -> Out:
+    claim, neighbours = await asyncio.gather(
+        load_claim(ctx.database, claim_id), find_neighbours(note.chunks, vectors, ctx.database)
+    )
+    duplicate = await find_same_note(claim, neighbours.same, ctx.database)
+    if duplicate and not args.again:
+        return build_duplicate_result(duplicate, ctx)
     user_id = str(ctx.caller.user_id)
-    writes = Notes(ctx.database).build_creation_writes(note, user_id, vectors, ctx.clock())
+    writes = Notes(ctx.database).build_creation_writes(
+        note, user_id, vectors, None if duplicate else claim, ctx.clock()
+    )
     waiting = len(note.chunks) - len(vectors.by_chunk)
-    return await ctx.commit(writes, build_note_result(note, 1, ctx, waiting=waiting))
+    out = build_note_result(note, 1, ctx, similar=neighbours.near, waiting=waiting)
+    return await ctx.commit(writes, out)
 
 
 async def _change(source_id: str, args: In, ctx: Context) -> Out:
@@ -96,10 +108,14 @@ async def _change(source_id: str, args: In, ctx: Context) -> Out:
     chunked = await asyncio.to_thread(content.to_chunked_source, source_id)
     missing = note.select_unembedded(chunked.chunks)
     notes = Notes(ctx.database)
-    vectors, deleted = await asyncio.gather(
-        embed_chunks(missing, ctx), notes.load_deleted_chunks(note, chunked.chunks)
+    vectors, deleted, claim = await asyncio.gather(
+        embed_chunks(missing, ctx),
+        notes.load_deleted_chunks(note, chunked.chunks),
+        _load_claim(note, content, args, ctx),
     )
-    writes = notes.build_update_writes(note, chunked, vectors, deleted, ctx.clock())
+    writes = notes.build_update_writes(
+        note, chunked, vectors, deleted, claim=claim, now=ctx.clock()
+    )
     waiting = len(missing) - len(vectors.by_chunk)
     revision = note.note.revision + 1
     return await ctx.commit(
@@ -138,8 +154,8 @@ def _require_changeable(
         )
     if stored.is_moving:
         raise Conflict(
-            "This note is being forgotten or restored. Nothing was stored: try again in 15 minutes"
-            " at the latest.",
+            "This note is being forgotten or restored, and nothing was stored. The job `index`"
+            f" completes that {when_job_runs('index', '15 minutes')}: try again then.",
             details={"source_id": source_id},
         )
     if note.revision != args.revision:
@@ -168,6 +184,31 @@ async def _load_former_content(source_id: str, args: In, ctx: Context) -> NoteCo
             details={"restore_revision": number},
         )
     return content
+
+
+async def _load_claim(
+    stored: StoredNote, content: NoteContent, args: In, ctx: Context
+) -> Claim | None:
+    """Load the claim to the new text of a note, or None if another note has that text.
+
+    Costs one round trip, or two if the claim is held by another note.
+
+    Raises:
+        Conflict: Another note has the text, and the caller did not say `again`.
+    """
+    claim = await load_claim(ctx.database, content.claim_id)
+    if claim.holder in (None, stored.note.source_id):
+        return claim
+    other = await find_same_note(claim, [], ctx.database)
+    if other is None:
+        return claim
+    if content.claim_id != stored.note.content.claim_id and not args.again:
+        raise Conflict(
+            f"The note {other.note.source_id} says the same already. Nothing was stored. Forget one"
+            ' of the two, or send this again with "again": true.',
+            details={"duplicate": other.note.source_id, "title": other.note.title},
+        )
+    return None
 
 
 async def _require_passage(chunk_id: str | None, ctx: Context) -> None:

@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
-from shared.core.dates import ALL_DATES, DateSpan, Period, resolve_period
+from shared.core.dates import DateSpan, load_time_zone, parse_days, resolve_period
 from shared.core.errors import InvalidInput
+from shared.core.text_validation import make_validation_error
 from shared.index.facets import HAS_CARD, Facet, Kind, make_named_facet
-from shared.runtime.schemas import Arguments, DocumentId
+from shared.runtime.schemas import Arguments, DocumentId, PeriodName, ZoneName
 from shared.search.filter_plan import FacetFilter, Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
+    from datetime import datetime, tzinfo
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
+
+
+def _validate_bound(text: str) -> str:
+    try:
+        parse_days(text, UTC)
+    except ValueError as error:
+        raise make_validation_error(f"is {error}") from None
+    return text
+
+
+Bound = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, max_length=40),
+    AfterValidator(_validate_bound),
+    WithJsonSchema({"type": "string", "maxLength": 40}),
+]
+"""A day, a month, a year or a time, as `parse_days` reads it."""
 
 
 class DateRange(Arguments):
     """A range of days, both included; either end may be left out."""
 
-    start: date | None = Field(default=None, description="First day: YYYY-MM-DD.")
-    end: date | None = Field(default=None, description="Last day: YYYY-MM-DD.")
+    start: Bound | None = Field(default=None, description="First day: YYYY-MM-DD.")
+    end: Bound | None = Field(default=None, description="Last day: YYYY-MM-DD.")
 
 
 class Filters(Arguments):
@@ -39,16 +57,25 @@ class Filters(Arguments):
     language: Name | None = Field(default=None, description="Such as en.")
     cluster_id: DocumentId | None = Field(default=None, description="From list_clusters.")
     date_range: DateRange | None = Field(
-        default=None, description="Days of UTC on which passages were highlighted, or else added."
+        default=None, description="When highlighted, or else added."
     )
-    period: Period | None = Field(
+    period: PeriodName | None = Field(
         default=None,
-        description="Relative to today. last_month and last_year are those of the calendar.",
+        description="Relative to today.",
     )
+    time_zone: ZoneName | None = Field(default=None, description="Such as Europe/Berlin.")
 
 
-def to_selection(filters: Filters | None, now: datetime, *, cards_only: bool) -> Selection:
+def to_selection(
+    filters: Filters | None, now: datetime, *, zone: tzinfo = UTC, cards_only: bool
+) -> Selection:
     """Convert filters to a selection. Names match in any case.
+
+    Args:
+        filters: The filters.
+        now: The current time.
+        zone: The time zone of days, unless the filters name one.
+        cards_only: Whether only passages with a knowledge card are selected.
 
     Raises:
         InvalidInput: The date range ends before it starts.
@@ -56,7 +83,8 @@ def to_selection(filters: Filters | None, now: datetime, *, cards_only: bool) ->
     facet_filters = list(_build_facet_filters(filters)) if filters else []
     if cards_only:
         facet_filters.append(FacetFilter("search_cards_only", {"true": (HAS_CARD,)}))
-    return Selection(tuple(facet_filters), _resolve_span(filters, now) if filters else ALL_DATES)
+    span = _resolve_span(filters, now, zone) if filters else DateSpan(zone=zone)
+    return Selection(tuple(facet_filters), span)
 
 
 def _build_facet_filters(filters: Filters) -> Iterator[FacetFilter]:
@@ -75,11 +103,17 @@ def _build_facet_filters(filters: Filters) -> Iterator[FacetFilter]:
         yield FacetFilter("cluster_id", {cluster_id: (Facet(Kind.CLUSTER, cluster_id),)})
 
 
-def _resolve_span(filters: Filters, now: datetime) -> DateSpan:
-    span = ALL_DATES
+def _resolve_span(filters: Filters, now: datetime, zone: tzinfo) -> DateSpan:
+    if filters.time_zone:
+        zone = load_time_zone(filters.time_zone)
+    span = DateSpan(zone=zone)
     if days := filters.date_range:
-        span = DateSpan(days.start or date.min, days.end or date.max)
+        span = DateSpan(
+            parse_days(days.start, zone).first if days.start else date.min,
+            parse_days(days.end, zone).last if days.end else date.max,
+            zone,
+        )
         if span.is_empty:
             message = "filters.date_range ends before it starts. Swap start and end."
             raise InvalidInput(message, details={"filters.date_range": "ends before it starts"})
-    return span & resolve_period(filters.period, now) if filters.period else span
+    return span & resolve_period(filters.period, now, zone) if filters.period else span

@@ -17,10 +17,12 @@ from shared.text.excerpts import find_excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from datetime import tzinfo
 
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Context
     from shared.search.query import Candidate
+    from shared.text.excerpts import Excerpt
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -63,6 +65,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     chunks: Sequence[Chunk],
     ctx: Context,
     *,
+    zone: tzinfo,
     first_rank: int,
     detail: Detail,
     takeaways: bool,
@@ -76,6 +79,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     Args:
         chunks: The chunks, best first.
         ctx: The context.
+        zone: The time zone of days.
         first_rank: The rank of the first chunk.
         detail: How much to return of each.
         takeaways: Whether to return takeaways even without full detail.
@@ -86,17 +90,19 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     names = await Clusters(ctx.database).list_names(main_clusters)
     full = detail is Detail.FULL
     ranks = count(first_rank)
+    excerpts = [find_excerpt(chunk.content, terms) for chunk in chunks]
     return [
         to_passage(
             Hit,
-            chunk,
+            chunk.cite(excerpt.offset),
+            zone,
             rank=next(ranks),
-            **_match(chunk, terms, candidates.get(chunk.chunk_id)),
+            **_match(chunk, excerpt, terms, candidates.get(chunk.chunk_id)),
             cluster=_to_hit_cluster(chunk, names),
             takeaways=_get_takeaways(chunk) if full or takeaways else None,
             content=chunk.content if full else None,
         )
-        for chunk in chunks
+        for chunk, excerpt in zip(chunks, excerpts, strict=True)
     ]
 
 
@@ -108,10 +114,9 @@ def format_hit(hit: Hit) -> str:
 
 
 def _match(
-    chunk: Chunk, terms: Collection[str], candidate: Candidate[Chunk] | None
+    chunk: Chunk, in_text: Excerpt, terms: Collection[str], candidate: Candidate[Chunk] | None
 ) -> dict[str, Any]:
     """Return the fields that show how a passage matches the query."""
-    in_text = find_excerpt(chunk.content, terms)
     matched = in_text.matched or find_excerpt(f"{chunk.title} {chunk.author or ''}", terms).matched
     similarity = candidate.similarity if candidate else None
     modes = {

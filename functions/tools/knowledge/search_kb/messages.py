@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from shared.core.installation import carrel
 from shared.index.facets import Kind
 from shared.knowledge.common_names import CommonNames
 from shared.knowledge.queue import ChunkQueue
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from shared.search.filter_plan import FacetFilter, Selection
     from shared.search.query import Ranking, SearchQuery
 
-EMPTY_MESSAGE: Final = (
-    "The knowledge base is empty. The owner adds texts with `carrel ingest PATH`."
-)
 NOTHING_MATCHES: Final = (
     "Nothing here matches strongly. The nearest passages follow: read them first, and if none of"
     " them answers, try other words, or the language of the texts, before you conclude that there"
@@ -46,6 +44,11 @@ DEGRADED: Final = {
     **TIMEOUT_MESSAGES,
 }
 ONLY_WORDS: Final = "Only words were searched."
+
+
+def explain_empty() -> str:
+    """Say how texts get into an empty knowledge base."""
+    return f"The knowledge base is empty. The owner adds texts with `{carrel('ingest PATH')}`."
 
 
 async def explain_ranking(
@@ -112,7 +115,7 @@ def _explain_no_match(query: SearchQuery, ranking: Ranking[Chunk], *, any_hits: 
     if any_hits:
         return [NOTHING_MATCHES]
     if is_unrestricted and not ranking.documents:
-        return [EMPTY_MESSAGE]
+        return [explain_empty()]
     if query.is_lexical and (ranking.is_lexical_only or not query.is_semantic):
         if not ranking.terms:
             return [COMMON_WORDS]

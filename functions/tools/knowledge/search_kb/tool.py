@@ -52,7 +52,7 @@ class In(PagedArguments):
         description="A question or subject in plain words. Without it, hits are listed by date.",
         validation_alias=AliasChoices("query", "q"),
     )
-    filters: Filters | None = Field(default=None, description="A passage must pass all of them.")
+    filters: Filters | None = Field(default=None, description="All must pass.")
     mode: Mode = Field(
         default=Mode.HYBRID,
         description="lexical: by words alone, for names, codes and quotations.",
@@ -94,7 +94,9 @@ async def search_kb(args: In, ctx: Context) -> Out:
         InvalidInput: There is neither a query nor a filter, or a filter or cursor is not valid.
         Unavailable: The embedding provider is down, and the mode is semantic.
     """
-    selection = to_selection(args.filters, ctx.clock(), cards_only=args.search_cards_only)
+    selection = to_selection(
+        args.filters, ctx.clock(), zone=ctx.zone, cards_only=args.search_cards_only
+    )
     if args.query is not None:
         return await _search(args, SearchQuery(args.query, args.mode, selection), ctx)
     if selection.is_unrestricted:
@@ -129,6 +131,7 @@ async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
         make_hits(
             chunks,
             ctx,
+            zone=query.selection.span.zone,
             first_rank=len(earlier) + 1,
             detail=args.detail,
             takeaways=args.search_cards_only,
@@ -159,6 +162,7 @@ async def _list(args: In, selection: Selection, ctx: Context) -> Out:
         make_hits(
             listing.documents,
             ctx,
+            zone=selection.span.zone,
             first_rank=earlier + 1,
             detail=args.detail,
             takeaways=args.search_cards_only,
@@ -221,6 +225,7 @@ TOOL = Tool(
     run=search_kb,
     text=format_result,
     effect=Effect.READ,
+    settings=("time_zone",),
     tier=Tier.PUBLIC,
     links=Links(
         items_field="results", uri_template="carrel://chunk/{chunk_id}", name_field="title"

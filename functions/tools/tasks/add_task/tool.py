@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, WithJsonSchema
@@ -11,7 +13,7 @@ from shared.core.errors import InvalidInput
 from shared.runtime.schemas import Arguments, IdempotentArguments
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import CHANGEABLE_FIELDS, build_undo, make_completed_item, parse_item
-from shared.tasks.model import Priority, Task
+from shared.tasks.model import Priority, Task, TaskStatus
 from shared.tasks.schemas import (
     ENVELOPE,
     MAX_TASKS,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.runtime.context import Context
+    from shared.tasks.repository import TaskCounter, Tasks
 
 
 class TaskFields(Arguments):
@@ -80,7 +83,11 @@ class In(TaskFields, IdempotentArguments):
 
 
 async def add_task(args: In, ctx: Context) -> TaskResults:
-    """Add tasks. Costs two round trips: the read of the counter and the commit of all tasks."""
+    """Add tasks, except those that the list has already because the call was repeated.
+
+    Costs two round trips: the read of the counter and the commit of all tasks. A third one reads
+    tasks that were added lately and said the same.
+    """
     if args.tasks is None:
         return await _add([_to_new_task(args)], ctx, lambda results: TaskResults.one(results[0]))
     if args.has_task_fields:
@@ -118,14 +125,32 @@ async def _add(
     async def attempt() -> TaskResults:
         counter = await repository.get_counter()
         now = ctx.clock()
+        drafts = [_build_task(new_task, 0, now) for new_task in new_tasks]
+        open_tasks = await _load_open_tasks(repository, counter, drafts)
+        numbers = itertools.count(counter.last + 1)
         tasks = [
-            _build_task(new_task, number, now)
-            for number, new_task in enumerate(new_tasks, counter.last + 1)
+            open_tasks.get(draft.digest) or replace(draft, number=next(numbers)) for draft in drafts
         ]
-        result = to_result([_to_changed_task(task) for task in tasks])
-        return await ctx.commit(repository.build_creation_writes(counter, tasks), result)
+        added = [task for task in tasks if task.number > counter.last]
+        result = to_result([_to_changed_task(task, is_new=task in added) for task in tasks])
+        if not added:
+            return result
+        return await ctx.commit(repository.build_creation_writes(counter, added), result)
 
     return await ctx.database.retry_on_conflict(attempt)
+
+
+async def _load_open_tasks(
+    repository: Tasks, counter: TaskCounter, drafts: Iterable[Task]
+) -> dict[str, Task]:
+    """Load the tasks that were added lately, still are open, and say the same, by their digest.
+
+    Costs one round trip, or none if no recent task said the same.
+    """
+    numbers = {counter.recent[draft.digest] for draft in drafts if draft.digest in counter.recent}
+    stored = await repository.get_all(numbers) if numbers else {}
+    tasks = [item.task for item in stored.values()]
+    return {task.digest: task for task in tasks if task.status is TaskStatus.OPEN}
 
 
 def _build_task(new_task: NewTask, number: int, now: datetime) -> Task:
@@ -140,7 +165,9 @@ def _build_task(new_task: NewTask, number: int, now: datetime) -> Task:
     )
 
 
-def _to_changed_task(task: Task) -> ChangedTask:
+def _to_changed_task(task: Task, *, is_new: bool) -> ChangedTask:
+    if not is_new:
+        return ChangedTask(task=TaskView.of_task(task), changed=[], undo=None)
     fields = [name for name in CHANGEABLE_FIELDS if getattr(task, name) is not None]
     return ChangedTask(
         task=TaskView.of_task(task), changed=fields, undo=build_undo("delete_task", task.number)

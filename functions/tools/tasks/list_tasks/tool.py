@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, WithJsonSchema
+from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema
 
 from shared.core.caller import Tier
 from shared.core.dates import load_time_zone
@@ -19,7 +19,7 @@ from shared.runtime.pagination import (
     encode_cursor,
     fit_page,
 )
-from shared.runtime.schemas import Result
+from shared.runtime.schemas import Result, ZoneName
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.model import TaskStatus, fold
 from shared.tasks.repository import TaskFilter
@@ -64,23 +64,10 @@ def _to_status_filter(value: Any) -> StatusFilter:
     return StatusFilter(name)
 
 
-def _validate_zone(name: str) -> str:
-    try:
-        load_time_zone(name)
-    except ValueError as error:
-        raise make_validation_error(f"is {error}") from None
-    return name
-
-
 _StatusName = Annotated[
     StatusFilter,
     BeforeValidator(_to_status_filter),
     WithJsonSchema({"type": "string", "maxLength": 40, "examples": list(StatusFilter)}),
-]
-_ZoneName = Annotated[
-    str,
-    AfterValidator(_validate_zone),
-    WithJsonSchema({"type": "string", "maxLength": 64, "examples": ["Europe/Berlin"]}),
 ]
 
 
@@ -103,9 +90,9 @@ class In(PagedArguments):
         max_length=200,
         description="Words of the title or description, all of which a task must have.",
     )
-    time_zone: _ZoneName | None = Field(
+    time_zone: ZoneName | None = Field(
         default=None,
-        description="The user's, which decides what day is today, such as Europe/Berlin.",
+        description="Such as Europe/Berlin.",
     )
     limit: int = Field(default=25, ge=1, le=100, description="Maximum number of tasks.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.access import get_own_trace
 from shared.traces.corpus import build_index_entry
-from shared.traces.duplicates import require_no_duplicate
+from shared.traces.duplicates import load_free_claim, require_free_claim
 from shared.traces.model import TraceText, TraceTitle
 from shared.traces.repository import Traces
 from shared.traces.screening import require_shareable
@@ -71,8 +72,8 @@ async def amend_trace(args: In, ctx: Context) -> Out:
     """Store and index a new revision of a trace, and keep the previous one.
 
     Changing a text resets the votes for the trace, which judged the former text. Votes against the
-    trace stay. Costs up to five round trips: the reads of the trace, of a revision to restore, of
-    the embedding space and of possible duplicates, and the commit.
+    trace stay. Costs up to four round trips: the reads of the trace, of a revision to restore, of
+    the embedding space and of the claim to the text, and the commit.
 
     Raises:
         NotFound: The trace or the revision does not exist.
@@ -102,11 +103,12 @@ async def _attempt(args: In, ctx: Context) -> Out:
     await require_shareable(content)
     trace = _make_next_revision(stored.trace, content, changed, ctx.clock())
     traces = Traces(ctx.database)
-    entry = await build_index_entry(trace, ctx)
-    if _TEXTS & set(changed):
-        await require_no_duplicate(trace, entry, ctx)
+    find_claim = (
+        load_free_claim if content.claim_id == stored.trace.content.claim_id else require_free_claim
+    )
+    entry, claim = await asyncio.gather(build_index_entry(trace, ctx), find_claim(trace, ctx))
     writes = [
-        *traces.build_update_writes(stored, trace, entry),
+        *traces.build_update_writes(stored, trace, entry, claim),
         traces.build_revision_write(stored),
     ]
     return await ctx.commit(writes, _build_out(trace, changed))

@@ -12,12 +12,13 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.core.errors import Conflict, NotFound
+from shared.firestore.claims import load_claim
 from shared.runtime.capabilities import Capability
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.access import caller_contributed, get_readable_trace
 from shared.traces.corpus import build_index_entry
-from shared.traces.duplicates import find_similar_traces
+from shared.traces.duplicates import find_holder, find_similar_traces
 from shared.traces.model import Trace, TraceContent, TraceText, TraceTitle
 from shared.traces.repository import Traces
 from shared.traces.screening import require_shareable
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.runtime.context import Context
+    from shared.traces.duplicates import SimilarTraces
     from shared.traces.repository import StoredTrace, TraceIndexEntry
 
 
@@ -57,6 +59,7 @@ class SimilarTrace(Result):
 
     trace_id: str = Field(description="Its id, for get_trace.")
     title: str = Field(description="The problem in one line.")
+    similarity: float = Field(description="How near the traces are in meaning, from 0 to 1.")
 
 
 class Out(Result):
@@ -79,8 +82,8 @@ async def contribute_trace(args: In, ctx: Context) -> Out:
     """Store and index a trace, so that search finds it at once.
 
     A call takes three round trips: it reads the embedding space, then the nearest traces and the
-    superseded trace, and then commits. Most writes of the commit are postings. Duplicates that are
-    sent at the same moment are both stored.
+    superseded trace, and then commits. A fourth one reads a trace with the same text that is not
+    among the nearest. Most writes of the commit are postings.
     """
     content = TraceContent(
         title=args.title,
@@ -103,12 +106,16 @@ async def contribute_trace(args: In, ctx: Context) -> Out:
 
 
 async def _attempt(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> Out:
-    superseded, similar = await asyncio.gather(
-        _load_superseded(trace, ctx), find_similar_traces(trace, entry, ctx)
+    superseded, similar, claim = await asyncio.gather(
+        _load_superseded(trace, ctx),
+        find_similar_traces(trace, entry, ctx),
+        load_claim(ctx.database, trace.content.claim_id),
     )
-    if existing := _find_blocking_duplicate(similar.duplicates, superseded, ctx):
+    candidates = [*similar.same, superseded.trace] if superseded else similar.same
+    holder = await find_holder(claim, candidates, ctx)
+    if existing := _find_blocking_duplicate(similar, holder, superseded, ctx):
         return _build_out(existing, [], ctx, duplicate=True)
-    writes = Traces(ctx.database).build_creation_writes(trace, entry)
+    writes = Traces(ctx.database).build_creation_writes(trace, entry, None if holder else claim)
     if superseded and caller_contributed(superseded, ctx):
         replaced = replace(superseded.trace, superseded_by=trace.trace_id)
         writes += Traces(ctx.database).build_update_writes(superseded, replaced, None)
@@ -116,19 +123,21 @@ async def _attempt(trace: Trace, entry: TraceIndexEntry, ctx: Context) -> Out:
 
 
 def _find_blocking_duplicate(
-    duplicates: Sequence[Trace], superseded: StoredTrace | None, ctx: Context
+    similar: SimilarTraces, holder: Trace | None, superseded: StoredTrace | None, ctx: Context
 ) -> Trace | None:
-    """Return the duplicate that prevents storing the new trace, or None.
+    """Return the trace that prevents storing the new one, or None.
 
-    A trace that supersedes another is stored despite duplicates, unless a duplicate is the caller's
-    own flagged trace, because a copy would clear the warnings.
+    That is a trace with the same text, unless the new one supersedes another. It is also the
+    caller's own flagged trace if the new one is nearly the same, because a copy would clear the
+    warnings.
     """
-    own_flagged = [
+    blocking = [
         trace
-        for trace in duplicates
+        for trace in similar.near
         if trace.status is TraceStatus.FLAGGED and trace.contributor == ctx.caller.user_id
     ]
-    blocking = own_flagged if superseded else [*own_flagged, *duplicates]
+    if not superseded:
+        blocking += [*similar.same, *([holder] if holder else [])]
     return blocking[0] if blocking else None
 
 
@@ -163,7 +172,9 @@ async def _load_superseded(trace: Trace, ctx: Context) -> StoredTrace | None:
     raise Conflict(message, details={"supersedes": reason})
 
 
-def _build_out(trace: Trace, related: list[Trace], ctx: Context, *, duplicate: bool) -> Out:
+def _build_out(
+    trace: Trace, related: Sequence[tuple[Trace, float]], ctx: Context, *, duplicate: bool
+) -> Out:
     undo = Undo(tool="withdraw_trace", arguments={"trace_id": trace.trace_id})
     return Out(
         trace_id=trace.trace_id,
@@ -174,7 +185,8 @@ def _build_out(trace: Trace, related: list[Trace], ctx: Context, *, duplicate: b
         supersedes=trace.supersedes,
         yours=trace.contributor == ctx.caller.user_id,
         similar=[
-            SimilarTrace(trace_id=other.trace_id, title=other.content.title) for other in related
+            SimilarTrace(trace_id=other.trace_id, title=other.content.title, similarity=similarity)
+            for other, similarity in related
         ],
         undo=None if duplicate else undo,
     )
@@ -183,15 +195,19 @@ def _build_out(trace: Trace, related: list[Trace], ctx: Context, *, duplicate: b
 def format_result(out: Out) -> str:
     """Return the result as text."""
     if out.duplicate:
+        nearly = ", or nearly" if out.yours and out.status is TraceStatus.FLAGGED else ""
         return (
-            f"Nothing was stored: a trace already says the same, {json.dumps(out.title)} (ID:"
-            f" {out.trace_id}), status {out.status}. {_advise_on_duplicate(out)}"
+            f"Nothing was stored: a trace already says the same{nearly}: {json.dumps(out.title)}"
+            f" (ID: {out.trace_id}), status {out.status}. {_advise_on_duplicate(out)}"
         )
     summary = (
         f"Trace submitted successfully (ID: {out.trace_id}). Status: {out.status} — it will be"
         " validated after community review."
     )
-    similar = [f"- {trace.title} (ID: {trace.trace_id})" for trace in out.similar]
+    similar = [
+        f"- {trace.title} (ID: {trace.trace_id}, similarity {trace.similarity:.2f})"
+        for trace in out.similar
+    ]
     lines = [f"{summary} {out.undo.in_words()}" if out.undo else summary]
     if similar:
         lines += ["These may solve the same problem:", *similar]

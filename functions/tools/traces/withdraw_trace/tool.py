@@ -14,7 +14,7 @@ from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.access import caller_contributed, get_own_trace
 from shared.traces.corpus import build_index_entry
-from shared.traces.duplicates import require_no_duplicate
+from shared.traces.duplicates import require_free_claim
 from shared.traces.repository import Traces
 from shared.traces.trust import TraceStatus
 
@@ -47,8 +47,8 @@ async def withdraw_trace(args: In, ctx: Context) -> Out:
     """Remove a trace from the index, or restore it.
 
     The texts and votes of a withdrawn trace stay stored, and its contributor can read them. Costs
-    up to five round trips: the reads of the trace, of the trace that it superseded, of the
-    embedding space and of possible duplicates, and the commit.
+    up to four round trips: the reads of the trace, of the trace that it superseded, of the
+    embedding space and of the claim to the text, and the commit.
 
     Raises:
         NotFound: The trace does not exist.
@@ -73,10 +73,12 @@ async def _attempt(args: In, ctx: Context) -> Out:
 
 
 async def _build_update(stored: StoredTrace, trace: Trace, ctx: Context) -> list[Write]:
-    entry = await build_index_entry(trace, ctx) if trace.is_listed else None
-    if entry and stored.trace.withdrawn_at:
-        await require_no_duplicate(trace, entry, ctx)
-    return Traces(ctx.database).build_update_writes(stored, trace, entry)
+    if not trace.is_listed:
+        return Traces(ctx.database).build_update_writes(stored, trace, None)
+    entry = await build_index_entry(trace, ctx)
+    # A trace that is no longer superseded is listed even if another has its text by now.
+    claim = await require_free_claim(trace, ctx) if stored.trace.withdrawn_at else None
+    return Traces(ctx.database).build_update_writes(stored, trace, entry, claim)
 
 
 async def _load_superseded(stored: StoredTrace, args: In, ctx: Context) -> StoredTrace | None:

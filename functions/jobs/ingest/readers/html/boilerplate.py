@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers.html.blocks import get_local_name, is_block, read_blocks
 from functions.jobs.ingest.readers.html.inline_markup import replace_with_text
+from functions.jobs.ingest.readers.html.lists import keep_lists
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,6 +78,9 @@ _TABLE_PARTS: Final = ("thead", "tbody", "tfoot", "tr", "th", "td")
 
 def remove_boilerplate(tree: Element) -> None:
     """Remove boilerplate, and unwrap the contents of layout tables and figures."""
+    for root in list(tree.iter("template")):
+        if "shadowrootmode" in root.attrib:
+            root.tag = "div"  # a shadow root, which a browser shows, as it was saved
     _remove_hidden(tree)
     for element in list(tree.iter()):
         if _is_boilerplate(element):
@@ -85,6 +89,7 @@ def remove_boilerplate(tree: Element) -> None:
         _unwrap_code(table)
     for table in list(tree.iter("table")):
         _prepare_table(table)
+    keep_lists(tree)
     for container in list(tree.iter("body", "main", "article", "section", "div")):
         _wrap_loose_text(container)
     for figure in list(tree.iter("figure")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from html import unescape
 from typing import Final
@@ -23,6 +24,17 @@ _WIDER_CODECS: Final = {
 }
 """The codecs for pages with these labels. Many such pages contain characters that only this wider
 codec supports (WHATWG Encoding, 4.2)."""
+_WEB_CODECS: Final = frozenset(
+    [
+        *(f"cp{number}" for number in (866, 874, 932, 949, *range(1250, 1259))),
+        *(f"iso8859-{part}" for part in (*range(1, 12), *range(13, 17))),
+        *("big5", "big5hkscs", "euc_jp", "euc_kr", "gb18030", "gbk", "gb2312", "iso2022_jp"),
+        *("koi8-r", "koi8-u", "mac-cyrillic", "mac-roman", "shift_jis", "tis-620", "utf-8"),
+    ]
+)
+"""Python's names of the encodings of web pages (WHATWG Encoding, 4.2). Python has further codecs,
+such as `unicode_escape` and `utf-7`, by which no browser reads a page. UTF-16 is missing, because
+the bytes of a declaration that could be read as ASCII cannot be UTF-16."""
 _UNKNOWN_ENCODING: Final = (
     "is in an encoding that is not recognized, and was read as windows-1252; if letters are wrong,"
     " save it as UTF-8"
@@ -63,11 +75,11 @@ def _decode(html: bytes) -> DecodedText:
         except UnicodeDecodeError:
             pass
     declaration = _DECLARED_ENCODING.search(html[:_SNIFFED_BYTES])
-    declared_encoding = declaration[1].decode("ascii") if declaration else None
-    for name in filter(None, (marked_encoding, declared_encoding, "utf-8")):
+    declared_codec = _choose_codec(declaration[1].decode("ascii")) if declaration else None
+    for name in filter(None, (marked_encoding, declared_codec, "utf-8")):
         try:
-            text = html.decode(_choose_codec(name), "replace")
-        except (LookupError, UnicodeError):
+            text = html.decode(name, "replace")
+        except UnicodeError:
             continue
         invalid = text.count(_REPLACEMENT)
         valid = sum(not character.isascii() for character in text) - invalid
@@ -79,13 +91,17 @@ def _decode(html: bytes) -> DecodedText:
         return DecodedText(html.decode("windows-1252", "replace"), (_UNKNOWN_ENCODING,))
 
 
-def _choose_codec(label: str) -> str:
-    """Return the codec for pages that declare an encoding by this label."""
+def _choose_codec(label: str) -> str | None:
+    """Return the codec for pages that declare an encoding by this label, or None if none has it."""
     label = label.lower()
     # Pages labelled Latin-1 are decoded as Windows-1252 (WHATWG Encoding, 4.2).
     if label in {"iso-8859-1", "latin-1", "latin1", "us-ascii", "ascii"}:
         return "windows-1252"
-    return _WIDER_CODECS.get(label, label)
+    try:
+        codec = codecs.lookup(_WIDER_CODECS.get(label, label)).name
+    except LookupError:
+        return None
+    return codec if codec in _WEB_CODECS else None
 
 
 def _replace_reference(reference: re.Match[str]) -> str:

@@ -37,12 +37,29 @@ if TYPE_CHECKING:
     from functions.jobs.ingest.readers.html.title import PageTitles
 
 MAX_BYTES: Final = 16 * MEGABYTE
-"""The maximum size of a page. A page that was saved as one file contains its images."""
+"""The maximum size of a page without the images and fonts that it contains."""
+MAX_FILE_BYTES: Final = 100 * MEGABYTE
+"""The maximum size of a page that was saved as one file. In the cloud, it is in memory."""
+_EMBEDDED: Final = re.compile(
+    rb"data:[\w.+-]+/[\w.+-]+(?:;[\w=.-]+)*;base64,[A-Za-z0-9+/=%\s]{400,}+"
+)
+"""An image or a font that a page contains as a data URI (RFC 2397)."""
 MAX_ELEMENTS: Final = 50_000
 """The maximum number of elements: 300,000 took trafilatura 73 seconds and 690 MB."""
 _MIN_PROSE: Final = 140
 """The minimum number of characters outside links in an article. Menus consist of links, and a page
 that needs JavaScript contains little more than a sentence about that."""
+_NO_TEXT: Final = frozenset(
+    [
+        *("a", "aside", "button", "footer", "form", "head", "header", "nav", "noscript"),
+        *("script", "select", "style", "template"),
+    ]
+)
+"""Elements whose words nobody expects in an article."""
+_MIN_OMITTED: Final = 20
+"""Fewer words outside the article are not worth a warning."""
+_OMITTED_FRACTION: Final = 0.1
+"""A smaller part of a page's words outside the article is not worth a warning."""
 _NO_ARTICLE: Final = (
     "has no recognizable article: it may be a menu, a form, or a page that needs JavaScript."
     " Save the page from a browser, or its text as Markdown"
@@ -102,6 +119,7 @@ def make_article_source(
     Raises:
         Unreadable: The page has no article, or is too large.
     """
+    html = _EMBEDDED.sub(b"data:,", html)
     if reason := describe_excess(len(html), MAX_BYTES):
         raise Unreadable(reason)
     for beginning, kind in _OTHER_KINDS.items():
@@ -112,6 +130,7 @@ def make_article_source(
     tree = _parse(page)
     language = _find_language(tree)
     titles = find_titles(tree)
+    page_words = _count_words(tree)
     document = _extract(tree, url)
     metadata = _make_metadata(document, titles, language, url)
     page_title = to_headline(metadata.title or title or "Untitled")
@@ -124,7 +143,7 @@ def make_article_source(
         title=page_title,
         **{**metadata.source_fields, "category": "articles"},
         sections=(section,),
-        warnings=warnings,
+        warnings=(*warnings, *_describe_omission(page_words, len(text.split()))),
     )
 
 
@@ -139,7 +158,7 @@ def _make_source(file: SourceFile) -> Source:
 
 
 def _read(file: SourceFile) -> bytes:
-    if reason := describe_excess(file.path.stat().st_size, MAX_BYTES):
+    if reason := describe_excess(file.path.stat().st_size, MAX_FILE_BYTES):
         raise Unreadable(reason)
     return file.path.read_bytes()
 
@@ -207,6 +226,22 @@ def _count_prose(body: Any) -> int:
     return sum(len(block.text) for block in blocks)
 
 
+def _count_words(tree: Any) -> int:
+    """Count the words of a page outside links, menus and forms."""
+    blocks = read_blocks(tree, lambda tag, _: tag in _NO_TEXT)
+    return sum(len(block.text.split()) for block in blocks)
+
+
+def _describe_omission(page_words: int, words: int) -> Iterator[str]:
+    """Yield a warning if many words of a page are not in its article."""
+    omitted = page_words - words
+    if omitted >= _MIN_OMITTED and omitted >= _OMITTED_FRACTION * page_words:
+        yield (
+            f"{omitted:,} of its {page_words:,} words are left out, because they are outside the"
+            " article: if they belong to it, save the page's text as Markdown"
+        )
+
+
 def _make_metadata(
     document: Any, titles: PageTitles, language: str | None, url: str | None
 ) -> DocumentMetadata:
@@ -259,7 +294,7 @@ FORMAT: Final = Format(
     name="HTML page",
     extensions=(".html", ".htm", ".xhtml"),
     read=read_records,
-    max_bytes=MAX_BYTES,
+    max_bytes=MAX_FILE_BYTES,
     fields={
         "the article": "the passages, without menus, comments, images, edit links, note marks and"
         " line numbers",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LANGUAGES: Final = (
-    "English, German, Spanish, French, Italian, Portuguese, Dutch, Japanese and Chinese"
+    "English, German, Spanish, French, Italian, Portuguese, Dutch, Japanese, Chinese, Korean,"
+    " Russian, Polish, Turkish and Swedish"
 )
 """The languages in which headings are understood."""
 
@@ -31,12 +32,16 @@ class AnnotationKind(Enum):
 _WORDS_BY_KIND: Final = {
     AnnotationKind.BOOKMARK: (
         "bookmark lesezeichen marcador signet segnalibro bladwijzer ブックマーク 书签 書籤"
+        " 북마크 책갈피 закладка zakładka işareti işaretiniz bokmärke"
     ),
-    AnnotationKind.NOTE: "note notiz nota notitie メモ 笔记 筆記",
+    AnnotationKind.NOTE: (
+        "note notiz nota notitie メモ 笔记 筆記 메모 заметка notatka not notu notunuz anteckning"
+    ),
     AnnotationKind.HIGHLIGHT: (
         "highlight clip clipping markierung ausschnitt subrayado resaltado recorte"
         " surlignement surlignage extrait evidenziazione ritaglio destaque markering knipsel"
-        " ハイライト クリップ 标注 標註"
+        " ハイライト クリップ 标注 標註 하이라이트 выделенный отрывок zaznaczenie zakreślenie"
+        " vurgu vurgunuz överstrykning"
     ),
 }
 """The words for each kind in headings."""
@@ -51,7 +56,11 @@ janvier février mars avril mai juin juillet août septembre octobre novembre d�
 gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre
 janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro
 januari februari maart april mei juni juli augustus september oktober november december
-"""
+января февраля марта апреля мая июня июля августа сентября октября ноября декабря
+stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia
+ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık
+januari februari mars april maj juni juli augusti september oktober november december
+"""  # noqa: RUF001 - Turkish has an i without a dot
 _MONTHS: Final = {
     name: number
     for line in _MONTH_NAMES.strip().splitlines()
@@ -61,30 +70,41 @@ _WORD: Final = re.compile(r"[^\W\d_の的]+")
 """A word. `の` in Japanese and `的` in Chinese join two words without spaces:
 `150-155のハイライト`."""
 _PAGE: Final = re.compile(
-    r"\b(?:page|seite|p[áa]gina|ページ)\s+(?:(?P<page>\d{1,7})|(?P<roman>[ivxlcdm]+)\b)"
-    r"|(?<!\d)(?P<before>\d{1,7})\s*(?:ページ|[页頁])"
+    r"\b(?:page|seite|p[áa]gina|ページ|странице|стр|stron[ae]|stronie|sidan?)\.?"
+    r"\s+(?:(?P<page>\d{1,7})|(?P<roman>[ivxlcdm]+)\b)"
+    r"|(?<!\d)(?P<before>\d{1,7})\.?\s*(?:ページ|[页頁]|페이지|sayfa)"
 )
-"""A page number after or, in Japanese and Chinese, before the word for page."""
+"""A page number after the word for page or, in Japanese, Chinese, Korean and Turkish, before it."""
 _LOCATION: Final = re.compile(
-    r"(?:(?:\b|\u02bc)(?:location|loc|position|pos|posici[óo]n|emplacement|posizione|posi[çc][ãa]o|locatie)"
-    r"|位置(?:no)?)\b"
+    r"(?:(?:\b|\u02bc)(?:location|loc|position|pos|posici[óo]n|emplacement|posizione|posi[çc][ãa]o|locatie"
+    r"|место|lokalizacja|konum|plats)|位置(?:no)?|위치)\b"
     r"[.\s]*#?(?P<first>\d{1,8})(?:\s*[-\u2013]\s*(?P<last>\d{1,8}))?"
 )
 """A location or a range of locations after the word for location."""
-_EAST_ASIAN_DATE: Final = re.compile(r"\b(\d{4})年(\d{1,2})月(\d{1,2})日")
+_EAST_ASIAN_DATE: Final = re.compile(r"\b(\d{4})[年년]\s*(\d{1,2})[月월]\s*(\d{1,2})[日일]")
 _TIME: Final = re.compile(
-    r"(?P<half>[上下]午)?(?<![\d:.])(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?"
-    r"(?:\s*(?P<meridiem>[ap])\.?\s?m\b)?"
-    r"(?:.*GMT(?P<offset_hours>[+-]\d\d):?(?P<offset_minutes>\d\d))?",
+    r"(?P<half>上午|下午|午前|午後|오전|오후)?\s*"
+    r"(?<![\d:.])(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?"
+    r"(?:\s*(?P<meridiem>[ap])\.?\s?m\b)?",
     re.IGNORECASE,
 )
-"""A time of day, with the half of the day in Chinese or in English, and an offset from UTC."""
+"""A time of day in digits, with the half of the day in Chinese, Japanese, Korean or English."""
+_CLOCK_WORDS: Final = re.compile(
+    r"(?<![\d:.])(?P<hour>\d{1,2})\s*(?:uhr|uur|h|[时時点點시])\s*(?P<minute>\d{1,2})(?!\d)"
+    r"(?:\s*(?:min|m|[分분])(?:\s*(?P<second>\d{1,2})\s*(?:seg|sec|s|[秒초])?)?)?",
+    re.IGNORECASE,
+)
+"""A time of day with words between the numbers: `23h32min06s`, `09时11分28秒`, `오후 4시 41분`."""
+_OFFSET: Final = re.compile(
+    r"\b(?:GMT|UTC)\s*(?P<sign>[+\-\u2212])(?P<hours>\d{1,2})(?::?(?P<minutes>\d{2}))?"
+)
+"""An offset from UTC. It is read before the time, which it would be mistaken for."""
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 _DAY: Final = re.compile(r"\b(\d{1,2})(?:er|[º°])?(?!\w)")
 """A day. In French and Italian, the first of a month is an ordinal number: `1er août`."""
 _HALF_DAY_HOURS: Final = 12
 """The number of hours on a clock with `am` and `pm`."""
-_AFTERNOON: Final = frozenset({"p", "下午"})
+_AFTERNOON: Final = frozenset({"p", "下午", "午後", "오후"})
 _SUFFIX: Final = re.compile(r"(?:inc|ltd|llc|gmbh|co|jr|sr|ph\.?d|m\.?d|[ivx]+)\.?", re.IGNORECASE)
 """A suffix of a company's or a person's name, which may follow a comma: `Helm, Inc.`."""
 _INITIAL: Final = re.compile(r"[^\W\d_]\.?")
@@ -134,8 +154,8 @@ class Annotation:
         kind: The kind; None if the language of its heading is not one of `LANGUAGES`.
         text: The highlighted text, or the note.
         position: The position in the book.
-        added_at: When the annotation was made: the Kindle's local time labelled UTC, or real UTC if
-            the heading gives an offset.
+        added_at: When the annotation was made: in UTC if the heading gives an offset, and otherwise
+            by the Kindle's clock, without a zone.
         chapter: The title of the chapter.
     """
 
@@ -181,15 +201,20 @@ def _parse_last_location(first: str, last: str | None) -> int:
 def parse_datetime(heading: str) -> datetime | None:
     """Return the date in a heading, with its time if it has one; None if there is no valid date.
 
-    The time is the Kindle's local time, taken as UTC unless the heading gives an offset.
+    It is in UTC if the heading gives an offset, and otherwise has no zone: it is by the Kindle's
+    clock.
     """
+    offset = _OFFSET.search(heading)
+    heading = _CLOCK_WORDS.sub(_format_clock, _OFFSET.sub(" ", heading))
     time = _TIME.search(heading)
-    date = _parse_date(heading[: time.start()] + " " + heading[time.end() :] if time else heading)
-    if date is None:
+    numbers = _parse_date(
+        heading[: time.start()] + " " + heading[time.end() :] if time else heading
+    )
+    if numbers is None:
         return None
     try:
-        midnight = datetime(*date, tzinfo=UTC)
-        return _add_time(midnight, time) if time else midnight
+        midnight = datetime.combine(date(*numbers), datetime.min.time())
+        return _add_time(midnight, time, _parse_offset(offset)) if time else midnight
     except (ValueError, OverflowError):
         return None
 
@@ -206,16 +231,25 @@ def _parse_date(text: str) -> tuple[int, int, int] | None:
     return int(year[0]), month, int(day[1])
 
 
-def _add_time(midnight: datetime, time: re.Match[str]) -> datetime:
+def _format_clock(time: re.Match[str]) -> str:
+    """Return a time that was written with words as `23:32:06`."""
+    return f"{time['hour']}:{time['minute']:0>2}:{time['second'] or '':0>2} "
+
+
+def _parse_offset(offset: re.Match[str] | None) -> timezone | None:
+    if offset is None:
+        return None
+    distance = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
+    return timezone(distance if offset["sign"] == "+" else -distance)
+
+
+def _add_time(midnight: datetime, time: re.Match[str], zone: timezone | None) -> datetime:
     hour, minute, second = int(time["hour"]), int(time["minute"]), int(time["second"] or 0)
     if meridiem := time["half"] or time["meridiem"]:
         is_afternoon = meridiem.lower() in _AFTERNOON
         hour = hour % _HALF_DAY_HOURS + (_HALF_DAY_HOURS if is_afternoon else 0)
-    zone: timezone = UTC
-    if hours := time["offset_hours"]:
-        offset = timedelta(hours=abs(int(hours)), minutes=int(time["offset_minutes"]))
-        zone = timezone(-offset if hours.startswith("-") else offset)
-    return midnight.replace(hour=hour, minute=minute, second=second, tzinfo=zone).astimezone(UTC)
+    moment = midnight.replace(hour=hour, minute=minute, second=second, tzinfo=zone)
+    return moment.astimezone(UTC) if zone else moment
 
 
 def format_authors(text: str) -> str | None:

@@ -258,11 +258,13 @@ FORMAT: Final = Format(
         "Note": "joined to the highlight at its location, after an empty line; otherwise a passage",
         "Bookmark": "left out",
         "page, Location": "the page, and the location",
-        "Added on": "the date of the passage, by the Kindle's clock",
+        "Added on": "the date of the passage, by the Kindle's clock; a passage without a date that"
+        " can be read is not among the recent ones: search finds it, and `get_source` lists it",
     },
     example="On tests (Helm, Ann)\n"
     "- Your Highlight on page 12 | Location 150-155 | Added on Friday, May 31, 2024 4:41:53 PM\n\n"
     "A flaky test is worse than none.\n==========\n",
     identity=Identity.ORIGIN,
+    adds_only=True,
     name_parts=("clippings", "mis recortes", "meus recortes", "mes extraits", "miei ritagli"),
 )

@@ -61,6 +61,7 @@ class _Highlights:
     def __init__(self) -> None:
         self.by_index: dict[int, Annotation] = {}
         """The highlights by their indexes in the file."""
+        self._indexes_of_versions: dict[int, list[int]] = {}
         self._indexes_by_bucket: dict[object, list[int]] = defaultdict(list)
         self._letters_by_index: dict[int, str] = {}
 
@@ -77,8 +78,10 @@ class _Highlights:
             ):
                 position = _merge_positions(longer.position, highlight.position)
                 self.by_index[other_index] = replace(longer, position=position)
+                self._indexes_of_versions[other_index].append(index)
                 return
         self.by_index[index] = highlight
+        self._indexes_of_versions[index] = [index]
         self._letters_by_index[index] = letters
         for bucket in _find_buckets(highlight.position):
             self._indexes_by_bucket[bucket].append(index)
@@ -88,18 +91,22 @@ class _Highlights:
 
         Kindle stores a note at the location where its highlight ends. If several highlights overlap
         the note, the one that ends nearest to the note is chosen, and among equally near ones, the
-        nearest in the file. A note without a location belongs to a highlight on its page.
+        nearest in the file. There, all versions of a highlight count, because a file that was
+        exported twice has two. A note without a location belongs to a highlight on its page.
         """
         location, page = note.position.first_location, note.position.page
         if location is None and page is None:
             return None
-        candidates: list[tuple[int, int, int]] = []
+        candidates: list[tuple[int, tuple[int, bool], int]] = []
         for other_index in self._iterate_near(note.position):
             position = self.by_index[other_index].position
             is_on_page = location is not None or page == position.page
             if is_on_page and _may_overlap(position, note.position):
                 distance = abs((position.last_location or 0) - (location or 0))
-                candidates.append((distance, abs(other_index - index), other_index))
+                versions = self._indexes_of_versions[other_index]
+                # A note follows its highlight: of two as near, the one before it counts.
+                nearest = min((abs(version - index), version > index) for version in versions)
+                candidates.append((distance, nearest, other_index))
         return min(candidates)[-1] if candidates else None
 
     def _iterate_near(self, position: Position) -> Iterator[int]:

@@ -192,6 +192,7 @@ FORMAT: Final = Format(
     read=read_records,
     max_bytes=MAX_BYTES,
     recognizes=recognizes,
+    adds_only=True,
     fields={
         "bookTitle, authors": "the title and the author",
         "sectionHeading": "the chapter of the passages; a more exact one in `noteHeading` counts",

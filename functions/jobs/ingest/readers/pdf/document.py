@@ -33,7 +33,7 @@ from functions.jobs.ingest.readers.source_file import (
     Unreadable,
     describe_excess,
 )
-from shared.knowledge.source import Locator, Section, Source
+from shared.knowledge.source import PAGE_FRAGMENT, Locator, Section, Source
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -50,6 +50,10 @@ _SHORT_LINE_FRACTION: Final = 0.75
 median."""
 _LEADER: Final = re.compile(r" ?(?:\. ?){5,}")
 """The dots between a title and its page number in a table of contents."""
+_MIN_EMPTY: Final = 3
+"""As many pages without text, or more than half of the pages, are named in a warning."""
+_MAX_RANGES: Final = 20
+"""The maximum number of ranges of pages that a warning names."""
 _MATCHED_WORDS: Final = 8
 """A highlight is found in the text of its page by this many words."""
 _SENTENCE_END: Final = re.compile(r"[.!?:…][\"'”’»)\]]*$")  # noqa: RUF001 - quotation marks
@@ -245,15 +249,29 @@ def _find_locator(highlight: str, page: int, body: Section) -> Locator | None:
 
 
 def _build_page_url(url: str | None, number: int) -> str | None:
-    """Return the URL of a page in a PDF, with the fragment of RFC 8118, section 3."""
-    return f"{url.partition('#')[0]}#page={number}" if url else None
+    """Return the URL of a page in a PDF."""
+    return f"{url.partition('#')[0]}{PAGE_FRAGMENT}{number}" if url else None
 
 
 def _make_warnings(pages: Sequence[str]) -> tuple[str, ...]:
-    empty = sum(1 for page in pages if not page.strip())
-    if empty <= len(pages) / 2:
+    empty = [number for number, page in enumerate(pages, start=1) if not page.strip()]
+    if len(empty) < _MIN_EMPTY and 2 * len(empty) <= len(pages):  # a book has blank pages
         return ()
-    return (f"{empty} of {len(pages)} pages have no text and may be scans; the others are kept",)
+    counts = f"{len(empty)} of {len(pages)} pages have no text"
+    return (f"{counts} and may be scans ({_format_pages(empty)}); the others are kept",)
+
+
+def _format_pages(numbers: Sequence[int]) -> str:
+    """Format page numbers as ranges: `pages 2-4, 9`."""
+    present = set(numbers)
+    starts = [number for number in numbers if number - 1 not in present]
+    ends = [number for number in numbers if number + 1 not in present]
+    ranges = [
+        str(start) if start == end else f"{start}-{end}"
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    more = [f"and {len(ranges) - _MAX_RANGES} more ranges"] * (len(ranges) > _MAX_RANGES)
+    return f"page{'s' * (len(numbers) > 1)} {', '.join(ranges[:_MAX_RANGES] + more)}"
 
 
 FORMAT: Final = Format(

@@ -10,7 +10,7 @@ from functions.jobs.ingest.readers.fields import DocumentMetadata, clean
 from functions.jobs.ingest.readers.validation import validate
 
 _DATE: Final = re.compile(
-    r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?'?|Z.*)?"
+    r"D?:?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(([+-])(\d\d)'?(\d\d)?'?|Z.*)?"
 )
 """A PDF date, such as D:20240601100000Z (ISO 32000-1, 7.9.4)."""
 _APPLICATION: Final = re.compile(r"^Microsoft \w+ - ", re.IGNORECASE)
@@ -61,16 +61,16 @@ def parse_metadata(
 
 
 def parse_date(text: str) -> datetime | None:
-    """Return a PDF date in UTC, or None if it is not valid."""
+    """Return a PDF date, in UTC or without a zone if it names none; None if it is not valid."""
     match = _DATE.fullmatch(text.strip())
     if match is None:
         return None
-    *numbers, sign, hours, minutes = match.groups()
+    *numbers, offset, sign, hours, minutes = match.groups()
     year, month, day, hour, minute, second = (int(number or 0) for number in numbers)
-    offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+    distance = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
     try:
-        zone = timezone(-offset if sign == "-" else offset)
+        zone = timezone(-distance if sign == "-" else distance) if offset else None
         moment = datetime(year, month or 1, day or 1, hour, minute, second, tzinfo=zone)
-        return moment.astimezone(UTC)
+        return moment.astimezone(UTC) if offset else moment
     except (ValueError, OverflowError):
         return None

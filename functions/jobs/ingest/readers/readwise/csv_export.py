@@ -146,7 +146,7 @@ def _read_rows(text: str) -> Iterator[Row | _InvalidRow]:
         Unreadable: The file has other columns, or ends within a cell. The last books of such a file
             may lack highlights, which would be forgotten.
     """
-    rows = _parse_rows(text)
+    rows = iter(_parse_rows(text))
     header = next(rows, _CsvRow(1))
     spellings = {name.casefold(): name for name in COLUMNS}
     names = map(to_one_line, header.cells)
@@ -171,11 +171,18 @@ def _read_rows(text: str) -> Iterator[Row | _InvalidRow]:
         yield _skip(damaged[0], damaged[-1].line)
 
 
-def _parse_rows(text: str) -> Iterator[_CsvRow]:
-    """Yield the rows. After a row that is not valid CSV, the next row begins on the next line."""
+def _parse_rows(text: str) -> list[_CsvRow]:
+    """Return the rows. After a row that is not valid CSV, the next row begins on the next line."""
+    # A cell may be a whole article. The default limit of 128 KB can only be set for the process.
+    former_limit = csv.field_size_limit(MAX_BYTES)
+    try:
+        return list(_iterate_rows(text))
+    finally:
+        csv.field_size_limit(former_limit)
+
+
+def _iterate_rows(text: str) -> Iterator[_CsvRow]:
     delimiter = max(_DELIMITERS, key=text.partition("\n")[0].count)
-    # A cell may be a whole article; the csv module's default limit is 128 KB.
-    csv.field_size_limit(MAX_BYTES)
     lines = list(io.StringIO(text, newline=""))
     start = 0
     while start < len(lines):
@@ -259,4 +266,5 @@ FORMAT: Final = Format(
     + '\n"A flaky test is worse than none.",On tests,Ann Helm,,So true.,yellow,favorite,page,12,'
     "2024-05-31 16:41:53+00:00,testing\n",
     identity=Identity.ORIGIN,
+    adds_only=True,
 )

@@ -5,9 +5,8 @@ each highlight a section, whether the book comes from a file or from Readwise it
 the whole book and the book's summary become sections before the highlights, with the date of the
 earliest highlight and without a link.
 
-A file must be a whole export. An export with `updatedAfter` contains only the changed highlights:
-the other highlights would look deleted, and so would the other books if the file replaces an
-earlier one.
+A file may be one page of an export, or an export with `updatedAfter`, which contains only the
+changed highlights. So a book or a highlight is deleted only if a file says so.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
@@ -38,6 +37,7 @@ from functions.jobs.ingest.readers.fields import (
 from functions.jobs.ingest.readers.formats import Format, Identity
 from functions.jobs.ingest.readers.source_file import MEGABYTE, Record, SourceFile, Unreadable
 from functions.jobs.ingest.readers.validation import describe_faults, parse_json, validate
+from shared.core.dates import localize
 from shared.core.ids import safe_id
 from shared.knowledge.source import Locator, Section, Source
 
@@ -141,19 +141,6 @@ def read_records(file: SourceFile) -> Iterator[Record]:
         )
 
 
-def is_one_of_several_pages(file: SourceFile) -> bool:
-    """Return whether a file contains only some pages of an export, or cannot be read.
-
-    A page that is not the last one names the next page. An export with `updatedAfter` cannot be
-    recognized.
-    """
-    try:
-        export = parse_json(read_unicode_text(file.path, MAX_BYTES))
-    except Unreadable:
-        return True
-    return isinstance(export, dict) and bool(export.get("nextPageCursor"))
-
-
 def parse_book_name(book: Any) -> str | None:
     """Return the title, or else the id, of an unvalidated book."""
     fields = book if isinstance(book, dict) else {}
@@ -210,6 +197,12 @@ def make_source(book: Book, warnings: Sequence[str] = ()) -> Source:
         readwise_url=book.readwise_url,
         source_url=book.source_url or book.unique_url or _build_reader_url(book, book.external_id),
         sections=() if book.is_deleted else _to_sections(book),
+        is_deleted=bool(book.is_deleted),
+        deleted_highlights=frozenset(
+            highlight.readwise_url
+            for highlight in book.highlights or ()
+            if highlight.readwise_url and not _is_present(highlight)
+        ),
         warnings=tuple(warnings),
     )
 
@@ -262,24 +255,26 @@ def _to_sections(book: Book) -> tuple[Section, ...]:
     """
     if book.highlights is None:
         raise Unreadable("has no `highlights`")
-    present = [
-        highlight
-        for highlight in book.highlights
-        if not (highlight.is_deleted or highlight.is_discard)
-    ]
+    present = [highlight for highlight in book.highlights if _is_present(highlight)]
     passages = [
         _to_section(highlight, book)
         for highlight in sorted(present, key=_make_reading_order_key)
         if highlight.text or highlight.note
     ]
     dates = [section.highlighted_at for section in passages if section.highlighted_at]
-    about_book = partial(Section, written_at=min(dates, default=None))
+    earliest = min(dates, key=partial(localize, zone=UTC), default=None)
+    about_book = partial(Section, written_at=earliest)
     about = [about_book(book.document_note, tags=(BOOK_NOTE_TAG,))] if book.document_note else []
     if present and not passages and not about:
         raise Unreadable("has no text: all its highlights are empty")
     if book.summary and (passages or about):
         about.append(about_book(book.summary, tags=(SUMMARY_TAG,)))
     return (*about, *passages)
+
+
+def _is_present(highlight: Highlight) -> bool:
+    """Return whether a highlight was neither deleted nor discarded."""
+    return not (highlight.is_deleted or highlight.is_discard)
 
 
 def _make_reading_order_key(highlight: Highlight) -> tuple[float, int]:
@@ -290,10 +285,8 @@ def _to_section(highlight: Highlight, book: Book) -> Section:
     """Return a section of the highlighted text and the reader's note, so that both are searched."""
     locator = _to_locator(highlight, book)
     favorite = (FAVORITE_TAG,) if highlight.is_favorite else ()
-    former_note = f"Note: {highlight.note}" if highlight.note else ""
     return Section(
         _join_paragraphs(highlight.text, highlight.note),
-        former_text=_join_paragraphs(highlight.text, former_note) if former_note else None,
         tags=tuple(dict.fromkeys(highlight.tags + favorite)),
         readwise_url=highlight.readwise_url,
         highlight_url=highlight.url or _build_reader_url(book, highlight.external_id),
@@ -361,5 +354,5 @@ FORMAT: Final = Format(
     ' "highlights": [{"id": 1, "text": "A flaky test is worse than none.", "note": "So true.",'
     ' "location": 12, "location_type": "page", "is_favorite": true}]}]}\n',
     identity=Identity.ORIGIN,
-    is_partial=is_one_of_several_pages,
+    adds_only=True,
 )

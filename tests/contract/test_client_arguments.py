@@ -1,0 +1,99 @@
+"""Every tool takes the arguments in which clients wrap what a model left out or wrote."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.gateway.calls.normalization import CLIENT_ARGUMENTS, normalize_arguments
+from infra.build.discovery import tools
+from shared.runtime.invocation import parse_arguments
+from shared.runtime.tool import Effect
+
+if TYPE_CHECKING:
+    from shared.runtime.tool import Tool
+
+SAMPLES = {"string": "1", "integer": 1, "boolean": True}
+every_tool = pytest.mark.parametrize("tool", tools(), ids=lambda tool: tool.name)
+
+
+def get_schema(tool: Tool[Any, Any]) -> dict[str, Any]:
+    """Return the published schema of a tool's arguments."""
+    schema: dict[str, Any] = tool.declaration()["inputSchema"]
+    return schema
+
+
+def make_sample(schema: dict[str, Any]) -> Any:
+    """Make a value of a schema, with all fields of an object."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    match schema.get("type"):
+        case "object":
+            return {name: make_sample(field) for name, field in schema["properties"].items()}
+        case "array":
+            return [make_sample(schema["items"])]
+        case None:
+            return make_sample(schema["anyOf"][0])
+        case kind:
+            return SAMPLES[kind]
+
+
+def make_required(schema: dict[str, Any]) -> dict[str, Any]:
+    """Make the required arguments of a tool."""
+    return {name: make_sample(schema["properties"][name]) for name in schema.get("required", ())}
+
+
+def normalize(tool: Tool[Any, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool's arguments as the gateway passes them on."""
+    is_read = tool.effect is Effect.READ
+    return normalize_arguments(arguments, get_schema(tool), is_read=is_read)
+
+
+def list_nullable(schema: dict[str, Any]) -> list[str]:
+    """List the parameters for which null is a value."""
+    properties = schema["properties"].items()
+    return [name for name, field in properties if {"type": "null"} in field.get("anyOf", ())]
+
+
+@every_tool
+def test_null_for_an_optional_argument_is_its_absence(tool: Tool[Any, Any]) -> None:
+    schema = get_schema(tool)
+    required, nullable = make_required(schema), list_nullable(schema)
+    nulls = dict.fromkeys(schema["properties"])
+    expected = required | dict.fromkeys(nullable)
+    assert normalize(tool, nulls | required) == expected
+    parse_arguments(tool.input, normalize(tool, nulls | required), tool.name)
+
+
+@every_tool
+def test_json_in_a_text_is_the_value_that_the_schema_wants(tool: Tool[Any, Any]) -> None:
+    for name, field in get_schema(tool)["properties"].items():
+        sample = make_sample(field)
+        if not isinstance(sample, str):
+            for text in (json.dumps(sample), f" {json.dumps(sample, indent=1)}\n"):
+                assert normalize(tool, {name: text}) == {name: sample}
+
+
+@every_tool
+def test_json_in_a_text_stays_one_where_a_text_is_wanted(tool: Tool[Any, Any]) -> None:
+    for name, field in get_schema(tool)["properties"].items():
+        if isinstance(make_sample(field), str):
+            for text in ("null", "5", "[]", '{"a": 1}'):
+                assert normalize(tool, {name: text}) == {name: text}
+
+
+@every_tool
+def test_an_empty_text_is_absent_only_from_a_tool_that_reads(tool: Tool[Any, Any]) -> None:
+    schema = get_schema(tool)
+    names = schema["properties"].keys() - schema.get("required", ()) - {"idempotency_key"}
+    texts = dict.fromkeys(names, "")
+    assert normalize(tool, texts) == ({} if tool.effect is Effect.READ else texts)
+
+
+@every_tool
+def test_no_tool_has_an_argument_that_clients_add(tool: Tool[Any, Any]) -> None:
+    added = dict.fromkeys(CLIENT_ARGUMENTS, "x")
+    assert not CLIENT_ARGUMENTS & get_schema(tool)["properties"].keys()
+    assert normalize(tool, {**added, "idempotency_key": ""}) == {}

@@ -1,0 +1,109 @@
+"""Arguments are read as their client meant them, where they can mean one thing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from functions.gateway.calls.normalization import MAX_PARSED_CHARACTERS, normalize_arguments
+
+TEXT = {"type": "string"}
+NAMES = {"type": "array", "items": TEXT}
+FILTERS = {
+    "type": "object",
+    "properties": {
+        "tags": NAMES,
+        "author": TEXT,
+        "days": {"type": "object", "properties": {"start": TEXT}},
+    },
+}
+TASK = {"type": "object", "properties": {"title": TEXT, "due": TEXT}, "required": ["title"]}
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "query": TEXT,
+        "limit": {"type": "integer"},
+        "share": {"type": "number"},
+        "done": {"type": "boolean"},
+        "tags": NAMES,
+        "filters": FILTERS,
+        "tasks": {"type": "array", "items": TASK},
+        "details": {"anyOf": [TEXT, {"type": "null"}]},
+    },
+    "required": ["query"],
+}
+
+
+def normalize(arguments: dict[str, Any], *, is_read: bool = True) -> dict[str, Any]:
+    """Normalize arguments for the schema above."""
+    return normalize_arguments(arguments, SCHEMA, is_read=is_read)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"limit": "5"}, {"limit": 5}),
+        ({"limit": " 2.0 "}, {"limit": 2.0}),
+        ({"share": "0.5"}, {"share": 0.5}),
+        ({"done": "true"}, {"done": True}),
+        ({"done": "False"}, {"done": False}),
+        ({"limit": "null", "done": "None"}, {}),
+        ({"tags": '["a", "b"]'}, {"tags": ["a", "b"]}),
+        ({"tags": "a"}, {"tags": ["a"]}),
+        ({"tags": "12"}, {"tags": ["12"]}),
+        ({"tags": ["a", None, ""]}, {"tags": ["a"]}),
+        ({"tags": [None]}, {"tags": []}),
+        ({"filters": '{"tags": "[\\"a\\"]", "author": null}'}, {"filters": {"tags": ["a"]}}),
+        ({"filters": {"author": "", "days": {"start": None}}}, {"filters": {"days": {}}}),
+        ({"tasks": {"title": "t", "due": None}}, {"tasks": [{"title": "t"}]}),
+        ({"tasks": ['{"title": "t"}', {"title": None}]}, {"tasks": [{"title": "t"}, {}]}),
+        ({"query": None, "details": None}, {"details": None}),
+    ],
+)
+def test_what_can_mean_one_thing_is_read(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert normalize(given) == expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"query": ""},  # required
+        {"query": 5},
+        {"query": "[1]"},
+        {"limit": "five"},
+        {"limit": True},
+        {"limit": "true"},
+        {"limit": "1_000"},
+        {"done": "1"},
+        {"done": "yes"},
+        {"tags": "a, b"},
+        {"tags": "['a', 'b']"},
+        {"tags": '"a"'},
+        {"tags": " "},
+        {"tags": {"0": "a"}},
+        {"filters": "tags: a"},
+        {"filters": '{"author": "a", "author": "b"}'},
+        {"filters": '["a"]'},
+        {"filters": '"{}"'},  # JSON in JSON
+        {"filters": '{"author": "\\ud83d"}'},
+        {"filters": "[" * 100_000},
+        {"tasks": "buy milk"},
+        {"tags": json.dumps(["a" * MAX_PARSED_CHARACTERS])},
+        {"unknown": None, "limits": "5"},
+    ],
+)
+def test_what_could_mean_two_things_is_left_as_it_is(given: dict[str, Any]) -> None:
+    assert normalize(given) == given
+
+
+def test_a_tool_that_writes_gets_empty_texts_and_no_emptied_list() -> None:
+    given = {"query": "q", "details": "", "tags": [None], "limit": "", "filters": {"author": ""}}
+    assert normalize(given, is_read=False) == given
+
+
+def test_infinite_numbers_and_deep_lists_are_left_to_the_check() -> None:
+    deep = "[" * 100 + "]" * 100
+    assert normalize({"limit": "1e999"}) == {"limit": float("inf")}
+    assert normalize({"tags": deep}) == {"tags": json.loads(deep)}

@@ -1,0 +1,78 @@
+"""Exports of other programs are named, and data files in a folder are only counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.jobs.ingest.readers.reading import list_files
+from tests.support.source_files import (
+    make_readwise_book,
+    read_only_source,
+    read_problems,
+    read_warnings,
+    write_export,
+    write_file,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOTION_NAME = "Boats 0123456789abcdef0123456789abcdef.csv"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("package.json", '{"name": "vault", "dependencies": {}}'),
+        ("data.json", "[1, 2, 3]"),
+        ("broken.json", "{name: no}"),
+        ("prices.csv", "date;price\n2024-05-31;7\n"),
+        ("empty.csv", ""),
+    ],
+)
+def test_a_data_file_in_a_folder_is_counted(tmp_path: Path, name: str, content: str) -> None:
+    write_file(tmp_path, "note.md", "Words.")
+    file = write_file(tmp_path, name, content)
+    assert read_problems(tmp_path) == read_warnings(tmp_path) == []
+    assert list_files(tmp_path).not_read == f"1 {file.suffix}"
+    assert read_problems(file), "a file that the user named is an error"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "program"),
+    [
+        ("a.csv", '"Your Kindle Notes For:",,,\n"ON KNOTS",,,\n', "the Kindle app"),
+        ("a.csv", "Title,URL,ID,Document tags,Saved date\n", "Readwise Reader"),
+        ("a.csv", "\ufeffid,title,note,excerpt,url,folder,tags,highlights\n", "Raindrop"),
+        ("a.csv", "title,url,time_added,tags,status\n", "Pocket"),
+        ("a.csv", "URL,Title,Selection,Folder,Timestamp\n", "Instapaper"),
+        (NOTION_NAME, "Name,Tags\nKeel,oak\n", "Notion"),
+        ("a.json", '{"entries": [{"sort": "highlight", "time": 1}]}', "KOReader"),
+        ("conversations.json", '[{"create_time": 1, "mapping": {}}]', "ChatGPT"),
+        ("conversations.json", '[{"uuid": "a", "chat_messages": []}]', "Claude"),
+        ("a.json", '{"roots": {"bookmark_bar": {}}}', "bookmarks"),
+        ("a.html", "<!DOCTYPE NETSCAPE-Bookmark-file-1>\n<DL><p>", "bookmarks"),
+    ],
+)
+def test_a_known_export_is_named(tmp_path: Path, name: str, content: str, program: str) -> None:
+    file = write_file(tmp_path, f"vault/{name}", content)
+    write_file(tmp_path, "vault/note.md", "Words.")
+    assert read_problems(tmp_path / "vault") == []
+    [(warned_name, warning)] = read_warnings(tmp_path / "vault")
+    assert warned_name == name
+    assert program in warning
+    assert "not read yet: " in warning
+    assert read_problems(file) == [(name, warning)]
+
+
+def test_a_damaged_readwise_export_is_still_a_failure(tmp_path: Path) -> None:
+    write_file(tmp_path, "cut.json", '{"results": [{"user_book_id": 7, "title": "On')
+    write_file(tmp_path, "less.csv", "Highlight,Note\nReef early.,\n")
+    assert [name for name, _ in read_problems(tmp_path)] == ["cut.json", "less.csv"]
+
+
+def test_an_export_of_readwise_is_not_foreign(tmp_path: Path) -> None:
+    write_export(tmp_path, make_readwise_book(highlights=[{"text": "Reef early."}]))
+    assert read_only_source(tmp_path).text == "Reef early."
