@@ -76,7 +76,7 @@ def make_passages(count: int) -> Iterator[tuple[str, dict[str, Any]]]:
                     f"tag:second-{number % 2}",
                     f"tag:seventh-{number % 7}",
                     f"tag:hundredth-{number % 100}",
-                    *(f"author:{chooser.randrange(40)}-{each}" for each in range(5)),
+                    *(f"author:{chooser.randrange(40)}-{author}" for author in range(5)),
                 ],
                 "embedding": Vector(vector.tolist()),
             },
@@ -121,7 +121,9 @@ def make_operations(count: int) -> dict[str, Operation]:  # noqa: C901 - a funct
     def get_all(size: int) -> Operation:
         async def run(client: AsyncClient, number: int) -> object:
             collection = client.collection(COLLECTION)
-            references = [collection.document(name(number * size + each)) for each in range(size)]
+            references = [
+                collection.document(name(number * size + position)) for position in range(size)
+            ]
             snapshots = client.get_all(references, field_paths=SELECTED)
             return [snapshot async for snapshot in snapshots]
 
@@ -163,14 +165,14 @@ def make_operations(count: int) -> dict[str, Operation]:  # noqa: C901 - a funct
             query: Any = client.collection(COLLECTION).select([*SELECTED, "distance"])
             if tag:
                 query = query.where(filter=FieldFilter("facets", "array_contains", tag))
-            found = query.find_nearest(
+            nearest_query = query.find_nearest(
                 "embedding",
                 queries[number % len(queries)],
                 distance_measure=DistanceMeasure.COSINE,
                 limit=50,
                 distance_result_field="distance",
             )
-            return await found.get()
+            return await nearest_query.get()
 
         return run
 

@@ -45,7 +45,8 @@ def main(checkout: Path, arguments: list[str]) -> int:
             "ONLY_EMBEDDED": "1" if is_embedded else "",
         }
         packages = [part for package in PACKAGES for part in ("--with", package)]
-        command = ["uv", "run", "--no-project", *packages, "python", "-m", "pytest", "-p", "plugin"]
+        uv = str(Path(sys.executable).with_name("uv"))
+        command = [uv, "run", "--no-project", *packages, "python", "-m", "pytest", "-p", "plugin"]
         quiet = ["-q", "--tb=short", "-rfE", "-W", "ignore", "-p", "no:cacheprovider"]
         folder = checkout / "tests" / "system"
         return subprocess.run(

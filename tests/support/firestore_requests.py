@@ -354,7 +354,9 @@ class Sender:
             proto.update = Document(name=name, fields=encode_fields(write.fields, self._root))
             if write.mask is not None:
                 proto.update_mask = DocumentMask(field_paths=write.mask)
-            proto.update_transforms = [self._encode_transform(*each) for each in write.transforms]
+            proto.update_transforms = [
+                self._encode_transform(*transform) for transform in write.transforms
+            ]
         versions = self.versions.get(write.path, [])
         never = datetime(2020, 1, 1, tzinfo=UTC)
         match write.precondition:
@@ -368,7 +370,9 @@ class Sender:
                 )
             case "stale":
                 proto.current_document = Precondition(
-                    update_time=next((each for each in versions if each != versions[-1]), never)
+                    update_time=next(
+                        (version for version in versions if version != versions[-1]), never
+                    )
                 )
         return proto
 
@@ -433,7 +437,7 @@ class Sender:
 
     def _encode_filter(self, where: Any) -> StructuredQuery.Filter:
         if where[0] in {"AND", "OR"}:
-            filters = [self._encode_filter(each) for each in where[1]]
+            filters = [self._encode_filter(part) for part in where[1]]
             operator = getattr(StructuredQuery.CompositeFilter.Operator, where[0])
             composite = StructuredQuery.CompositeFilter(op=operator, filters=filters)
             return StructuredQuery.Filter(composite_filter=composite)
@@ -473,7 +477,7 @@ class Sender:
             case "reference_value":
                 return ("reference", self._path(value.reference_value))
             case "array_value":
-                return tuple(self._normalize(each) for each in value.array_value.values)
+                return tuple(self._normalize(member) for member in value.array_value.values)
             case "map_value":
                 fields = value.map_value.fields
                 return (

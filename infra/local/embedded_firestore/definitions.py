@@ -148,8 +148,8 @@ class Definitions:
         for entry in data.get("fieldOverrides", ()):
             path = parse_path(entry["fieldPath"])
             overrides[entry["collectionGroup"], path] = frozenset(
-                (each["queryScope"] == "COLLECTION_GROUP", _read_kind(each))
-                for each in entry["indexes"]
+                (part["queryScope"] == "COLLECTION_GROUP", _read_kind(part))
+                for part in entry["indexes"]
             )
             if entry.get("ttl"):
                 ttl.append((entry["collectionGroup"], path))
@@ -171,9 +171,9 @@ class Definitions:
             return True
         if index.vector:
             return any(
-                replace(each, fields=index.fields) == index
-                and (not index.fields or _get_filters(each) == _get_filters(index))
-                for each in self.indexes
+                replace(defined, fields=index.fields) == index
+                and (not index.fields or _get_filters(defined) == _get_filters(index))
+                for defined in self.indexes
             )
         if index in self.composite.get((index.collection, index.group), ()):
             return True
@@ -185,8 +185,8 @@ class Definitions:
         if kind is Kind.DESCENDING:
             return False  # with names ascending
         lengths = range(len(path), 0, -1)
-        for known in (*(path[:length] for length in lengths), ("*",)):
-            kept = self.overrides.get((index.collection, known))
+        for outer in (*(path[:length] for length in lengths), ("*",)):
+            kept = self.overrides.get((index.collection, outer))
             if kept is not None:
                 return not kept.isdisjoint({(index.group, kind), (index.group, kind.flipped)})
         return not index.group

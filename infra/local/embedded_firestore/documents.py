@@ -128,11 +128,11 @@ def _union(old: Any, values: Iterable[Any]) -> Any:
     result.array_value.SetInParent()
     if old is not None and old.WhichOneof("value_type") == "array_value":
         result.CopyFrom(old)
-    known = {encode(value) for value in result.array_value.values}
+    encodings = {encode(value) for value in result.array_value.values}
     for value in values:
         encoded = encode(value)
-        if encoded not in known:
-            known.add(encoded)
+        if encoded not in encodings:
+            encodings.add(encoded)
             result.array_value.values.append(value)
     return result
 

@@ -100,7 +100,9 @@ def plan(query: Query, definitions: Definitions) -> list[Scan]:
     Raises:
         FirestoreError: An index is not defined. The message has its definition.
     """
-    scans = (_plan_conjunction(query, each, definitions) for each in query.conjunctions)
+    scans = (
+        _plan_conjunction(query, conjunction, definitions) for conjunction in query.conjunctions
+    )
     return [scan for scan in scans if scan]
 
 
@@ -112,13 +114,16 @@ def _plan_conjunction(
     contains: dict[Path, bytes] = {}
     others: list[Filter] = []
     is_empty = False
-    for each in conjunction:
-        if each.path != NAME and each.operator == "EQUAL":
-            is_empty |= equalities.setdefault(each.path, each.operands[0]) != each.operands[0]
-        elif each.operator == "ARRAY_CONTAINS":
-            contains[each.path] = each.operands[0]
+    for condition in conjunction:
+        if condition.path != NAME and condition.operator == "EQUAL":
+            is_empty |= (
+                equalities.setdefault(condition.path, condition.operands[0])
+                != condition.operands[0]
+            )
+        elif condition.operator == "ARRAY_CONTAINS":
+            contains[condition.path] = condition.operands[0]
         else:
-            others.append(each)
+            others.append(condition)
     orders = get_order_fields(query)
     suffix = tuple(field for field in orders if field[0] not in equalities)
     indexes = _choose(query, equalities.keys(), contains.keys(), suffix, definitions)
@@ -132,8 +137,8 @@ def _plan_conjunction(
             for path, kind in head
         )
         bounds = _Bounds(query, prefix, suffix, equalities)
-        for each in others:
-            bounds.add_filter(each)
+        for condition in others:
+            bounds.add_filter(condition)
         for cursor, is_start in ((query.start, True), (query.end, False)):
             if cursor:
                 bounds.add_cursor(cursor, is_start=is_start)
@@ -143,7 +148,9 @@ def _plan_conjunction(
         ranges.append(Range(index, prefix, lower, upper))
     first = suffix[0][0] if suffix else NAME
     residual = (
-        each for each in others if each.path != first or each.operator in {"NOT_EQUAL", "NOT_IN"}
+        condition
+        for condition in others
+        if condition.path != first or condition.operator in {"NOT_EQUAL", "NOT_IN"}
     )
     return Scan(tuple(ranges), tuple(residual), is_ordered_by_suffix=suffix == orders)
 
@@ -245,23 +252,23 @@ class _Bounds:
             self._add(prefix, parent, is_lower=True)
             self._add(prefix, next_prefix(parent), is_lower=False)
 
-    def add_filter(self, each: Filter) -> None:
+    def add_filter(self, condition: Filter) -> None:
         """Add the bounds of a filter on the first field of the order."""
         if not self.suffix:
-            if each.path == NAME:
-                self._add_name_filter(each)
+            if condition.path == NAME:
+                self._add_name_filter(condition)
             return
         path, kind = self.suffix[0]
-        if each.path != path:
+        if condition.path != path:
             return
-        if each.operator in {"NOT_EQUAL", "NOT_IN"}:
+        if condition.operator in {"NOT_EQUAL", "NOT_IN"}:
             self._limit(kind, ">", NULL)
             return
-        operand = each.operands[0]
+        operand = condition.operands[0]
         least, beyond = type_bounds(operand)
         self._limit(kind, ">=", least)
         self._limit(kind, "<", beyond)
-        self._limit(kind, _COMPARISONS[each.operator], operand)
+        self._limit(kind, _COMPARISONS[condition.operator], operand)
 
     def _limit(self, kind: Kind, symbol: str, encoded: bytes) -> None:
         descends = kind is Kind.DESCENDING
@@ -270,18 +277,18 @@ class _Bounds:
         is_inclusive = symbol.endswith("=")
         self._add(point if is_inclusive == is_lower else _get_end(point), b"", is_lower=is_lower)
 
-    def _add_name_filter(self, each: Filter) -> None:
-        match each.operator:
+    def _add_name_filter(self, condition: Filter) -> None:
+        match condition.operator:
             case "EQUAL":
                 symbols = [">=", "<="]
             case "NOT_EQUAL" | "NOT_IN":
                 return
             case _:
-                symbols = [_COMPARISONS[each.operator]]
+                symbols = [_COMPARISONS[condition.operator]]
         for symbol in symbols:
             is_lower = symbol[0] == ">"
             self._add_name(
-                self.prefix, each.operands[0], is_lower=is_lower, includes=symbol.endswith("=")
+                self.prefix, condition.operands[0], is_lower=is_lower, includes=symbol.endswith("=")
             )
 
     def add_cursor(self, cursor: Cursor, *, is_start: bool) -> None:

@@ -228,13 +228,13 @@ def _normalize(proto: Any, root: str) -> list[tuple[Filter, ...]]:
             composite = proto.composite_filter
             if not composite.filters:
                 raise invalid_argument("A composite filter has at least one filter.")
-            parts = [_normalize(each, root) for each in composite.filters]
+            parts = [_normalize(member, root) for member in composite.filters]
             if composite.op == _OR:
                 result = [conjunction for part in parts for conjunction in part]
             else:
                 result = []
                 for combination in product(*parts):
-                    result.append(tuple(each for part in combination for each in part))
+                    result.append(tuple(condition for part in combination for condition in part))
                     if len(result) > MAX_DISJUNCTIONS:
                         break
         case "field_filter":
@@ -271,12 +271,14 @@ def _read_field_filter(proto: Any, root: str) -> list[tuple[Filter, ...]]:
     match operator:
         case "IN":
             return [
-                (Filter(path, "EQUAL", (each,)),)
-                for each in dict.fromkeys(encoded)
-                if each not in {values.NULL, values.NAN}
+                (Filter(path, "EQUAL", (operand,)),)
+                for operand in dict.fromkeys(encoded)
+                if operand not in {values.NULL, values.NAN}
             ]
         case "ARRAY_CONTAINS_ANY":
-            return [(Filter(path, "ARRAY_CONTAINS", (each,)),) for each in dict.fromkeys(encoded)]
+            return [
+                (Filter(path, "ARRAY_CONTAINS", (operand,)),) for operand in dict.fromkeys(encoded)
+            ]
         case "NOT_IN":
             return [(Filter(path, "NOT_IN", encoded),)]
         case "OPERATOR_UNSPECIFIED":
@@ -311,7 +313,10 @@ def _complete_orders(
     descends = bool(explicit) and explicit[-1].descends
     orders = list(explicit)
     inequalities = {
-        each.path for conjunction in conjunctions for each in conjunction if each.is_inequality
+        condition.path
+        for conjunction in conjunctions
+        for condition in conjunction
+        if condition.is_inequality
     }
     for path in (*sorted(inequalities), *sorted(set(required) - inequalities)):
         if path != NAME and all(order.path != path for order in orders):
@@ -324,18 +329,24 @@ def _complete_orders(
 
 
 def _check(conjunctions: Sequence[tuple[Filter, ...]], explicit: Sequence[Order]) -> None:
-    filters = {each for conjunction in conjunctions for each in conjunction}
-    if len([each for each in filters if each.operator in {"NOT_EQUAL", "NOT_IN"}]) > 1:
+    filters = {condition for conjunction in conjunctions for condition in conjunction}
+    if (
+        len([condition for condition in filters if condition.operator in {"NOT_EQUAL", "NOT_IN"}])
+        > 1
+    ):
         raise invalid_argument(
             "Only a single 'NOT_EQUAL', 'NOT_IN', 'IS_NOT_NAN', or 'IS_NOT_NULL' filter allowed "
             "per query."
         )
-    if any(each.operator == "NOT_IN" for each in filters) and len(conjunctions) > 1:
+    if any(condition.operator == "NOT_IN" for condition in filters) and len(conjunctions) > 1:
         raise invalid_argument(
             "'NOT_IN' cannot be used in the same query with 'IN', 'ARRAY_CONTAINS_ANY' or 'OR'."
         )
     for conjunction in conjunctions:
-        if len([each for each in conjunction if each.operator == "ARRAY_CONTAINS"]) > 1:
+        if (
+            len([condition for condition in conjunction if condition.operator == "ARRAY_CONTAINS"])
+            > 1
+        ):
             raise invalid_argument(
                 "A maximum of 1 'ARRAY_CONTAINS' filter is allowed per disjunction."
             )

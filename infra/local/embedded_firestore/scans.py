@@ -107,7 +107,9 @@ def read_names(
             rows = _read_scan(store, connection, query, scan, with_place=False)
             names.update(row.name for _, row in rows)
         else:
-            entries = (_read_entries(store, connection, query, each) for each in scan.ranges)
+            entries = (
+                _read_entries(store, connection, query, entry_range) for entry_range in scan.ranges
+            )
             names.update(name for _, name in set.intersection(*entries))
     return names
 
@@ -147,7 +149,7 @@ def _read_scan(
 ) -> Iterator[tuple[bytes, Row]]:
     """Yield documents, with their place in the order if other scans are merged."""
     base, *others = scan.ranges
-    required = [_read_entries(store, connection, query, each) for each in others]
+    required = [_read_entries(store, connection, query, entry_range) for entry_range in others]
     size = len(base.prefix)
     for value, row in _read_range(store, connection, query, base):
         if not all((value[size:], row.name) in entries for entries in required):
@@ -156,7 +158,7 @@ def _read_scan(
             continue
         if scan.residual:
             fields = DocumentProto.FromString(row.body).fields
-            if not all(_matches(each, row, fields) for each in scan.residual):
+            if not all(_matches(condition, row, fields) for condition in scan.residual):
                 continue
         place = b""
         if with_place:
@@ -175,45 +177,50 @@ def _make_order(query: Query, row: Row) -> bytes:
     return b"".join(parts)
 
 
-def _matches(each: Filter, row: Row, fields: Any) -> bool:
-    if each.path == NAME:
-        return each.matches_encoded(encode_path(row.path))
-    value = get_value(fields, each.path)
-    return value is not None and each.matches_encoded(encode(value))
+def _matches(condition: Filter, row: Row, fields: Any) -> bool:
+    if condition.path == NAME:
+        return condition.matches_encoded(encode_path(row.path))
+    value = get_value(fields, condition.path)
+    return value is not None and condition.matches_encoded(encode(value))
 
 
 def _read_entries(
-    store: Store, connection: apsw.Connection, query: Query, each: Range
+    store: Store, connection: apsw.Connection, query: Query, entry_range: Range
 ) -> set[tuple[bytes, bytes]]:
     """Return what follows the prefix of a range's values, and the names."""
-    source, arguments = _select(store, connection, query, each)
-    value = "x''" if each.index is None else "value"
+    source, arguments = _select(store, connection, query, entry_range)
+    value = "x''" if entry_range.index is None else "value"
     rows = connection.execute(f"SELECT {value}, name {source}", arguments)
-    size = len(each.prefix)
+    size = len(entry_range.prefix)
     return {(value[size:], name) for value, name in rows}
 
 
 def _select(
-    store: Store, connection: apsw.Connection, query: Query, each: Range
+    store: Store, connection: apsw.Connection, query: Query, entry_range: Range
 ) -> tuple[str, list[Any]]:
     """Return the FROM and WHERE of a range, and their arguments."""
     scope = 0 if query.group else store.find_collection(connection, query.path)
-    if each.index is None:
-        (_, low), (value, name) = each.lower, each.upper
+    if entry_range.index is None:
+        (_, low), (value, name) = entry_range.lower, entry_range.upper
         high = END if value else name
         return "FROM documents WHERE collection = ? AND name >= ? AND name < ?", [scope, low, high]
-    stored = store.find_index(connection, each.index)
+    stored = store.find_index(connection, entry_range.index)
     if stored is None:
-        raise IndexNotBuilt(each.index)
+        raise IndexNotBuilt(entry_range.index)
     condition = "ix = ? AND scope = ? AND (value, name) >= (?, ?) AND (value, name) < (?, ?)"
-    return f"FROM entries WHERE {condition}", [stored.id, scope, *each.lower, *each.upper]
+    return f"FROM entries WHERE {condition}", [
+        stored.id,
+        scope,
+        *entry_range.lower,
+        *entry_range.upper,
+    ]
 
 
 def _read_range(
-    store: Store, connection: apsw.Connection, query: Query, each: Range
+    store: Store, connection: apsw.Connection, query: Query, entry_range: Range
 ) -> Iterator[tuple[bytes, Row]]:
     """Yield the values and documents of a range in the order of the query."""
-    source, arguments = _select(store, connection, query, each)
+    source, arguments = _select(store, connection, query, entry_range)
     direction = "DESC" if is_reverse(query) else "ASC"
     if query.group:
         order = f"ORDER BY value {direction}, name {direction}"
@@ -223,7 +230,7 @@ def _read_range(
             if row:
                 yield value, Row(key, row.path, row.created, row.updated, row.body)
         return
-    if each.index is None:
+    if entry_range.index is None:
         statement = f"SELECT x'', name, created, updated, body {source} ORDER BY name {direction}"
     else:
         statement = (

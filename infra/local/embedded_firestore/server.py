@@ -114,10 +114,10 @@ def read_definitions(files: list[Path], dimension: int | None) -> dict[str, Defi
 
 
 async def _serve(arguments: argparse.Namespace) -> None:
-    known = read_definitions(arguments.indexes, arguments.dimension)
+    by_database = read_definitions(arguments.indexes, arguments.dimension)
 
     def define(database: str) -> Definitions:
-        definitions = known.get(database, Definitions())
+        definitions = by_database.get(database, Definitions())
         return replace(definitions, builds_missing=arguments.build_missing)
 
     databases = Databases(arguments.folder, define, durable=not arguments.fast)

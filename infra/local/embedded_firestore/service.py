@@ -92,8 +92,8 @@ class Service:
         while True:  # as often as an index is missing
             try:
                 if transaction:
-                    known = self._transactions.get(transaction)
-                    return await self._run(self._scanning, known.read, read)
+                    opened = self._transactions.get(transaction)
+                    return await self._run(self._scanning, opened.read, read)
                 if is_quick:
                     with self._reading:
                         return _read_once(self.store.reader, read)
@@ -233,9 +233,12 @@ class Service:
     def _plan_nearest(self, query: Query, nearest: NearestQuery) -> Read:
         """Return the read of a vector query, which yields documents and distances."""
         filters = {
-            (each.path, Kind.CONTAINS if each.operator == "ARRAY_CONTAINS" else Kind.ASCENDING)
+            (
+                condition.path,
+                Kind.CONTAINS if condition.operator == "ARRAY_CONTAINS" else Kind.ASCENDING,
+            )
             for conjunction in query.conjunctions
-            for each in conjunction
+            for condition in conjunction
         }
         dimension = len(nearest.vector)
         index = Index(
@@ -266,7 +269,7 @@ class Service:
         collection = None if query.group else self.store.find_collection(connection, query.path)
         if collection is None and not query.group:
             return []
-        found = self.store.matrices.find(
+        neighbours = self.store.matrices.find(
             connection,
             make_space(stored, collection),
             vectors.Nearest(
@@ -275,7 +278,7 @@ class Service:
             None if scans is None else read_names(self.store, connection, query, scans),
         )
         results = []
-        for name, distance in found:
+        for name, distance in neighbours:
             path = decode_path(name) if query.group else f"{query.path}/{decode_name(name)}"
             row = read_document(self.store, connection, path)
             if row:
@@ -289,9 +292,9 @@ class Service:
         proto = request.structured_aggregation_query
         names = _read_aliases(proto.aggregations)
         fields = [
-            parse_path(getattr(each, each.WhichOneof("operator")).field.field_path)
-            for each in proto.aggregations
-            if each.WhichOneof("operator") != "count"
+            parse_path(getattr(aggregation, aggregation.WhichOneof("operator")).field.field_path)
+            for aggregation in proto.aggregations
+            if aggregation.WhichOneof("operator") != "count"
         ]
         query = self._read_query(request.parent, proto.structured_query, fields)
         if query.nearest:
@@ -332,8 +335,8 @@ class Service:
             path = parse_path(getattr(aggregation, operator).field.field_path)
             values = (get_value(fields, path) for fields in documents)
             numbers = [get_number(value) for value in values if value is not None]
-            known = [number for number in numbers if number is not None]
-            results.append(_add(known) if operator == "sum" else _average(known))
+            addends = [number for number in numbers if number is not None]
+            results.append(_add(addends) if operator == "sum" else _average(addends))
         return results
 
     async def list_documents(self, request: Any) -> list[bytes]:
@@ -459,7 +462,10 @@ def _read_aliases(aggregations: Sequence[Any]) -> list[str]:
     """Return the names of results."""
     if not aggregations:
         raise invalid_argument("Aggregations can not be empty.")
-    names = [each.alias or f"field_{number}" for number, each in enumerate(aggregations, start=1)]
+    names = [
+        aggregation.alias or f"field_{number}"
+        for number, aggregation in enumerate(aggregations, start=1)
+    ]
     for name in names:
         if names.count(name) > 1:
             raise invalid_argument(f"Aggregation aliases contain duplicate alias: {name}")

@@ -306,8 +306,8 @@ class Store:
 
     def list_indexes(self, collection: str) -> list[StoredIndex]:
         """Return the indexes that a commit to a collection of this id writes."""
-        known = self._load_indexes(self.writer).by_collection
-        return [*known.get(collection, ()), *known.get("", ())]
+        by_collection = self._load_indexes(self.writer).by_collection
+        return [*by_collection.get(collection, ()), *by_collection.get("", ())]
 
     def register_index(self, index: Index) -> StoredIndex:
         """Add an index whose entries commits write from now on."""

@@ -123,6 +123,6 @@ class Transactions:
 def _get_fingerprint(results: Iterable[Any]) -> bytes:
     digest = hashlib.blake2b(digest_size=16)
     for result in results:
-        known = (result.path, result.updated) if isinstance(result, Row) else result
-        digest.update(repr(known).encode())
+        identity = (result.path, result.updated) if isinstance(result, Row) else result
+        digest.update(repr(identity).encode())
     return digest.digest()

@@ -203,8 +203,8 @@ class _Matrix:
         """Return documents that include the nearest, and few others."""
         positions = None
         if keys is not None:
-            found = (self.positions.get(key) for key in keys)
-            positions = np.fromiter((row for row in found if row is not None), np.intp)
+            row_numbers = (self.positions.get(key) for key in keys)
+            positions = np.fromiter((row for row in row_numbers if row is not None), np.intp)
         query_norm = float(np.linalg.norm(query))
         cosines = self._multiply((query / (query_norm or 1)).astype(_SINGLE), positions)
         norms = self.norms[: len(self.keys)] if positions is None else self.norms[positions]

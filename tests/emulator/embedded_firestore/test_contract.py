@@ -371,7 +371,9 @@ async def test_a_batch_answers_duplicates_once_and_all_times(client: AsyncClient
 
     snapshots = [snapshot async for snapshot in client.get_all(references)]
 
-    assert [("gone", False), ("x", True)] == sorted((each.id, each.exists) for each in snapshots)
+    assert [("gone", False), ("x", True)] == sorted(
+        (snapshot.id, snapshot.exists) for snapshot in snapshots
+    )
     assert all(snapshot.read_time for snapshot in snapshots)
 
 
@@ -427,8 +429,10 @@ async def test_missing_parents_are_listed_when_asked_for(client: AsyncClient) ->
     assert [] == await ids(client.collection("c"))
     listed = [document.id async for document in client.collection("c").list_documents()]
     assert ["parent"] == listed
-    assert ["c"] == [each.id async for each in client.collections()]
-    assert ["d"] == [each.id async for each in client.document("c/parent").collections()]
+    assert ["c"] == [collection.id async for collection in client.collections()]
+    assert ["d"] == [
+        collection.id async for collection in client.document("c/parent").collections()
+    ]
 
 
 async def test_a_collection_group_has_any_depth_by_full_name(client: AsyncClient) -> None:
@@ -436,10 +440,10 @@ async def test_a_collection_group_has_any_depth_by_full_name(client: AsyncClient
     for path in paths:
         await client.document(path).set({"a": 1})
 
-    found = await client.collection_group("d").order_by("__name__").get()
+    snapshots = await client.collection_group("d").order_by("__name__").get()
 
     assert ["a/1/b/1/d/9", "c/1/d/1", "c/1/d/2", "d/1"] == [
-        snapshot.reference.path for snapshot in found
+        snapshot.reference.path for snapshot in snapshots
     ]
 
 
@@ -458,7 +462,7 @@ async def test_aggregations_count_add_and_average(client: AsyncClient) -> None:
     query: Any = collection.count(alias="n").sum("a", alias="s").avg("a", alias="m")
     [results] = await query.get()
 
-    assert {"n": 4, "s": 3.5, "m": 1.75} == {each.alias: each.value for each in results}
+    assert {"n": 4, "s": 3.5, "m": 1.75} == {result.alias: result.value for result in results}
     limited: Any = await cast("Any", collection.limit(2).count()).get()
     assert 2 == limited[0][0].value
 
@@ -478,7 +482,7 @@ async def test_finds_the_nearest_with_their_distance(client: AsyncClient) -> Non
             distance_result_field="d",
             **{"limit": 10, **options},
         )
-        return [(each.id, pytest.approx(each.get("d"))) for each in await nearest.get()]
+        return [(snapshot.id, pytest.approx(snapshot.get("d"))) for snapshot in await nearest.get()]
 
     cosines = [("x", 0.0), ("xy", 1 - 0.5**0.5), ("y", 1.0)]
     assert cosines == await find(collection, DistanceMeasure.COSINE)

@@ -40,9 +40,9 @@ async def test_killed_writers_lose_no_answered_commit(
     databases = open_databases(tmp_path)
     client = databases.make_client(PROJECT)
     stored = {
-        int(each.id): each.get("commit")
-        for each in await client.collection(PROGRESS).get()
-        if each.id != "shared"
+        int(snapshot.id): snapshot.get("commit")
+        for snapshot in await client.collection(PROGRESS).get()
+        if snapshot.id != "shared"
     }
     # A commit may be stored whose answer did not get through, but no other.
     for writer, commit in answered.commits.items():
@@ -60,8 +60,8 @@ async def test_killed_writers_lose_no_answered_commit(
     # Indexes and vectors agree with the documents.
     last = max(stored.values())
     query = client.collection(COLLECTION).where(filter=FieldFilter("at", "==", last))
-    assert {each.id for each in documents if each.get("at") == last} == {
-        each.id for each in await query.get()
+    assert {snapshot.id for snapshot in documents if snapshot.get("at") == last} == {
+        snapshot.id for snapshot in await query.get()
     }
     nearest: Any = client.collection(COLLECTION).find_nearest(
         "vector", Vector([0.0, 1.0, 0.0]), distance_measure=DistanceMeasure.EUCLIDEAN, limit=1_000

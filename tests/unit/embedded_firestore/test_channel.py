@@ -93,8 +93,8 @@ async def test_a_cancelled_commit_is_whole(client: AsyncClient) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     await client.document("c/z").set({"a": 1})
-    found = [snapshot.id for snapshot in await client.collection("c").get()]
-    assert found in (["z"], ["x", "y", "z"])
+    stored = [snapshot.id for snapshot in await client.collection("c").get()]
+    assert stored in (["z"], ["x", "y", "z"])
 
 
 async def test_a_missing_index_is_told_with_its_definition(client: AsyncClient) -> None:

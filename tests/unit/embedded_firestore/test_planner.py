@@ -78,7 +78,8 @@ def get_indexes(query: BaseQuery, definitions: Definitions) -> list[list[str]]:
         return ", ".join(".".join(path) + suffixes[kind] for path, kind in fields)
 
     return [
-        [describe(each.index) for each in scan.ranges] for scan in make_plan(query, definitions)
+        [describe(entry_range.index) for entry_range in scan.ranges]
+        for scan in make_plan(query, definitions)
     ]
 
 
@@ -114,7 +115,7 @@ def test_equality_and_order_need_an_index() -> None:
     query = where(NOTES, "a", "==", 1).order_by("b")
     assert [["a, b"]] == get_indexes(query, define("a, b"))
     assert ["a", "b"] == [
-        each["fieldPath"] for each in get_missing(query, define("b, a"))["fields"]
+        field["fieldPath"] for field in get_missing(query, define("b, a"))["fields"]
     ]
 
 

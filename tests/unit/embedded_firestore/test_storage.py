@@ -83,8 +83,8 @@ async def write_many(client: AsyncClient, count: int) -> None:
 async def test_an_index_is_built_over_many_documents(open_folder: OpenFolder) -> None:
     client = open_folder(COMPOSITE).make_client("p")
     await write_many(client, 2 * BATCH + 1)
-    found = await get_ids(query_composite(client))
-    assert [f"{number:04}" for number in reversed(range(2 * BATCH + 1))] == found
+    ids = await get_ids(query_composite(client))
+    assert [f"{number:04}" for number in reversed(range(2 * BATCH + 1))] == ids
 
 
 async def test_a_document_has_no_entries_before_a_query(open_folder: OpenFolder) -> None:
@@ -129,9 +129,9 @@ async def test_commits_go_on_while_an_index_is_built(open_folder: OpenFolder) ->
     await client.document("c/0001").delete()
     await client.document(f"c/{BATCH + 5:04}").update({"b": 9_001})
 
-    found = await get_ids(query_composite(client))
-    assert [f"{BATCH + 5:04}", "0000"] == found[:2]
-    assert BATCH + 9 == len(found)
+    ids = await get_ids(query_composite(client))
+    assert [f"{BATCH + 5:04}", "0000"] == ids[:2]
+    assert BATCH + 9 == len(ids)
 
 
 async def test_an_index_goes_with_its_definition(open_folder: OpenFolder) -> None:

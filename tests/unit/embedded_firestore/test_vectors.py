@@ -135,8 +135,8 @@ def test_a_loaded_matrix_follows_the_changes(
             for key, vector in change.items():
                 store(connection, SPACE, key, revision, vector)
         vectors = {key: vector for key, vector in {**vectors, **change}.items() if vector}
-        found = matrices.find(connection, SPACE, nearest)
-        assert_equal(rank(vectors, nearest.vector, nearest.measure), found)
+        nearest_documents = matrices.find(connection, SPACE, nearest)
+        assert_equal(rank(vectors, nearest.vector, nearest.measure), nearest_documents)
 
 
 def test_an_older_transaction_sees_its_own_vectors(tmp_path: Path) -> None:
@@ -158,26 +158,30 @@ def test_an_older_transaction_sees_its_own_vectors(tmp_path: Path) -> None:
 def test_distances_are_exact_where_float32_is_not(connection: apsw.Connection) -> None:
     store_all(connection, {b"b": [1.0, 1e-9], b"a": [1.0, 2e-9], b"c": [1.0, 0.0]})
 
-    found = Matrices().find(connection, SPACE, Nearest([1.0, 0.0], Measure.EUCLIDEAN, 2))
+    nearest_documents = Matrices().find(
+        connection, SPACE, Nearest([1.0, 0.0], Measure.EUCLIDEAN, 2)
+    )
 
-    assert [(b"c", 0.0), (b"b", 1e-9)] == found
+    assert [(b"c", 0.0), (b"b", 1e-9)] == nearest_documents
 
 
 def test_many_documents_at_one_distance_come_by_key(connection: apsw.Connection) -> None:
     keys = [f"{number:05}".encode() for number in range(2_000)]
     store_all(connection, {key: [0.6, 0.8] for key in reversed(keys)})
 
-    found = Matrices().find(connection, SPACE, Nearest([0.6, 0.8], Measure.COSINE, 3))
+    nearest_documents = Matrices().find(connection, SPACE, Nearest([0.6, 0.8], Measure.COSINE, 3))
 
-    assert keys[:3] == [key for key, _ in found]
+    assert keys[:3] == [key for key, _ in nearest_documents]
 
 
 def test_components_beyond_float32_are_found(connection: apsw.Connection) -> None:
     store_all(connection, {b"big": [1e300, 1e300], b"small": [1.0, 0.0]})
 
-    found = Matrices().find(connection, SPACE, Nearest([1.0, 0.0], Measure.DOT_PRODUCT, 1))
+    nearest_documents = Matrices().find(
+        connection, SPACE, Nearest([1.0, 0.0], Measure.DOT_PRODUCT, 1)
+    )
 
-    assert [(b"big", 1e300)] == found
+    assert [(b"big", 1e300)] == nearest_documents
 
 
 def test_a_prefilter_of_few_and_of_many_finds_the_same(connection: apsw.Connection) -> None:
@@ -190,6 +194,8 @@ def test_a_prefilter_of_few_and_of_many_finds_the_same(connection: apsw.Connecti
 
     for count in (10, 400):
         keys = list(vectors)[:count]
-        found = matrices.find(connection, SPACE, Nearest(query, Measure.COSINE, 5), keys)
+        nearest_documents = matrices.find(
+            connection, SPACE, Nearest(query, Measure.COSINE, 5), keys
+        )
         expected = rank({key: vectors[key] for key in keys}, query, Measure.COSINE)[:5]
-        assert_equal(expected, found)
+        assert_equal(expected, nearest_documents)
