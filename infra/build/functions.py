@@ -74,7 +74,7 @@ GATEWAY_SETTINGS: Final = (
     *("embedding_provider", "openai_key_of_caller"),  # to know whether callers send an OpenAI key
 )
 """The fields of `Settings` that the gateway reads, apart from its secrets."""
-TOOL_SETTINGS: Final = ("google_cloud_project", "firestore_database")
+TOOL_SETTINGS: Final = ("google_cloud_project", "firestore_database", "time_zone")
 """The fields of `Settings` that every tool reads."""
 JOB_SETTINGS: Final = (*TOOL_SETTINGS, "lease_seconds")
 """The fields of `Settings` that every job reads."""

@@ -261,7 +261,8 @@ class Ingestion:
         for commit in pack_commits(small_sources):
             await self._database.commit(change.write for change in commit)
             counts.update(change.kind for change in commit if change.kind)
-        counts["passages kept"] += kept_count
+        if kept_count:
+            counts["passages kept"] += kept_count
         edited = sum(bool(source.origin_values) for source in sources)
         counts.update(["edits kept"] * edited)
         return forgotten

@@ -152,5 +152,5 @@ JOB = Job(
     dead_letters=DeadLetters(load=_load_dead_letters, retry=_retry),
     # Readwise and a bucket are external services. A path is only a setting.
     capabilities=frozenset({Capability.READWISE, Capability.INGEST_BUCKET}),
-    settings=("ingest_path", "time_zone"),
+    settings=("ingest_path",),
 )

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from functions.jobs.ingest.readers.fields import to_one_line
+from shared.core.installation import carrel
 from shared.firestore.database import get_fields
 from shared.knowledge.forgotten_repository import (
     RESTORABLE,
@@ -78,10 +79,8 @@ def describe_removed(report: Report) -> str:
     removed = " and ".join(format_count(count, name) for name, count in counts if count)
     until = report.removed_at + RESTORABLE
     time = f"{report.removed_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
-    return (
-        f"Removed {removed}, gone at the origin. To restore until"
-        f" {until:%Y-%m-%d}: carrel forget --restore --run {time}"
-    )
+    command = carrel(f"forget --restore --run {time}")
+    return f"Removed {removed}, gone at the origin. To restore until {until:%Y-%m-%d}: {command}"
 
 
 class MissingSources:

@@ -96,7 +96,8 @@ async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
     if changes.error and not forgettable:
         raise changes.error
     report.note = to_one_line(f"{report.note} {_format_note(listing)}")
-    report.counts["sources kept"] += len(changes.kept_ids)
+    if changes.kept_ids:
+        report.counts["sources kept"] += len(changes.kept_ids)
     await comparison.store()
     listing = replace(listing, source_ids=changes.source_ids)
     sources = _read_sources(listing, report, without_books=follows_readwise)

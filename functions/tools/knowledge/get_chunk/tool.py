@@ -185,7 +185,6 @@ TOOL = Tool(
     output=Out,
     run=get_chunk,
     effect=Effect.READ,
-    settings=("time_zone",),
     tier=Tier.PUBLIC,
     resource=ResourceTemplate(
         uri="carrel://chunk/{chunk_id}",

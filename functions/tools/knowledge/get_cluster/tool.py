@@ -168,7 +168,6 @@ TOOL = Tool(
     run=get_cluster,
     text=format_result,
     effect=Effect.READ,
-    settings=("time_zone",),
     tier=Tier.PUBLIC,
     resource=ResourceTemplate(
         uri="carrel://cluster/{cluster_id}",

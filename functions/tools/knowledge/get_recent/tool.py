@@ -224,7 +224,6 @@ TOOL = Tool(
     run=get_recent,
     text=format_result,
     effect=Effect.READ,
-    settings=("time_zone",),
     tier=Tier.PUBLIC,
     links=Links(items_field="chunks", uri_template="carrel://chunk/{chunk_id}", name_field="title"),
 )

@@ -235,7 +235,6 @@ TOOL = Tool(
     output=Out,
     run=get_source,
     effect=Effect.READ,
-    settings=("time_zone",),
     tier=Tier.PUBLIC,
     resource=ResourceTemplate(
         uri="carrel://source/{source_id}",

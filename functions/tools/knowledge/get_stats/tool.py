@@ -216,5 +216,5 @@ TOOL = Tool(
     run=get_stats,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
-    settings=("generation_provider", "time_zone"),
+    settings=("generation_provider",),
 )

@@ -128,7 +128,6 @@ TOOL = Tool(
     output=Out,
     run=list_forgotten,
     effect=Effect.READ,
-    settings=("time_zone",),
     tier=Tier.REGISTERED,
     role=Role.EDITOR,
     required_scope=Scope.CURATE,

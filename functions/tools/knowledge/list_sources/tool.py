@@ -183,7 +183,6 @@ TOOL = Tool(
     output=Out,
     run=list_sources,
     effect=Effect.READ,
-    settings=("time_zone",),
     tier=Tier.PUBLIC,
     links=Links(
         items_field="sources",

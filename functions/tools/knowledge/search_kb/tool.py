@@ -225,7 +225,6 @@ TOOL = Tool(
     run=search_kb,
     text=format_result,
     effect=Effect.READ,
-    settings=("time_zone",),
     tier=Tier.PUBLIC,
     links=Links(
         items_field="results", uri_template="carrel://chunk/{chunk_id}", name_field="title"

@@ -208,5 +208,4 @@ TOOL = Tool(
     effect=Effect.READ,
     tier=Tier.REGISTERED,
     envelope=ENVELOPE,
-    settings=("time_zone",),
 )
