@@ -36,6 +36,11 @@ _MAX_COMPARED: Final = 200
 """A highlight is compared with at most this many in a bucket, so that merging takes linear time."""
 
 
+_WORD: Final = re.compile(
+    r"(?:(?<!\w)[-+\u2212](?=\d))?"
+    r"(?:[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+)"
+)
+"""A word, a number with its sign, or a character of Chinese or Japanese."""
 _MIN_DIVIDED: Final = 200
 """A chunk with fewer characters is the last one of its highlight."""
 
@@ -87,14 +92,14 @@ class _Version(NamedTuple):
         highlight_id: The id of its highlight; None if its origin gives none.
         place: Its place.
         number: Its index among the chunks of its source.
-        letters: The letters of its highlight, which may have several chunks.
+        words: The words of its highlight, which may have several chunks.
     """
 
     chunk: Chunk
     highlight_id: str | None
     place: _Place
     number: int
-    letters: str = ""
+    words: str = ""
 
 
 @dataclass(slots=True)
@@ -155,10 +160,14 @@ def merge_highlights(incoming: ChunkedSource, stored: StoredHighlights) -> Merge
     )
 
 
-def extract_letters(text: str) -> str:
-    """Return the letters and digits of a text, for comparison; the text itself if it has none."""
+def extract_words(text: str) -> str:
+    """Return the words of a text for comparison, each between spaces; without words, the text.
+
+    A part of a text thus is a part of its words, but `ire` is no part of `the entire fleet`. A sign
+    before a number counts. Each character of a script without spaces is a word.
+    """
     folded = unicodedata.normalize("NFC", text).casefold()
-    return "".join(re.findall(r"\w+", folded)) or text
+    return f" {' '.join(_WORD.findall(folded)) or text} "
 
 
 def _list_versions(chunks: Sequence[Chunk], source: Source) -> list[_Version]:
@@ -172,8 +181,8 @@ def _list_versions(chunks: Sequence[Chunk], source: Source) -> list[_Version]:
         for index, chunk in enumerate(chunks)
     ]
     return [
-        version._replace(letters=letters)
-        for version, letters in zip(versions, _join_letters(versions), strict=True)
+        version._replace(words=words)
+        for version, words in zip(versions, _join_words(versions), strict=True)
     ]
 
 
@@ -232,7 +241,7 @@ def _find_contained(
     Args:
         versions: Chunks of one source.
         others: Chunks of the other source.
-        loses_ties: Whether a chunk is dropped if the other highlight has the same letters.
+        loses_ties: Whether a chunk is dropped if the other highlight has the same words.
     """
     by_bucket: dict[object, list[_Version]] = defaultdict(list)
     for other in others if versions else ():
@@ -243,9 +252,9 @@ def _find_contained(
         nearby = chain.from_iterable(
             by_bucket.get(bucket, [])[:_MAX_COMPARED] for bucket in _find_buckets(version.place)
         )
-        needed = len(version.letters) + (not loses_ties)
+        needed = len(version.words) + (not loses_ties)
         if any(
-            len(other.letters) >= needed
+            len(other.words) >= needed
             and not _are_distinct(version, other)
             and _may_overlap(version.place, other.place)
             and _contains(other, version)
@@ -255,8 +264,8 @@ def _find_contained(
     return contained
 
 
-def _join_letters(versions: Sequence[_Version]) -> list[str]:
-    """Return for each chunk the letters of its highlight, which may have several chunks.
+def _join_words(versions: Sequence[_Version]) -> list[str]:
+    """Return for each chunk the words of its highlight, which may have several chunks.
 
     Consecutive chunks of one id, place and date are of one highlight, unless they are too short to
     be divided.
@@ -273,8 +282,8 @@ def _join_letters(versions: Sequence[_Version]) -> list[str]:
         texts[-1] += version.chunk.content[overlap:]
         highlights.append(len(texts) - 1)
         former = version
-    letters = [extract_letters(text) for text in texts]
-    return [letters[index] for index in highlights]
+    words = [extract_words(text) for text in texts]
+    return [words[index] for index in highlights]
 
 
 def _continues(version: _Version, other: _Version) -> bool:
@@ -288,18 +297,18 @@ def _continues(version: _Version, other: _Version) -> bool:
 
 
 def _contains(longer: _Version, version: _Version) -> bool:
-    """Return whether the letters of a highlight contain those of each paragraph of another.
+    """Return whether the words of a highlight contain those of each paragraph of another.
 
     A note is a paragraph of its own, so it may have been extended as well. A highlight that was
     extended to the previous page must begin or end like the longer one, because the pages alone do
     not show that the two overlap.
     """
-    paragraphs = [extract_letters(text) for text in version.chunk.content.split("\n\n")]
+    paragraphs = [extract_words(text) for text in version.chunk.content.split("\n\n")]
     has_locations = version.place.locations and longer.place.locations
     if not has_locations and version.place.page != longer.place.page:
-        letters = "".join(paragraphs)
-        return longer.letters.startswith(letters) or longer.letters.endswith(letters)
-    return all(paragraph in longer.letters for paragraph in paragraphs)
+        words = extract_words(version.chunk.content)
+        return longer.words.startswith(words) or longer.words.endswith(words)
+    return all(paragraph in longer.words for paragraph in paragraphs)
 
 
 def _find_buckets(place: _Place) -> Iterator[object]:
@@ -349,7 +358,7 @@ def _update(former: _Version, version: _Version) -> Chunk:
     The place stays as it was first stored, unless the highlight was extended, and so does what the
     incoming chunk does not know.
     """
-    is_extended = len(version.letters) > len(former.letters)
+    is_extended = len(version.words) > len(former.words)
     has_place = former.place.page is not None or former.chunk.location is not None
     place = ("page", "chapter", "location") if has_place and not is_extended else ()
     names = ("highlighted_at", "highlight_url", "chapter", "kept")

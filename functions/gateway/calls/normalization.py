@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.runtime.schemas import IDEMPOTENCY_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
 CLIENT_ARGUMENTS: Final = frozenset(
     {
@@ -92,7 +92,7 @@ class _Normalization:
             value = self._parse(value, options.keys())
         if value is None:
             return None if "null" in options else _ABSENT
-        if value == "" and self._is_read and is_optional:
+        if value == "" and is_optional and (self._is_read or _excludes_text(options)):
             return _ABSENT
         if isinstance(value, dict) and "object" in options:
             return self.normalize_fields(value, options["object"])
@@ -130,6 +130,16 @@ class _Normalization:
         except (ValueError, RecursionError):
             value = _PYTHON_WORDS.get(text.strip(), text)
         return value if value is None or _has_type(value, types) else text
+
+
+def _excludes_text(options: Mapping[Any, dict[str, Any]]) -> bool:
+    """Return whether an empty text can only mean that nothing was given.
+
+    It can for numbers, booleans and listed values. For a list, it might mean an empty one.
+    """
+    text = options.get("string")
+    is_listed = text is not None and "enum" in text and "" not in text["enum"]
+    return is_listed or options.keys() <= {"integer", "number", "boolean", "null"}
 
 
 def _has_type(value: Any, types: Collection[str]) -> bool:

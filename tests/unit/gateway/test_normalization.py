@@ -99,8 +99,12 @@ def test_what_could_mean_two_things_is_left_as_it_is(given: dict[str, Any]) -> N
 
 
 def test_a_tool_that_writes_gets_empty_texts_and_no_emptied_list() -> None:
-    given = {"query": "q", "details": "", "tags": [None], "limit": "", "filters": {"author": ""}}
+    given = {"query": "q", "details": "", "tags": [None], "filters": {"author": ""}}
     assert normalize(given, is_read=False) == given
+
+
+def test_an_empty_text_for_a_number_is_absent_for_every_tool() -> None:
+    assert normalize({"query": "q", "limit": "", "done": ""}, is_read=False) == {"query": "q"}
 
 
 def test_infinite_numbers_and_deep_lists_are_left_to_the_check() -> None:

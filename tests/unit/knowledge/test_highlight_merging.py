@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from functions.jobs.ingest.batches import chunk_source
 from shared.knowledge.chunk import Kept
 from shared.knowledge.highlight_merging import (
     StoredHighlights,
-    extract_letters,
+    extract_words,
     merge_highlights,
 )
 from shared.knowledge.source import SECTION_SEPARATOR, Locator, Section, Source
@@ -105,6 +106,20 @@ def test_two_highlights_of_the_same_text_keep_their_ids() -> None:
     assert merged.chunks == stored
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("ire", "The entire fleet came home."),
+        ("no", "The cannon fired."),
+        ("Value is 5.", "The value is -5. Mind the sign."),
+    ],
+)
+def test_letters_inside_other_words_are_no_earlier_version(one: str, other: str) -> None:
+    logs = [make_log(make_section(one, "70")), make_log(make_section(other, "70-72"))]
+    for order in (logs, logs[::-1]):
+        assert set(get_texts(merge_all(*order))) == {one, other}
+
+
 def test_the_longest_version_at_a_place_is_kept() -> None:
     short = make_log(make_section("The tide turns", "10-11"))
     long = make_log(make_section("When the tide turns, ships leave.", "9-12"))
@@ -185,10 +200,10 @@ def get_highlight_ids(chunks: Sequence[Chunk]) -> set[str | None]:
 def test_a_highlight_disappears_only_for_a_newer_version(first: Source, second: Source) -> None:
     stored = merge_all(first)
     merged = merge(second, stored).chunks
-    letters = [extract_letters(chunk.content) for chunk in merged]
+    letters = [extract_words(chunk.content) for chunk in merged]
     new_ids = get_highlight_ids(merge_all(second))
     for chunk in [*stored, *merge_all(second)]:
-        is_contained = any(extract_letters(chunk.content) in whole for whole in letters)
+        is_contained = any(extract_words(chunk.content) in whole for whole in letters)
         assert is_contained or chunk.readwise_url in new_ids
 
 
@@ -204,8 +219,8 @@ def test_the_order_of_two_logs_does_not_matter(first: Source, second: Source) ->
     first_ids, second_ids = (get_highlight_ids(merge_all(log)) for log in (first, second))
     if first_ids.isdisjoint(second_ids):
         one, other = merge_all(first, second), merge_all(second, first)
-        assert {extract_letters(text) for text in get_texts(one)} == {
-            extract_letters(text) for text in get_texts(other)
+        assert {extract_words(text) for text in get_texts(one)} == {
+            extract_words(text) for text in get_texts(other)
         }
 
 

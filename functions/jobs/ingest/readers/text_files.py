@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from functools import partial
@@ -49,8 +50,14 @@ _FENCE_OR_HEADING: Final = re.compile(
 """A block of code, or a heading of the first level: `# Title`, or `Title` above `=====`."""
 _CODE: Final = re.compile(CODE, re.DOTALL | re.MULTILINE)
 _HTML_TAG: Final = re.compile(r"<[A-Za-z][^<>]*+>")
-_INLINE_TAG: Final = re.compile(r"(?<!\S)#(?=[\w/-]*[^\W\d_])([\w/-]{1,100})(?![\w/-])")
+_INLINE_TAG: Final = re.compile(r"(?<!\S)#(?=[\w/-]*[^\W\d_])([\w/-]{1,100})(?![\w/'\u2019-])")
 """A tag within a text, such as `#bread/rye`. It contains a letter, so `#12` is not a tag."""
+_COLOUR: Final = re.compile(
+    r"(?=[a-f]*\d)(?:[\da-f]{6}|[\da-f]{8})"
+    r"|(?:\d[\da-f]{2,3}|[a-f]\d[\da-f]?\d)|([a-f])\1{2,7}",
+    re.IGNORECASE,
+)
+"""A colour such as `#202bfc` or `#fff`. `#facade`, `#e2e` and `#b2b` are tags."""
 _DATE_IN_NAME: Final = re.compile(r"(?<!\d)((?:19|20)\d\d)([-_.]?)(\d\d)\2(\d\d)(?!\d)")
 """A date in a file name, such as `2024-05-31` or `20240531`."""
 _YAML_NULLS: Final = ("", "~", "null", "Null", "NULL")
@@ -200,9 +207,11 @@ def _find_tags(text: str, known_tags: Sequence[str]) -> Iterator[str]:
     `#` in code and in HTML attributes, such as `color: #a0b0c0`, begins no tag.
     """
     keys = {tag.casefold() for tag in known_tags}
-    for match in _INLINE_TAG.finditer(_HTML_TAG.sub("", _CODE.sub("`", text))):
+    for match in _INLINE_TAG.finditer(
+        unicodedata.normalize("NFC", _HTML_TAG.sub("", _CODE.sub("`", text)))
+    ):
         tag = match[1].strip("/")
-        if tag.casefold() not in keys and len(keys) < MAX_TAGS:
+        if not _COLOUR.fullmatch(tag) and tag.casefold() not in keys and len(keys) < MAX_TAGS:
             keys.add(tag.casefold())
             yield tag
 

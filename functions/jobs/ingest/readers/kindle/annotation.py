@@ -77,13 +77,13 @@ _PAGE: Final = re.compile(
 """A page number after the word for page or, in Japanese, Chinese, Korean and Turkish, before it."""
 _LOCATION: Final = re.compile(
     r"(?:(?:\b|\u02bc)(?:location|loc|position|pos|posici[óo]n|emplacement|posizione|posi[çc][ãa]o|locatie"
-    r"|место|lokalizacja|konum|plats)|位置(?:no)?|위치)\b"
+    r"|мест[оае]|lokalizacja|konum|plats)|位置(?:no)?|위치)\b"  # noqa: RUF001 - Cyrillic
     r"[.\s]*#?(?P<first>\d{1,8})(?:\s*[-\u2013]\s*(?P<last>\d{1,8}))?"
 )
 """A location or a range of locations after the word for location."""
 _EAST_ASIAN_DATE: Final = re.compile(r"\b(\d{4})[年년]\s*(\d{1,2})[月월]\s*(\d{1,2})[日일]")
 _TIME: Final = re.compile(
-    r"(?P<half>上午|下午|午前|午後|오전|오후)?\s*"
+    r"(?P<half>上午|下午|午前|午後|오전|오후|早上|凌晨|中午|晚上|öö|ös)?\s*"
     r"(?<![\d:.])(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?"
     r"(?:\s*(?P<meridiem>[ap])\.?\s?m\b)?",
     re.IGNORECASE,
@@ -104,7 +104,7 @@ _DAY: Final = re.compile(r"\b(\d{1,2})(?:er|[º°])?(?!\w)")
 """A day. In French and Italian, the first of a month is an ordinal number: `1er août`."""
 _HALF_DAY_HOURS: Final = 12
 """The number of hours on a clock with `am` and `pm`."""
-_AFTERNOON: Final = frozenset({"p", "下午", "午後", "오후"})
+_AFTERNOON: Final = frozenset({"p", "下午", "午後", "오후", "中午", "晚上", "ös"})
 _SUFFIX: Final = re.compile(r"(?:inc|ltd|llc|gmbh|co|jr|sr|ph\.?d|m\.?d|[ivx]+)\.?", re.IGNORECASE)
 """A suffix of a company's or a person's name, which may follow a comma: `Helm, Inc.`."""
 _INITIAL: Final = re.compile(r"[^\W\d_]\.?")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers.fields import fold_text
 from functions.jobs.ingest.readers.kindle.annotation import (
     Annotation,
     AnnotationKind,
     Position,
     make_section,
 )
+from shared.knowledge.highlight_merging import extract_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,18 +62,18 @@ class _Highlights:
         """The highlights by their indexes in the file."""
         self._indexes_of_versions: dict[int, list[int]] = {}
         self._indexes_by_bucket: dict[object, list[int]] = defaultdict(list)
-        self._letters_by_index: dict[int, str] = {}
+        self._words_by_index: dict[int, str] = {}
 
     def add(self, highlight: Annotation, index: int) -> None:
         """Add a highlight, unless a longer one at the same position contains its text.
 
         Longer highlights must be added first.
         """
-        letters = _extract_letters(highlight.text)
+        words = extract_words(highlight.text)
         for other_index in self._iterate_near(highlight.position):
             longer = self.by_index[other_index]
             if _may_overlap(longer.position, highlight.position) and _is_part(
-                letters, self._letters_by_index[other_index], highlight.position, longer.position
+                words, self._words_by_index[other_index], highlight.position, longer.position
             ):
                 position = _merge_positions(longer.position, highlight.position)
                 self.by_index[other_index] = replace(longer, position=position)
@@ -82,7 +81,7 @@ class _Highlights:
                 return
         self.by_index[index] = highlight
         self._indexes_of_versions[index] = [index]
-        self._letters_by_index[index] = letters
+        self._words_by_index[index] = words
         for bucket in _find_buckets(highlight.position):
             self._indexes_by_bucket[bucket].append(index)
 
@@ -164,18 +163,13 @@ def _merge_positions(one: Position, other: Position) -> Position:
     return replace(one, first_location=first, last_location=max(ends, default=None))
 
 
-def _extract_letters(text: str) -> str:
-    """Return the letters and digits of a text, for comparison; the text itself if it has none."""
-    return "".join(re.findall(r"\w+", fold_text(text))) or text
-
-
 def _keep_latest(notes: Sequence[Annotation]) -> list[Annotation]:
     """Return the notes about one highlight that no later note contains."""
     latest: dict[str, Annotation] = {}
     for note in reversed(notes):
-        letters = _extract_letters(note.text)
-        if not any(letters in later for later in islice(latest, _MAX_COMPARED)):
-            latest[letters] = note
+        words = extract_words(note.text)
+        if not any(words in later for later in islice(latest, _MAX_COMPARED)):
+            latest[words] = note
     return list(reversed(latest.values()))
 
 
