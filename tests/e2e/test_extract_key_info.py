@@ -69,7 +69,7 @@ async def test_invalid_arguments_are_named(client: Client) -> None:
         ("query", {"query": " ", "materials": TEXT}),
         ("query", {"materials": TEXT}),
         ("top_k", {"query": "comet", "materials": TEXT, "top_k": 21}),
-        ("top_k", {"query": "comet", "materials": TEXT, "top_k": "5"}),
+        ("top_k", {"query": "comet", "materials": TEXT, "top_k": "five"}),
         ("scope", {"query": "comet", "materials": TEXT, "scope": "all"}),
         ("task_id", {"query": "comet", "materials": TEXT, "task_id": " "}),
         ("document", {"query": "comet", "document": "x"}),

@@ -81,10 +81,12 @@ async def test_errors_for_chatgpt_name_its_own_tools(carrel: RunningGateway) -> 
         assert "There is no chunk no-such-passage" in str(missing.content)
         assert "Search again with search." in str(missing.content)
         for name, argument in (("search", "query"), ("fetch", "id")):
-            message = str((await client.call_tool(name, {argument: ""})).content)
+            message = str((await client.call_tool(name, {argument: "x" * 10_000})).content)
             assert f"{name} was not run. {argument}:" in message
             assert f"call {name} again" in message
             assert not re.search("search_kb|get_chunk|chunk_id", message)
+            with pytest.raises(MCPError, match=f"{name} takes one argument: {argument}"):
+                await client.call_tool(name, {argument: ""})
         with pytest.raises(MCPError, match="There is no tool 'search_kb'"):
             await client.call_tool("search_kb", {"query": "bread"})
         with pytest.raises(MCPError, match="search takes one argument: query"):

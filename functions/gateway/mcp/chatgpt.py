@@ -94,7 +94,8 @@ class ChatGptTools(Tools):
         schema = adapter.tool.input_schema
         arguments = normalize_arguments(params.arguments or {}, schema, is_read=True)
         [argument] = schema["required"]
-        if set(arguments) != {argument}:
+        # `search_kb` would take an empty query as none, and list the newest passages.
+        if set(arguments) != {argument} or arguments[argument] == "":
             message = f"{params.name} takes one argument: {argument}."
             raise MCPError(types.INVALID_PARAMS, message)
         arguments = {adapter.target_argument: arguments[argument]}

@@ -84,8 +84,8 @@ async def _ingest_origins(
         except CarrelError as error:
             log.error("origin_failed", origin=name, **error_fields(error))
             errors[name] = error
-    if errors and not (report.counts or report.failures or report.warnings):
-        raise next(iter(errors.values()))
+    if errors and errors.keys() >= origins.keys() and not any(report.counts.values()):
+        raise next(iter(errors.values()))  # there is nothing to report of any other origin
     report.failures += [Failure.of(name, error) for name, error in errors.items()]
     report.note = f"{report.note} {describe_removed(report)}".strip()
     return report

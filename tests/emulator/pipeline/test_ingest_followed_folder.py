@@ -356,8 +356,8 @@ async def test_forgetting_an_emptied_folder_must_be_confirmed(
     if not is_deleted:
         vault.mkdir()
 
-    failures = (await run_ingest(ctx, vault)).failures
-    assert [failure.name for failure in failures] == ["vault", "path"]
+    with pytest.raises(InvalidInput):
+        await run_ingest(ctx, vault)
     assert len(await read_sources_by_text(ctx)) == 6
 
     changes = await compare_path(vault, ctx.database)
