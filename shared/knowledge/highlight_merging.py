@@ -34,8 +34,6 @@ _MAX_BUCKETS: Final = 20
 """The maximum number of buckets of one highlight. Longer highlights occur only in damaged files."""
 _MAX_COMPARED: Final = 200
 """A highlight is compared with at most this many in a bucket, so that merging takes linear time."""
-
-
 _WORD: Final = re.compile(
     r"(?:(?<!\w)[-+\u2212](?=\d))?"
     r"(?:[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+)"
