@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from google.api_core.exceptions import InvalidArgument
-from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
+from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.bisection import bisect_batch
@@ -73,6 +73,9 @@ MAX_HASHES: Final = 50
 the stored chunks again in each run."""
 INCOMPLETE: Final = "incomplete"
 """The field that the document of a new source has until its last commit."""
+PARTS: Final = "parts"
+"""The field that counts the commits of a source before its last one. So each of them changes the
+document: a write that changes nothing would leave the update time as it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +301,7 @@ class Ingestion:
         for part in parts[:-1]:
             kinds = Counter(change.kind for change in part)
             chunk_count += kinds["created"] - kinds["deleted"]
-            fields = READ_AGAIN | {"chunk_count": chunk_count}
+            fields = READ_AGAIN | {"chunk_count": chunk_count, PARTS: Increment(1)}
             if update_time is None:
                 first = build_source_document(source, now) | _build_dates(source.source, now)
                 fields = first | fields | {INCOMPLETE: True}
@@ -380,7 +383,10 @@ class Ingestion:
             else:
                 data |= _build_first_fields(source.source, now)
             if update_time:
-                data |= build_removed_fields(source.source) | {INCOMPLETE: DELETE_FIELD}
+                data |= build_removed_fields(source.source) | {
+                    INCOMPLETE: DELETE_FIELD,
+                    PARTS: DELETE_FIELD,
+                }
                 # From now on, an origin that has the whole source may remove it again.
                 data |= {} if source.source.adds_only else {RESTORED: DELETE_FIELD}
             kept = self._keep_revision(stored, now) if stored and source.source.note else []

@@ -241,7 +241,7 @@ async def test_a_renamed_cluster_gets_the_name_in_the_sample_again(
 async def test_clusters_without_highlights_are_deleted(ctx: Context, sample: Path) -> None:
     await add_knowledge(ctx, sample)
     sources = [source for source in read(sample / "readwise.json") if isinstance(source, Source)]
-    await add_sources(ctx, *(replace(source, sections=()) for source in sources))
+    await add_sources(ctx, *(replace(source, sections=(), adds_only=False) for source in sources))
     (sample / "readwise.json").write_text(json.dumps({"results": []}))
     await add_knowledge(ctx, sample)
     await cluster(ctx, make_ample_budget())

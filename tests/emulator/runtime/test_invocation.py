@@ -293,7 +293,7 @@ async def test_each_invalid_argument_is_reported(app: App) -> None:
     assert error["details"] == {
         "word": "required, but missing",
         "times": "Input should be less than or equal to 3",
-        "wrod": "not a parameter; repeat_word takes word, times, tier",
+        "wrod": "not a parameter; did you mean word? repeat_word takes word, times, tier",
     }
     assert error["message"].startswith("repeat_word was not run. word: required, but missing; ")
 
