@@ -284,6 +284,8 @@ def test_a_list_beside_prose_belongs_to_the_article(page: str, items: list[str])
         f"<nav><p>{PROSE}</p><ul>{_LINKS}</ul></nav>",
         f"<div class='related-posts'><ul>{_LINKS}</ul></div>",
         f"<h3>Related articles</h3><ul>{_LINKS}</ul>",
+        f"<h3>相关文章</h3><ul>{_LINKS}</ul>",
+        f"<h3>関連記事</h3><ul>{_LINKS}</ul>",
         f"<div><ul>{_LINKS}</ul></div>",
     ],
 )
