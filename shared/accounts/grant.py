@@ -11,13 +11,13 @@ a token that comes back after its exchange was either kept or stolen, and the to
 tell which. `Grant.refresh` decides by how far behind the token is, how long ago the exchange was,
 and whether both came from one network.
 
-| the token | the answer |
+| the token that comes | the answer |
 |---|---|
 | current | the next token |
 | previous, at most a minute after its exchange | the current token again |
 | previous, later, from the network of the exchange | the current token again |
 | previous, later, from another network | the next token; the unused current token loses its value |
-| that lost token, or the one before it, from the network of its successor | the current token |
+| that lost token, or the one before it, from the network of the last exchange | the current token |
 | that lost token, or the one before it, from another network | the sign-in ends |
 | any older one, so that its successor was exchanged too | the sign-in ends |
 
@@ -25,7 +25,7 @@ A laptop that slept wakes up with the previous token, on the same network or ano
 its sessions go on. A thief elsewhere who refreshed first loses at the victim's next refresh: either
 the thief's token loses its value, or the sign-in ends because the thief has already used it. For
 any older token, a session that was idle for too long and the victim of such a thief look the same,
-so the sign-in ends, as RFC 9700 (4.14.2) has it.
+so the sign-in ends, as RFC 9700 (4.14.2) requires.
 """
 
 from __future__ import annotations
@@ -137,7 +137,8 @@ class Grant:
             previous generation, or the one before it if the current token replaces a lost one.
         rotated_at: When the code or a refresh token was last exchanged, or None before the first
             exchange.
-        network: A keyed hash of the network that sent the last refresh token, or empty before.
+        network: A keyed hash of the network that last exchanged a refresh token, or empty before
+            the first exchange.
         ended_at: When the grant was ended early, or None.
     """
 
@@ -173,7 +174,9 @@ class Grant:
         """
         if not self.is_valid(now):
             return self
-        return self.end(now) if self.generation else self._advance_from(0, now, self.network)
+        if self.generation > 0:
+            return self.end(now)
+        return self._advance_from(0, now, self.network)
 
     def refresh(self, generation: int, now: datetime, network: str) -> Grant:
         """Exchange the refresh token of a generation, by the table of this module.
@@ -183,16 +186,19 @@ class Grant:
         """
         if not self.is_valid(now):
             return self
-        if generation == self.generation and generation:  # generation 0 has no refresh token
+        if generation == self.generation > 0:  # generation 0 has no refresh token
             return self._advance_from(generation, now, network)
         if not 0 < self.oldest_generation <= generation < self.generation:
             return self.end(now)
-        is_previous = generation == self.oldest_generation == self.generation - 1
-        if network == self.network or (is_previous and self._has_just_rotated(now)):
+        if network == self.network:
             return self
-        return self._advance_from(generation, now, network) if is_previous else self.end(now)
+        has_lost_token = self.oldest_generation < self.generation - 1
+        if has_lost_token:
+            return self.end(now)
+        return self if self._has_just_rotated(now) else self._advance_from(generation, now, network)
 
     def _advance_from(self, generation: int, now: datetime, network: str) -> Grant:
+        """Return the next generation, which replaces the token of this one."""
         return replace(
             self,
             generation=self.generation + 1,
