@@ -48,6 +48,7 @@ class Declaration(BaseModel):
     app: str | None = None
     internal: bool = False
     completes: list[str] = []
+    absent_if_empty: list[str] = []
 
     def is_open_to(self, caller: Caller) -> bool:
         """Return whether this caller may call the tool."""

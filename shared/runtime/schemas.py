@@ -20,6 +20,9 @@ from shared.core.text_validation import make_validation_error
 
 IDEMPOTENCY_KEY: Final = "idempotency_key"
 """The name of the argument with which a client makes a call safe to retry."""
+EMPTY_IS_ABSENT: Final[dict[str, Any]] = {"emptyIsAbsent": True}
+"""Marks an optional text that nobody can mean to empty, in its schema; it is not published. Clients
+that fill in every argument send an empty one for what the model left out."""
 
 
 class Arguments(BaseModel):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from shared.core.caller import Role, Scope
 from shared.core.json_schema import inline_references
 from shared.runtime.pagination import PagedArguments
-from shared.runtime.schemas import Arguments, IdempotentArguments, Result
+from shared.runtime.schemas import EMPTY_IS_ABSENT, Arguments, IdempotentArguments, Result
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -94,6 +94,10 @@ The tool checks the others, such as lengths and patterns. Models have no use for
 count characters, they copy ids from other answers, and the error for a wrong value explains what is
 allowed."""
 
+_FORMS: Final = frozenset({"enum", "format", "pattern", *EMPTY_IS_ABSENT})
+"""The keywords of texts that cannot be empty, such as ids and dates. A least length is none of
+them: whoever empties a title may mean to remove it, and is to learn that this is not possible."""
+
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 ResultT = TypeVar("ResultT", bound=Result)
 
@@ -173,6 +177,17 @@ class Tool(Generic[ArgumentsT, ResultT]):
         """The scope that a credential needs."""
         return self.required_scope or self.effect.scope
 
+    @property
+    def absent_if_empty(self) -> list[str]:
+        """The arguments for which an empty text can only mean that nothing was given.
+
+        They are optional, and no texts or texts of a form. Where null removes a value, an empty
+        text may mean the same.
+        """
+        schema = inline_references(self.input.model_json_schema(mode="validation"))
+        optional = schema["properties"].keys() - set(schema.get("required", ()))
+        return sorted(name for name in optional if not _may_be_empty(schema["properties"][name]))
+
     def declaration(self) -> dict[str, Any]:
         """Return the tool's entry in the gateway's catalogue, as JSON."""
         return {
@@ -194,6 +209,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
             "app": self.app,
             "internal": self.internal,
             "completes": list(self.completes),
+            "absent_if_empty": self.absent_if_empty,
         }
 
     def _build_output_schema(self) -> dict[str, Any]:
@@ -232,6 +248,14 @@ def put_own_fields_first(names: Iterable[str]) -> list[str]:
     """Sort a tool's own fields before the common ones, because models fill in fields in order."""
     common = [*PagedArguments.model_fields, *IdempotentArguments.model_fields]
     return sorted(names, key=lambda name: common.index(name) if name in common else -1)
+
+
+def _may_be_empty(field: dict[str, Any]) -> bool:
+    options = [{**option, **field} for option in field.get("anyOf", [{}])]
+    removes_with_null = _is_nullable(field) and not _has_null_as_default(field)
+    return removes_with_null or any(
+        option.get("type", "string") == "string" and _FORMS.isdisjoint(option) for option in options
+    )
 
 
 def _is_nullable(field: dict[str, Any]) -> bool:

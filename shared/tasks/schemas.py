@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from shared.core.errors import Unauthorized
 from shared.core.text_validation import make_validation_error, validate_line, validate_prose
 from shared.runtime.envelope import Envelope
-from shared.runtime.schemas import Result, Undo
+from shared.runtime.schemas import EMPTY_IS_ABSENT, Result, Undo
 from shared.tasks.model import Priority, Task, TaskStatus
 from shared.tasks.repository import Tasks
 
@@ -117,7 +117,7 @@ TaskDescription = Annotated[
 PriorityName = Annotated[
     Priority,
     BeforeValidator(_to_priority),
-    _make_string_schema(maxLength=40, examples=list(Priority)),
+    _make_string_schema(maxLength=40, examples=list(Priority), **EMPTY_IS_ABSENT),
 ]
 """A priority in upper or lower case. The schema does not enumerate the priorities, because clients
 would then reject a wrong one before the tool can answer with its error code."""

@@ -15,6 +15,16 @@ from shared.runtime.tool import Effect
 if TYPE_CHECKING:
     from shared.runtime.tool import Tool
 
+EMPTIED = {
+    "add_task": ["description"],
+    "amend_trace": ["context_text", "solution_text", "title"],
+    "edit_source": ["author", "title"],
+    "forget": ["reason"],
+    "save_note": ["text", "title"],
+    "update_task": ["description", "due_date", "title"],
+    "vote_trace": ["feedback_text"],
+}
+"""The optional texts that a tool takes empty, or refuses because they cannot be emptied."""
 SAMPLES = {"string": "1", "integer": 1, "boolean": True}
 every_tool = pytest.mark.parametrize("tool", tools(), ids=lambda tool: tool.name)
 
@@ -48,7 +58,9 @@ def make_required(schema: dict[str, Any]) -> dict[str, Any]:
 def normalize(tool: Tool[Any, Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """Return a tool's arguments as the gateway passes them on."""
     is_read = tool.effect is Effect.READ
-    return normalize_arguments(arguments, get_schema(tool), is_read=is_read)
+    return normalize_arguments(
+        arguments, get_schema(tool), is_read=is_read, absent_if_empty=tool.absent_if_empty
+    )
 
 
 def list_nullable(schema: dict[str, Any]) -> list[str]:
@@ -85,11 +97,19 @@ def test_json_in_a_text_stays_one_where_a_text_is_wanted(tool: Tool[Any, Any]) -
 
 
 @every_tool
-def test_an_empty_text_is_absent_only_from_a_tool_that_reads(tool: Tool[Any, Any]) -> None:
+def test_an_empty_text_is_absent_unless_it_can_be_written(tool: Tool[Any, Any]) -> None:
     schema = get_schema(tool)
-    names = schema["properties"].keys() - schema.get("required", ()) - {"idempotency_key"}
-    texts = dict.fromkeys(names, "")
-    assert normalize(tool, texts) == ({} if tool.effect is Effect.READ else texts)
+    optional = schema["properties"].keys() - schema.get("required", ())
+    kept = dict.fromkeys(EMPTIED.get(tool.name, []), "")
+    assert normalize(tool, dict.fromkeys(optional, "")) == kept
+    required = dict.fromkeys(schema.get("required", ()), "")
+    assert normalize(tool, required) == required
+
+
+def test_an_empty_field_of_an_item_is_absent_too() -> None:
+    [add_task] = [tool for tool in tools() if tool.name == "add_task"]
+    item = {"title": "", "due_date": "", "priority": ""}
+    assert normalize(add_task, {"tasks": [item]}) == {"tasks": [{"title": ""}]}
 
 
 @every_tool

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.runtime.schemas import IDEMPOTENCY_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
 CLIENT_ARGUMENTS: Final = frozenset(
     {
         *("toolCallId", "tool", "sessionId", "action", "chatInput"),  # n8n, from its own nodes
         "wait_for_previous",  # Gemini CLI, for its scheduler
         "task_progress",  # Cline, for its list of steps
+        "security_context",  # CrewAI, with the fingerprint of its agent
         "_meta",  # LangChain, beside the arguments in other clients
     }
 )
@@ -46,7 +47,11 @@ _ABSENT: Final = object()
 
 
 def normalize_arguments(
-    arguments: dict[str, Any], schema: dict[str, Any], *, is_read: bool
+    arguments: dict[str, Any],
+    schema: dict[str, Any],
+    *,
+    is_read: bool,
+    absent_if_empty: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the arguments without what counts as absent, and with values of the schema's types.
 
@@ -54,7 +59,9 @@ def normalize_arguments(
         arguments: The arguments as the client sent them.
         schema: The published schema of the tool's arguments.
         is_read: Whether the tool only reads. For it, an empty text is a filter that is not set; for
-            others, it is a value to be written.
+            others, it may be a value to be written.
+        absent_if_empty: The arguments for which an empty text is absent even from a tool that
+            writes, as `Tool.absent_if_empty` lists them.
     """
     given = {
         name: value
@@ -62,28 +69,30 @@ def normalize_arguments(
         if name not in CLIENT_ARGUMENTS
         and not (name == IDEMPOTENCY_KEY and value == "")  # nobody's key, whatever the tool does
     }
-    return _Normalization(is_read=is_read).normalize_fields(given, schema)
+    return _Normalization(absent_if_empty, is_read=is_read).normalize_fields(given, schema)
 
 
 class _Normalization:
     """The normalization of one call's arguments. It recurses only as deep as the schema does."""
 
-    def __init__(self, *, is_read: bool) -> None:
+    def __init__(self, absent_if_empty: Collection[str], *, is_read: bool) -> None:
+        self._absent_if_empty = absent_if_empty
         self._is_read = is_read
         self._characters_left = MAX_PARSED_CHARACTERS
 
     def normalize_fields(self, fields: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
         properties = schema.get("properties", {})
         optional = properties.keys() - schema.get("required", ())
+        droppable = optional if self._is_read else optional.intersection(self._absent_if_empty)
         normalized = {
-            name: self._normalize(value, properties[name], is_optional=name in optional)
+            name: self._normalize(value, properties[name], drops_empty=name in droppable)
             if name in properties
             else value
             for name, value in fields.items()
         }
         return {name: value for name, value in normalized.items() if value is not _ABSENT}
 
-    def _normalize(self, value: Any, schema: dict[str, Any], *, is_optional: bool) -> Any:
+    def _normalize(self, value: Any, schema: dict[str, Any], *, drops_empty: bool) -> Any:
         """Return the value to use, which may be `_ABSENT`."""
         options = {option.get("type"): option for option in schema.get("anyOf", [schema])}
         if None in options:  # the schema takes anything
@@ -92,8 +101,10 @@ class _Normalization:
             value = self._parse(value, options.keys())
         if value is None:
             return None if "null" in options else _ABSENT
-        if value == "" and is_optional and (self._is_read or _excludes_text(options)):
+        if value == "" and drops_empty:
             return _ABSENT
+        if value == [] and "object" in options and "array" not in options:
+            value = {}  # as PHP writes an object without fields
         if isinstance(value, dict) and "object" in options:
             return self.normalize_fields(value, options["object"])
         if "array" in options:
@@ -110,7 +121,7 @@ class _Normalization:
             if not _is_single_item(value, item_schema):
                 return value
             value = [value]
-        items = [self._normalize(item, item_schema, is_optional=True) for item in value]
+        items = [self._normalize(item, item_schema, drops_empty=self._is_read) for item in value]
         present_items = [item for item in items if item is not _ABSENT]
         return present_items if present_items or self._is_read else value
 
@@ -130,16 +141,6 @@ class _Normalization:
         except (ValueError, RecursionError):
             value = _PYTHON_WORDS.get(text.strip(), text)
         return value if value is None or _has_type(value, types) else text
-
-
-def _excludes_text(options: Mapping[Any, dict[str, Any]]) -> bool:
-    """Return whether an empty text can only mean that nothing was given.
-
-    It can for numbers, booleans and listed values. For a list, it might mean an empty one.
-    """
-    text = options.get("string")
-    is_listed = text is not None and "enum" in text and "" not in text["enum"]
-    return is_listed or options.keys() <= {"integer", "number", "boolean", "null"}
 
 
 def _has_type(value: Any, types: Collection[str]) -> bool:

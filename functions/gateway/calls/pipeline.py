@@ -59,8 +59,12 @@ class CallPipeline:
         in another form are one call.
         """
         start = time.perf_counter()
-        is_read = tool.effect is Effect.READ
-        arguments = normalize_arguments(arguments, tool.input_schema, is_read=is_read)
+        arguments = normalize_arguments(
+            arguments,
+            tool.input_schema,
+            is_read=tool.effect is Effect.READ,
+            absent_if_empty=tool.absent_if_empty,
+        )
         invalid = check_arguments(tool.name, arguments)
         request = CallRequest(
             call_id=make_call_id(tool, arguments, visitor),

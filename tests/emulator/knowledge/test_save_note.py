@@ -123,6 +123,13 @@ async def test_the_title_is_the_first_words_by_default(app: App) -> None:
     assert long_note["title"] == "Sourdough starters live for decades if they are fed every…"
 
 
+async def test_only_a_new_note_may_have_an_empty_title(app: App) -> None:
+    note = await save_note(app, "Feed the starter.", title="")
+    assert note["title"] == "Feed the starter."
+    change = {"source_id": note["source_id"], "revision": 1, "text": "Feed it.", "title": ""}
+    assert "title" in (await call_error(app, "save_note", EDITOR, **change)).details
+
+
 async def test_saving_costs_three_round_trips_and_one_commit(
     settings: Settings, app: App, ctx: Context
 ) -> None:

@@ -59,6 +59,7 @@ def normalize(arguments: dict[str, Any], *, is_read: bool = True) -> dict[str, A
         ({"filters": {"author": "", "days": {"start": None}}}, {"filters": {"days": {}}}),
         ({"tasks": {"title": "t", "due": None}}, {"tasks": [{"title": "t"}]}),
         ({"tasks": ['{"title": "t"}', {"title": None}]}, {"tasks": [{"title": "t"}, {}]}),
+        ({"filters": [], "tags": []}, {"filters": {}, "tags": []}),
         ({"query": None, "details": None}, {"details": None}),
     ],
 )
@@ -103,8 +104,14 @@ def test_a_tool_that_writes_gets_empty_texts_and_no_emptied_list() -> None:
     assert normalize(given, is_read=False) == given
 
 
-def test_an_empty_text_for_a_number_is_absent_for_every_tool() -> None:
-    assert normalize({"query": "q", "limit": "", "done": ""}, is_read=False) == {"query": "q"}
+def test_a_tool_that_writes_names_what_is_absent_if_empty() -> None:
+    given = {"query": "", "limit": "", "details": "", "tasks": [{"title": "", "due": ""}]}
+    absent = ["query", "limit", "due"]
+    assert normalize_arguments(given, SCHEMA, is_read=False, absent_if_empty=absent) == {
+        "query": "",  # required
+        "details": "",
+        "tasks": [{"title": ""}],
+    }
 
 
 def test_infinite_numbers_and_deep_lists_are_left_to_the_check() -> None:

@@ -22,7 +22,7 @@ from shared.links.fetch_start import start_fetching
 from shared.links.model import Link, LinkState, compute_expected_by, derive_link_source_id
 from shared.links.repository import SavedLinks
 from shared.runtime.capabilities import Capability
-from shared.runtime.schemas import IdempotentArguments, Result, Undo
+from shared.runtime.schemas import EMPTY_IS_ABSENT, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
 
@@ -49,7 +49,9 @@ class In(IdempotentArguments):
         description="The address as the user gave it."
     )
     title: Title | None = Field(
-        default=None, description="Only if the user gives one; by default the page's own."
+        default=None,
+        json_schema_extra=EMPTY_IS_ABSENT,
+        description="Only if the user gives one; by default the page's own.",
     )
     tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="At most 20.")
     cancel: bool = Field(

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 
 from shared.core.errors import InvalidInput
 from shared.core.installation import carrel
@@ -75,6 +81,17 @@ class In(IdempotentArguments):
     again: bool = Field(
         default=False, description="Store it even if another note has the same text."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _give_a_new_note_its_default_title(cls, arguments: Any) -> Any:
+        """Leave out the empty title of a new note. In a change, it might mean something else."""
+        match arguments:
+            case {"source_id": str()}:
+                return arguments
+            case {"title": "", **others}:
+                return others
+        return arguments
 
     @property
     def changes(self) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from pydantic import Field, WithJsonSchema
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
-from shared.runtime.schemas import Arguments, IdempotentArguments
+from shared.runtime.schemas import EMPTY_IS_ABSENT, Arguments, IdempotentArguments
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import CHANGEABLE_FIELDS, build_undo, make_completed_item, parse_item
 from shared.tasks.model import Priority, Task, TaskStatus
@@ -41,6 +41,7 @@ class TaskFields(Arguments):
 
     title: TaskTitle | None = Field(
         default=None,
+        json_schema_extra=EMPTY_IS_ABSENT,
         description="What to do, in one line of up to 255 characters.",
     )
     description: TaskDescription | None = Field(

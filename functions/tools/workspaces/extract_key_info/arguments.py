@@ -16,7 +16,7 @@ from shared.core.errors import InvalidInput
 from shared.core.ids import safe_id
 from shared.core.text_validation import is_blank, make_validation_error
 from shared.runtime.pagination import MaxTokens
-from shared.runtime.schemas import IdempotentArguments
+from shared.runtime.schemas import EMPTY_IS_ABSENT, IdempotentArguments
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import Workspace
 
@@ -56,6 +56,7 @@ class In(IdempotentArguments):
     ] = Field(description="The question that the passages should answer.")
     materials: Annotated[str, StringConstraints(max_length=MAX_TEXT)] | None = Field(
         default=None,
+        json_schema_extra=EMPTY_IS_ABSENT,
         description="The text to search: pages, transcripts, logs, code. Blank lines separate its"
         " passages. It is stored in the workspace, visible only to you.",
     )
@@ -71,6 +72,7 @@ class In(IdempotentArguments):
     )
     task_id: Annotated[str, StringConstraints(max_length=200)] | None = Field(
         default=None,
+        json_schema_extra=EMPTY_IS_ABSENT,
         description="The workspace, a word or two. Default: that of your key, or else default.",
     )
     scope: SearchScope = Field(
