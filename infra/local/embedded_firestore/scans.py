@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from infra.local.embedded_firestore.definitions import Kind
 from infra.local.embedded_firestore.documents import get_value
-from infra.local.embedded_firestore.planner import END, get_order_fields, is_reverse
+from infra.local.embedded_firestore.planner import get_order_fields
 from infra.local.embedded_firestore.protos import DocumentProto
 from infra.local.embedded_firestore.queries import NAME
+from infra.local.embedded_firestore.ranges import END, is_reverse
 from infra.local.embedded_firestore.values import (
     decode_name,
     decode_path,
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     import apsw
 
     from infra.local.embedded_firestore.definitions import Index
-    from infra.local.embedded_firestore.planner import Range, Scan
+    from infra.local.embedded_firestore.planner import Scan
     from infra.local.embedded_firestore.queries import Filter, Query
+    from infra.local.embedded_firestore.ranges import Range
     from infra.local.embedded_firestore.storage import Store
 
 
