@@ -9,6 +9,7 @@ import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from infra.local.embedded_firestore.documents import apply_mask, apply_transform, parse_path
+from infra.local.embedded_firestore.entries import make_entries, make_vectors
 from infra.local.embedded_firestore.errors import FirestoreError, invalid_argument
 from infra.local.embedded_firestore.limits import (
     MAX_ENTRIES,
@@ -20,7 +21,6 @@ from infra.local.embedded_firestore.limits import (
 )
 from infra.local.embedded_firestore.protos import CommitResponse, DocumentProto
 from infra.local.embedded_firestore.scans import read_document
-from infra.local.embedded_firestore.storage import make_entries, make_vectors
 from infra.local.embedded_firestore.values import encode_path
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 An index serves a conjunction if its fields begin with those of equality and array filters, and end
 with the order. One index may have all these filters. If none does, several that share the order and
-together have all the filters are read, and a document must be in the range of each. For example, an index of `a, b, c`, or two of `a, c` and `b, c`, answer
+together have all the filters are read, and a document must be in the range of each. So an index of
+`a, b, c` serves this query, and so do two of `a, c` and `b, c`:
 
     where("a", "==", 1).where("b", "==", 2).order_by("c")
 """

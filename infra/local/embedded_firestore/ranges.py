@@ -1,8 +1,8 @@
 """The range of an index's entries that the filters and cursors of a query leave.
 
-The values of an index's entries begin with a prefix, the operands of the equality and array filters,
-and continue with the order of the query. So an inequality, which is always on the first field of
-the order, bounds a contiguous range, and so does a cursor.
+An entry's value begins with a prefix, the operands of the equality and array filters, and continues
+with the order of the query. So an inequality, which is always on the first field of the order,
+bounds a contiguous range, and so does a cursor.
 """
 
 from __future__ import annotations

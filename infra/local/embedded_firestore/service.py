@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,16 +13,17 @@ from google.protobuf.internal.encoder import _VarintBytes
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from infra.local.embedded_firestore import protos, vectors
+from infra.local.embedded_firestore.aggregations import aggregate, read_aliases, read_fields
 from infra.local.embedded_firestore.commits import commit
 from infra.local.embedded_firestore.definitions import Definitions, Index, Kind
 from infra.local.embedded_firestore.documents import (
-    get_number,
-    get_value,
     parse_path,
     select,
     set_value,
 )
+from infra.local.embedded_firestore.entries import make_space
 from infra.local.embedded_firestore.errors import FirestoreError, invalid_argument, unimplemented
+from infra.local.embedded_firestore.expiry import Expiry
 from infra.local.embedded_firestore.limits import MAX_REQUEST_BYTES, get_path
 from infra.local.embedded_firestore.planner import make_missing_index_error, plan
 from infra.local.embedded_firestore.protos import DocumentProto, ValueProto
@@ -31,12 +31,10 @@ from infra.local.embedded_firestore.queries import Cursor, read_query
 from infra.local.embedded_firestore.scans import (
     IndexNotBuilt,
     Row,
-    count,
     read,
     read_document,
     read_names,
 )
-from infra.local.embedded_firestore.storage import BATCH, make_space
 from infra.local.embedded_firestore.transactions import Transactions
 from infra.local.embedded_firestore.values import decode_name, decode_path, encode_path
 
@@ -46,16 +44,14 @@ if TYPE_CHECKING:
     import apsw
 
     from infra.local.embedded_firestore.documents import Path
+    from infra.local.embedded_firestore.entries import StoredIndex
     from infra.local.embedded_firestore.planner import Scan
     from infra.local.embedded_firestore.queries import NearestQuery, Query
-    from infra.local.embedded_firestore.storage import Store, StoredIndex
+    from infra.local.embedded_firestore.storage import Store
     from infra.local.embedded_firestore.transactions import Read
 
 DEFAULT_PAGE: Final = 300
 """The documents of a page of `ListDocuments` that names no size."""
-SWEEP_SECONDS: Final = 86_400
-"""Documents whose time has come are deleted once in this time, by the next commit."""
-_logger: Final = logging.getLogger(__name__)
 
 
 class Service:
@@ -74,7 +70,7 @@ class Service:
         self._writing = ThreadPoolExecutor(1, thread_name_prefix="firestore-write")
         self._reading = threading.Lock()
         self._building = asyncio.Lock()
-        self._next_sweep = 0.0
+        self._expiry = Expiry(store, self.root, self._writing)
 
     def close(self) -> None:
         """Wait for the calls in progress, and close the file."""
@@ -136,7 +132,7 @@ class Service:
         if self.store.damage:
             raise FirestoreError(grpc.StatusCode.DATA_LOSS, self.store.damage)
         response = await self._write(self._commit, request)
-        self._sweep_if_due()
+        self._expiry.sweep_if_due()
         return [response.SerializeToString()]
 
     def _commit(self, request: Any) -> Any:
@@ -147,36 +143,6 @@ class Service:
             return commit(self.store, self.root, request.writes)
         finally:
             self._transactions.end(request.transaction)
-
-    def _sweep_if_due(self) -> None:
-        """Delete expired documents in the writer's thread, in steps between commits."""
-        if self.store.definitions.ttl and time.monotonic() >= self._next_sweep:
-            self._next_sweep = time.monotonic() + SWEEP_SECONDS
-            self._writing.submit(self._begin_sweep)
-
-    def _begin_sweep(self) -> None:
-        now = int(time.time())
-        with self.store.write():
-            if now - self.store.get_meta(self.store.writer, "swept") < SWEEP_SECONDS:
-                return  # another process did
-            self.store.set_meta("swept", now)
-        for collection, path in self.store.definitions.ttl:
-            self._sweep(collection, path, 0)
-
-    def _sweep(self, collection: str, path: Path, after: int) -> None:
-        now = time.time_ns() // 1_000
-        with self.store.write():
-            rows = self.store.read_batch(collection, after)
-            writes = [
-                protos.WriteProto(delete=f"{self.root}/{row.path}/{decode_name(row.name)}")
-                for row in rows
-                if has_expired(get_value(DocumentProto.FromString(row.body).fields, path), now)
-            ]
-            if writes:
-                commit(self.store, self.root, writes)
-                _logger.info("Deleted %d expired documents of %s.", len(writes), collection)
-        if len(rows) == BATCH:
-            self._writing.submit(self._sweep, collection, path, rows[-1].rowid)
 
     # Reads
 
@@ -272,7 +238,7 @@ class Service:
         neighbours = self.store.matrices.find(
             connection,
             make_space(stored, collection),
-            vectors.Nearest(
+            vectors.Search(
                 nearest.vector, vectors.Measure(nearest.measure), nearest.limit, nearest.threshold
             ),
             None if scans is None else read_names(self.store, connection, query, scans),
@@ -290,54 +256,23 @@ class Service:
         _refuse(request, "explain_options")
         transaction, is_new = self._select_transaction(request)
         proto = request.structured_aggregation_query
-        names = _read_aliases(proto.aggregations)
-        fields = [
-            parse_path(getattr(aggregation, aggregation.WhichOneof("operator")).field.field_path)
-            for aggregation in proto.aggregations
-            if aggregation.WhichOneof("operator") != "count"
-        ]
+        names = read_aliases(proto.aggregations)
+        fields = read_fields(proto.aggregations)
         query = self._read_query(request.parent, proto.structured_query, fields)
         if query.nearest:
             raise unimplemented("aggregation of a vector query")
         scans = plan(query, self.store.definitions)
 
-        def aggregate(connection: apsw.Connection) -> list[Any]:
-            return self._aggregate(connection, query, scans, proto.aggregations)
-
-        results = await self._read(aggregate, transaction)
+        results = await self._read(
+            lambda connection: aggregate(self.store, connection, query, scans, proto.aggregations),
+            transaction,
+        )
         response = protos.RunAggregationQueryResponse(read_time=_get_read_time([]))
         if is_new:
             response.transaction = transaction
         for name, result in zip(names, results, strict=True):
             response.result.aggregate_fields[name].CopyFrom(result)
         return [response.SerializeToString()]
-
-    def _aggregate(
-        self,
-        connection: apsw.Connection,
-        query: Query,
-        scans: Sequence[Scan],
-        aggregations: Iterable[Any],
-    ) -> list[Any]:
-        results = []
-        documents: list[Any] | None = None
-        for aggregation in aggregations:
-            operator = aggregation.WhichOneof("operator")
-            if operator == "count":
-                has_limit = aggregation.count.HasField("up_to")
-                up_to = aggregation.count.up_to.value if has_limit else None
-                total = count(self.store, connection, query, scans, up_to)
-                results.append(ValueProto(integer_value=total))
-                continue
-            if documents is None:
-                rows = read(self.store, connection, query, scans)
-                documents = [DocumentProto.FromString(row.body).fields for row in rows]
-            path = parse_path(getattr(aggregation, operator).field.field_path)
-            values = (get_value(fields, path) for fields in documents)
-            numbers = [get_number(value) for value in values if value is not None]
-            addends = [number for number in numbers if number is not None]
-            results.append(_add(addends) if operator == "sum" else _average(addends))
-        return results
 
     async def list_documents(self, request: Any) -> list[bytes]:
         """List a page of a collection.
@@ -458,20 +393,6 @@ class Service:
         return bytes(DocumentProto(name=f"{self.root}/{row.path}").SerializeToString())
 
 
-def _read_aliases(aggregations: Sequence[Any]) -> list[str]:
-    """Return the names of results."""
-    if not aggregations:
-        raise invalid_argument("Aggregations can not be empty.")
-    names = [
-        aggregation.alias or f"field_{number}"
-        for number, aggregation in enumerate(aggregations, start=1)
-    ]
-    for name in names:
-        if names.count(name) > 1:
-            raise invalid_argument(f"Aggregation aliases contain duplicate alias: {name}")
-    return names
-
-
 def _read_once(connection: apsw.Connection, read: Read) -> list[Any]:
     """Return the results of a read at one moment."""
     connection.execute("BEGIN")
@@ -486,15 +407,6 @@ def _read_mask(request: Any) -> list[Path] | None:
         [parse_path(path) for path in request.mask.field_paths]
         if request.HasField("mask")
         else None
-    )
-
-
-def has_expired(value: Any, now: int) -> bool:
-    """Return whether a value of a TTL field is a time that has come, in microseconds."""
-    return (
-        value is not None
-        and value.WhichOneof("value_type") == "timestamp_value"
-        and value.timestamp_value.ToMicroseconds() <= now
     )
 
 
@@ -521,16 +433,3 @@ def _get_read_time(rows: Iterable[Row | None]) -> Timestamp:
     changes = (row.updated for row in rows if row)
     moment.FromMicroseconds(max(time.time_ns() // 1_000, max(changes, default=0)))
     return moment
-
-
-def _add(numbers: Sequence[float]) -> Any:
-    total = sum(numbers)
-    if isinstance(total, int) and -(2**63) <= total < 2**63:
-        return ValueProto(integer_value=total)
-    return ValueProto(double_value=float(total))
-
-
-def _average(numbers: Sequence[float]) -> Any:
-    if not numbers:
-        return ValueProto(null_value=0)
-    return ValueProto(double_value=float(sum(numbers) / len(numbers)))

@@ -25,15 +25,16 @@ import apsw
 import grpc
 
 from infra.local.embedded_firestore import vectors
-from infra.local.embedded_firestore.definitions import Definitions, Index, Kind
-from infra.local.embedded_firestore.documents import get_value
+from infra.local.embedded_firestore.definitions import Definitions, Index
+from infra.local.embedded_firestore.entries import StoredIndex, make_entries, make_vectors
 from infra.local.embedded_firestore.errors import DatabaseFileError, FirestoreError
 from infra.local.embedded_firestore.protos import DocumentProto
-from infra.local.embedded_firestore.values import encode, encode_path, get_vector, invert
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from infra.local.embedded_firestore.entries import Entry, VectorKey
 
 FORMAT: Final = 1
 """The version of the tables, which `PRAGMA user_version` holds."""
@@ -87,15 +88,6 @@ _logger: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class StoredIndex:
-    """An index with its number in the file."""
-
-    id: int
-    index: Index
-    is_built: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Indexes:
     """The indexes of the file at a version."""
 
@@ -112,10 +104,6 @@ class StoredDocument(NamedTuple):
     collection: int
     name: bytes
     body: bytes
-
-
-Entry = tuple[int, int, bytes, bytes]
-VectorKey = tuple[vectors.Space, bytes]
 
 
 class Store:
@@ -156,9 +144,12 @@ class Store:
         self._indexes = _Indexes(-1, {}, {})
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock, is_unclean = _lock_file(path)
+            self._lock, is_alone = _lock_file(path)
+            is_unclean = is_alone and _has_log(path)
             self.writer = self.connect()
             self._create()
+            if is_alone:
+                vectors.purge(self.writer)
         except (apsw.Error, OSError) as error:
             raise DatabaseFileError(describe_failure(path, error)) from error
         self.check = threading.Thread(target=self._check, daemon=True)
@@ -393,71 +384,6 @@ class Store:
                 vectors.store(self.writer, space, key, revision, components)
 
 
-def make_entries(
-    indexes: Iterable[StoredIndex], path: str, collection: int, name: bytes, fields: Any
-) -> set[Entry]:
-    """Return a document's entries in indexes.
-
-    Args:
-        indexes: The indexes, all of the collection's id.
-        path: The collection's path.
-        collection: The collection's number.
-        name: The document's name.
-        fields: The document's fields, or None if it is missing.
-    """
-    entries: set[Entry] = set()
-    if fields is None:
-        return entries
-    for stored in indexes:
-        if stored.index.vector:
-            continue
-        heads = [b""]
-        for field_path, kind in stored.index.fields:
-            value = get_value(fields, field_path)
-            parts = set() if value is None else _encode_field(value, kind)
-            heads = [head + part for head in heads for part in parts]
-        is_group = stored.index.group
-        scope, key = (0, make_key(path, name)) if is_group else (collection, name)
-        entries |= {(stored.id, scope, head, key) for head in heads}
-    return entries
-
-
-def _encode_field(value: Any, kind: Kind) -> set[bytes]:
-    match kind:
-        case Kind.ASCENDING:
-            return {encode(value)}
-        case Kind.DESCENDING:
-            return {invert(encode(value))}
-    return {encode(member) for member in value.array_value.values}  # none unless it is an array
-
-
-def make_vectors(
-    indexes: Iterable[StoredIndex], path: str, collection: int, name: bytes, fields: Any
-) -> dict[VectorKey, list[float]]:
-    """Return a document's vectors in vector indexes. The arguments are those of `make_entries`."""
-    result: dict[VectorKey, list[float]] = {}
-    for stored in indexes:
-        if not stored.index.vector:
-            continue
-        value = None if fields is None else get_value(fields, stored.index.vector)
-        components = None if value is None else get_vector(value)
-        if components is not None and len(components) == stored.index.dimension:
-            key = make_key(path, name) if stored.index.group else name
-            space = make_space(stored, None if stored.index.group else collection)
-            result[space, key] = components
-    return result
-
-
-def make_space(stored: StoredIndex, collection: int | None) -> vectors.Space:
-    """Return where the vectors of a collection, or of a group, are."""
-    return vectors.Space(stored.id, b"" if collection is None else b"%d" % collection)
-
-
-def make_key(path: str, name: bytes) -> bytes:
-    """Return the key of a document, which orders it among those of other collections."""
-    return encode_path(path)[:-1] + name
-
-
 def describe_failure(path: Path, error: Exception) -> str:
     """Say what is wrong with a file, and what to do, for people."""
     match error:
@@ -476,17 +402,21 @@ def _lock_file(path: Path) -> tuple[int, bool]:
     """Note in a lock that this process uses a file.
 
     Returns:
-        The descriptor of the lock, and whether nobody else uses the file, but did to no proper end.
+        The descriptor of the lock, and whether no other process uses the file.
     """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))  # SQLite's own mode is 0644
     lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    wal = path.with_name(f"{path.name}-wal")
-    is_unclean = False
+    is_alone = True
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_unclean = wal.exists() and wal.stat().st_size > 0
     except BlockingIOError:
-        pass  # another process uses it, or opens it
+        is_alone = False  # another process uses it, or opens it
     fcntl.flock(lock, fcntl.LOCK_SH)
-    return lock, is_unclean
+    return lock, is_alone
+
+
+def _has_log(path: Path) -> bool:
+    """Return whether SQLite's log was left behind, as after an unclean end."""
+    wal = path.with_name(f"{path.name}-wal")
+    return wal.exists() and wal.stat().st_size > 0

@@ -33,23 +33,26 @@ CREATE TABLE IF NOT EXISTS vectors (
     PRIMARY KEY (field, scope, key)
 );
 CREATE INDEX IF NOT EXISTS vectors_by_revision ON vectors (field, scope, revision);
+CREATE INDEX IF NOT EXISTS removed_vectors ON vectors (field) WHERE data IS NULL;
 """
-"""The table. `data` is NULL where a document has no vector any more: other processes read from the
-row that they must drop theirs."""
+"""The table. `data` is NULL where a document no longer has a vector: from the row, other processes
+learn that they must drop theirs."""
 
 _SINGLE: Final = np.dtype("<f4")
 _DOUBLE: Final = np.dtype("<f8")
 _ROUNDING: Final = 4e-6
-"""Products of unit vectors in float32 are wrong by less than this: 1e-6 was the most seen in 2,048
-dimensions."""
-_GATHERED_SHARE: Final = 5
-"""Fewer documents than a fifth of the matrix are gathered from it. For more, a product with the
-whole matrix is quicker."""
-_SPARE: Final = 1.5
-"""A matrix has room for this many times its vectors. Untouched room costs no memory."""
-_LEAST_ROOM: Final = 1_024
+"""Products of unit vectors in float32 are wrong by less than this: the largest error observed in
+2,048 dimensions was 1e-6."""
+_MAX_GATHERED: Final = 0.2
+"""At most this share of a matrix is gathered from it. For more, a product with the whole matrix is
+quicker."""
+_GROWTH: Final = 1.5
+"""A full matrix gets room for this many times its vectors. Untouched room costs no memory."""
+_MIN_ROOM: Final = 1_024
 """A matrix has room for at least this many vectors."""
 
+_NOTHING_READ: Final = -1
+"""Before every revision."""
 _BATCH: Final = 1_000
 """This many vectors are read at a time."""
 _LATEST: Final = "SELECT max(revision) FROM vectors WHERE field = ? AND scope = ?"
@@ -66,7 +69,7 @@ _REMOVE: Final = (
 
 
 class Measure(IntEnum):
-    """How far two vectors are apart. The numbers are those of Firestore's API."""
+    """How far apart two vectors are. The numbers are those of Firestore's API."""
 
     EUCLIDEAN = 1
     COSINE = 2
@@ -87,8 +90,8 @@ class Space(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Nearest:
-    """What to search for.
+class Search:
+    """A search for the nearest vectors.
 
     Attributes:
         vector: A vector of the space's dimension.
@@ -110,7 +113,7 @@ def store(
     revision: int,
     components: Sequence[float] | None,
 ) -> None:
-    """Write a document's vector, or that it has none any more, within the caller's transaction.
+    """Write a document's vector, or record that it no longer has one, in the caller's transaction.
 
     Args:
         connection: A connection with an open transaction.
@@ -125,20 +128,25 @@ def store(
         connection.execute(_STORE, (*space, key, revision, _encode(components)))
 
 
+def purge(connection: apsw.Connection) -> None:
+    """Delete the rows of removed vectors, if no other process has the file open."""
+    connection.execute("DELETE FROM vectors WHERE data IS NULL")
+
+
 class Matrices:
     """The matrices of a process for one database file. They are loaded when first searched."""
 
     def __init__(self) -> None:
-        """Load nothing."""
+        """Create an empty cache."""
         self._matrices: dict[Space, _Matrix] = {}
         self._lock = threading.Lock()
 
-    @np.errstate(over="ignore", invalid="ignore")  # what overflows is far away
+    @np.errstate(over="ignore", invalid="ignore")  # see `choose`
     def find(
         self,
         connection: apsw.Connection,
         space: Space,
-        nearest: Nearest,
+        search: Search,
         keys: Collection[bytes] | None = None,
     ) -> list[tuple[bytes, float]]:
         """Return the nearest documents with their distances, the nearest first, ties by key.
@@ -149,21 +157,21 @@ class Matrices:
         Args:
             connection: A connection whose open transaction also reads the documents.
             space: Where to search.
-            nearest: What to search for.
+            search: What to search for.
             keys: The only documents to compare. By default, all.
         """
-        query = np.asarray(nearest.vector, _DOUBLE)
+        query = np.asarray(search.vector, _DOUBLE)
         with self._lock:
-            candidates = self._load(connection, space, len(query)).choose(query, nearest, keys)
-        sign = -1 if nearest.measure is Measure.DOT_PRODUCT else 1
+            candidates = self._load(connection, space, len(query)).choose(query, search, keys)
+        sign = -1 if search.measure is Measure.DOT_PRODUCT else 1
         ranking = []
         for key in candidates:
             vector = _read_vector(connection, space, key, len(query))
-            distance = _compute_distance(vector, query, nearest.measure)
-            if nearest.threshold is None or sign * distance <= sign * nearest.threshold:
+            distance = _compute_distance(vector, query, search.measure)
+            if search.threshold is None or sign * distance <= sign * search.threshold:
                 rank = np.inf if np.isnan(distance) else sign * distance
                 ranking.append((rank, key, distance))
-        return [(key, distance) for _, key, distance in sorted(ranking)[: nearest.limit]]
+        return [(key, distance) for _, key, distance in sorted(ranking)[: search.limit]]
 
     def _load(self, connection: apsw.Connection, space: Space, dimension: int) -> _Matrix:
         """Return a matrix of the vectors that the connection's transaction sees."""
@@ -198,35 +206,22 @@ class _Matrix:
     revision: int
 
     def choose(
-        self, query: NDArray[np.float64], nearest: Nearest, keys: Collection[bytes] | None
+        self, query: NDArray[np.float64], search: Search, keys: Collection[bytes] | None
     ) -> list[bytes]:
         """Return documents that include the nearest, and few others."""
         positions = None
         if keys is not None:
             row_numbers = (self.positions.get(key) for key in keys)
             positions = np.fromiter((row for row in row_numbers if row is not None), np.intp)
-        query_norm = float(np.linalg.norm(query))
-        cosines = self._multiply((query / (query_norm or 1)).astype(_SINGLE), positions)
+        cosines = self._multiply(query, positions)
         norms = self.norms[: len(self.keys)] if positions is None else self.norms[positions]
-        bound = np.inf if nearest.threshold is None else nearest.threshold
-        match nearest.measure:
-            case Measure.COSINE:
-                has_cosine = (norms > 0) & (query_norm > 0)
-                distances = np.where(has_cosine, 1 - cosines, np.inf)
-                margins = np.full(len(distances), _ROUNDING)
-            case Measure.DOT_PRODUCT:
-                bound = np.inf if nearest.threshold is None else -nearest.threshold
-                distances = -cosines * norms * query_norm
-                margins = _ROUNDING * norms * query_norm
-            case Measure.EUCLIDEAN:  # the square
-                bound *= abs(bound)
-                distances = norms**2 + query_norm**2 - 2 * cosines * norms * query_norm
-                margins = _ROUNDING * (norms**2 + query_norm**2)
-        # What overflows is not a number, and may be at any distance.
+        distances, margins = _estimate(cosines, norms, query, search.measure)
+        # A distance that overflows is infinite, or no number, which may stand for any distance.
         nearest_possible = np.nan_to_num(distances - margins, nan=-np.inf, posinf=np.inf)
         farthest_possible = np.nan_to_num(distances + margins, nan=np.inf, posinf=np.inf)
-        if len(distances) > nearest.limit:
-            last = nearest.limit - 1
+        bound = _get_bound(search)
+        if len(distances) > search.limit:
+            last = search.limit - 1
             bound = min(bound, np.partition(farthest_possible, last)[last])
         chosen = np.flatnonzero(nearest_possible <= bound)
         if positions is not None:
@@ -234,16 +229,17 @@ class _Matrix:
         return [self.keys[position] for position in chosen.tolist()]
 
     def _multiply(
-        self, query: NDArray[np.float32], positions: NDArray[np.intp] | None
+        self, query: NDArray[np.float64], positions: NDArray[np.intp] | None
     ) -> NDArray[np.float64]:
-        """Return the cosines of a unit vector with the rows, or with those at some positions."""
+        """Return the cosines of a vector with the rows, or with those at some positions."""
         rows = self.rows[: len(self.keys)]
+        unit = (query / (np.linalg.norm(query) or 1)).astype(_SINGLE)
         if positions is None:
-            products = rows @ query
-        elif len(positions) * _GATHERED_SHARE < len(self.keys):
-            products = rows[positions] @ query
+            products = rows @ unit
+        elif len(positions) < len(self.keys) * _MAX_GATHERED:
+            products = rows[positions] @ unit
         else:
-            products = (rows @ query)[positions]
+            products = (rows @ unit)[positions]
         return products.astype(np.float64)
 
     def patch(self, connection: apsw.Connection, space: Space, revision: int) -> None:
@@ -254,9 +250,10 @@ class _Matrix:
         while batch := list(islice(changes, _BATCH)):
             for key in (key for key, data in batch if data is None):
                 self._remove(key)
-            for dtype in (_SINGLE, _DOUBLE):
+            for dtype in (_SINGLE, _DOUBLE):  # the length tells which, as a space has one dimension
                 size = self.rows.shape[1] * dtype.itemsize
-                self._set_all([row for row in batch if row[1] and len(row[1]) == size], dtype)
+                changed = [(key, data) for key, data in batch if data and len(data) == size]
+                self._set_all(changed, dtype)
         self.revision = revision
 
     def _reserve(self, count: int) -> None:
@@ -265,7 +262,7 @@ class _Matrix:
             return
         used = len(self.keys)
         rows, norms = self.rows, self.norms
-        room = int(count * _SPARE)
+        room = int(count * _GROWTH)
         self.rows = np.empty((room, rows.shape[1]), _SINGLE)
         self.norms = np.empty(room, _DOUBLE)
         self.rows[:used] = rows[:used]
@@ -286,7 +283,7 @@ class _Matrix:
         self.rows[positions] = vectors / np.where(norms > 0, norms, 1)[:, None]
 
     def _remove(self, key: bytes) -> None:
-        """Move the last row to the place of a document's, if it has one."""
+        """Drop a document's row, if it has one, by moving the last row into its place."""
         position = self.positions.pop(key, None)
         if position is None:
             return
@@ -298,11 +295,47 @@ class _Matrix:
             self.norms[position] = self.norms[len(self.keys)]
 
 
+def _estimate(
+    cosines: NDArray[np.float64],
+    norms: NDArray[np.float64],
+    query: NDArray[np.float64],
+    measure: Measure,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return numbers that order vectors as their distances do, and how wrong each may be.
+
+    For EUCLIDEAN it is the square of the distance, for DOT_PRODUCT the negative product.
+    """
+    query_norm = float(np.linalg.norm(query))
+    match measure:
+        case Measure.COSINE:
+            has_cosine = (norms > 0) & (query_norm > 0)
+            return np.where(has_cosine, 1 - cosines, np.inf), np.full(len(norms), _ROUNDING)
+        case Measure.DOT_PRODUCT:
+            return -cosines * norms * query_norm, _ROUNDING * norms * query_norm
+        case Measure.EUCLIDEAN:
+            squares = norms**2 + query_norm**2
+            return squares - 2 * cosines * norms * query_norm, _ROUNDING * squares
+
+
+def _get_bound(search: Search) -> float:
+    """Return the threshold as `_estimate` expresses distances."""
+    if search.threshold is None:
+        return np.inf
+    match search.measure:
+        case Measure.COSINE:
+            return search.threshold
+        case Measure.DOT_PRODUCT:
+            return -search.threshold
+        case Measure.EUCLIDEAN:
+            return search.threshold * abs(search.threshold)  # below zero, nothing is so near
+
+
 def _read_matrix(
     connection: apsw.Connection, space: Space, dimension: int, revision: int
 ) -> _Matrix:
-    rows = np.empty((_LEAST_ROOM, dimension), _SINGLE)
-    matrix = _Matrix(rows, np.empty(_LEAST_ROOM, _DOUBLE), [], {}, -1)
+    """Read all vectors of a space up to a revision."""
+    rows = np.empty((_MIN_ROOM, dimension), _SINGLE)
+    matrix = _Matrix(rows, np.empty(_MIN_ROOM, _DOUBLE), [], {}, _NOTHING_READ)
     matrix.patch(connection, space, revision)
     return matrix
 
@@ -311,13 +344,14 @@ def _read_vector(
     connection: apsw.Connection, space: Space, key: bytes, dimension: int
 ) -> NDArray[np.float64]:
     data = connection.execute(_STORED, (*space, key)).get
+    # As `_encode` wrote it: the length tells the type.
     dtype = _DOUBLE if len(data) == dimension * _DOUBLE.itemsize else _SINGLE
     return np.frombuffer(data, dtype).astype(_DOUBLE)
 
 
 @np.errstate(over="ignore")
 def _encode(components: Sequence[float]) -> bytes:
-    """Return the components in float32 if that changes none, else in float64."""
+    """Return the components in float32 if no component changes, else in float64."""
     double = np.asarray(components, _DOUBLE)
     single = double.astype(_SINGLE)
     exact = single if np.array_equal(single, double) else double

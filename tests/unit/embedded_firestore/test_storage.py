@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 import pytest
-from google.api_core.exceptions import Aborted, DataLoss, FailedPrecondition
+from google.api_core.exceptions import Aborted, DataLoss, FailedPrecondition, Unknown
 from google.cloud.firestore_v1.base_query import FieldFilter
+from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
+from google.cloud.firestore_v1.vector import Vector
 
 from infra.local.embedded_firestore import storage
 from infra.local.embedded_firestore.databases import Databases
@@ -47,6 +49,18 @@ COMPOSITE = Definitions.from_json(
     }
 )
 
+VECTORS = Definitions.from_json(
+    {
+        "indexes": [
+            {
+                "collectionGroup": "c",
+                "queryScope": "COLLECTION",
+                "fields": [{"fieldPath": "v", "vectorConfig": {"dimension": 2, "flat": {}}}],
+            }
+        ]
+    }
+)
+
 
 @pytest.fixture
 def open_folder(tmp_path: Path) -> Iterator[OpenFolder]:
@@ -61,6 +75,12 @@ def open_folder(tmp_path: Path) -> Iterator[OpenFolder]:
     yield open_one
     for databases in opened:
         databases.close()
+
+
+def find_nearest(client: AsyncClient) -> Any:
+    return client.collection("c").find_nearest(
+        "v", Vector([1.0, 0.0]), distance_measure=DistanceMeasure.COSINE, limit=5
+    )
 
 
 def query_composite(client: AsyncClient) -> Any:
@@ -244,6 +264,50 @@ async def test_damage_is_noticed_after_an_unclean_end(
     assert (await killed.document("c/last").get()).exists
     with pytest.raises(DataLoss, match="is damaged"):
         await databases.make_client("damaged").document("c/last").get()
+
+
+async def test_a_full_disk_refuses_commits_and_keeps_the_rest(open_folder: OpenFolder) -> None:
+    databases = open_folder(Definitions())
+    client = databases.make_client("p")
+    await client.document("c/x").set({"a": 1})
+    writer = databases.open("p").store.writer
+    writer.pragma("max_page_count", writer.pragma("page_count"))
+    with pytest.raises(Unknown, match="disk is full"):
+        await write_many(client, 400)
+    assert ["x"] == await get_ids(client.collection("c"))
+
+    writer.pragma("max_page_count", 1_000)
+    await write_many(client, 400)
+    assert 401 == len(await get_ids(client.collection("c")))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_file_that_cannot_be_written_is_refused(open_folder: OpenFolder, tmp_path: Path) -> None:
+    open_folder(Definitions()).open("p")
+    for path in tmp_path.rglob("*"):
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    with pytest.raises(DatabaseFileError, match="cannot be written"):
+        open_folder(Definitions()).open("p")
+    (tmp_path / "p").chmod(0o700)
+
+
+async def test_removed_vectors_are_purged_when_one_process_opens_the_file(
+    open_folder: OpenFolder,
+) -> None:
+    """Another process may still have to learn of the removal."""
+    first, second = open_folder(VECTORS), open_folder(VECTORS)
+    client = first.make_client("p")
+    await client.document("c/x").set({"v": Vector([1.0, 0.0])})
+    await get_ids(find_nearest(client))
+    await client.document("c/x").delete()
+
+    def count() -> int:
+        return int(second.open("p").store.reader.execute("SELECT count(*) FROM vectors").get)
+
+    assert 1 == count()
+    first.close()
+    second.close()
+    assert 0 == count()
 
 
 def test_refuses_what_it_cannot_open(open_folder: OpenFolder, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.local.embedded_firestore.vectors import SCHEMA, Matrices, Measure, Nearest, Space, store
+from infra.local.embedded_firestore.vectors import SCHEMA, Matrices, Measure, Search, Space, store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ def test_finds_what_sorting_all_distances_finds(
     connection = open_database(":memory:")
     store_all(connection, vectors)
 
-    result = Matrices().find(connection, SPACE, Nearest(query, measure, limit))
+    result = Matrices().find(connection, SPACE, Search(query, measure, limit))
 
     assert_equal(rank(vectors, query, measure)[:limit], result)
 
@@ -101,8 +101,8 @@ def test_finds_within_a_prefilter_and_a_threshold(
     keys = data.draw(st.sets(KEYS))
     sign = -1 if measure is Measure.DOT_PRODUCT else 1
 
-    nearest = Nearest(query, measure, 16, threshold)
-    result = Matrices().find(connection, SPACE, nearest, keys)
+    search = Search(query, measure, 16, threshold)
+    result = Matrices().find(connection, SPACE, search, keys)
 
     assert_equal(
         [
@@ -127,7 +127,7 @@ def test_a_loaded_matrix_follows_the_changes(
 ) -> None:
     connection = open_database(":memory:")
     matrices = Matrices()
-    nearest = Nearest([1.0, 0.5, 0.0], Measure.EUCLIDEAN, 16)
+    search = Search([1.0, 0.5, 0.0], Measure.EUCLIDEAN, 16)
     vectors: Vectors = {}
 
     for revision, change in enumerate(changes, start=1):
@@ -135,21 +135,21 @@ def test_a_loaded_matrix_follows_the_changes(
             for key, vector in change.items():
                 store(connection, SPACE, key, revision, vector)
         vectors = {key: vector for key, vector in {**vectors, **change}.items() if vector}
-        nearest_documents = matrices.find(connection, SPACE, nearest)
-        assert_equal(rank(vectors, nearest.vector, nearest.measure), nearest_documents)
+        nearest_documents = matrices.find(connection, SPACE, search)
+        assert_equal(rank(vectors, search.vector, search.measure), nearest_documents)
 
 
 def test_an_older_transaction_sees_its_own_vectors(tmp_path: Path) -> None:
     first, second = (open_database(str(tmp_path / "database")) for _ in range(2))
     matrices = Matrices()
-    nearest = Nearest([1.0, 0.0], Measure.COSINE, 10)
+    search = Search([1.0, 0.0], Measure.COSINE, 10)
     store_all(first, {b"a": [1.0, 0.0]})
 
     with first:
-        before = matrices.find(first, SPACE, nearest)
+        before = matrices.find(first, SPACE, search)
         store_all(second, {b"b": [1.0, 0.0]}, revision=2)
-        newer = matrices.find(second, SPACE, nearest)
-        repeated = matrices.find(first, SPACE, nearest)
+        newer = matrices.find(second, SPACE, search)
+        repeated = matrices.find(first, SPACE, search)
 
     assert [(b"a", 0.0)] == before == repeated
     assert [(b"a", 0.0), (b"b", 0.0)] == newer
@@ -158,9 +158,7 @@ def test_an_older_transaction_sees_its_own_vectors(tmp_path: Path) -> None:
 def test_distances_are_exact_where_float32_is_not(connection: apsw.Connection) -> None:
     store_all(connection, {b"b": [1.0, 1e-9], b"a": [1.0, 2e-9], b"c": [1.0, 0.0]})
 
-    nearest_documents = Matrices().find(
-        connection, SPACE, Nearest([1.0, 0.0], Measure.EUCLIDEAN, 2)
-    )
+    nearest_documents = Matrices().find(connection, SPACE, Search([1.0, 0.0], Measure.EUCLIDEAN, 2))
 
     assert [(b"c", 0.0), (b"b", 1e-9)] == nearest_documents
 
@@ -169,7 +167,7 @@ def test_many_documents_at_one_distance_come_by_key(connection: apsw.Connection)
     keys = [f"{number:05}".encode() for number in range(2_000)]
     store_all(connection, {key: [0.6, 0.8] for key in reversed(keys)})
 
-    nearest_documents = Matrices().find(connection, SPACE, Nearest([0.6, 0.8], Measure.COSINE, 3))
+    nearest_documents = Matrices().find(connection, SPACE, Search([0.6, 0.8], Measure.COSINE, 3))
 
     assert keys[:3] == [key for key, _ in nearest_documents]
 
@@ -178,7 +176,7 @@ def test_components_beyond_float32_are_found(connection: apsw.Connection) -> Non
     store_all(connection, {b"big": [1e300, 1e300], b"small": [1.0, 0.0]})
 
     nearest_documents = Matrices().find(
-        connection, SPACE, Nearest([1.0, 0.0], Measure.DOT_PRODUCT, 1)
+        connection, SPACE, Search([1.0, 0.0], Measure.DOT_PRODUCT, 1)
     )
 
     assert [(b"big", 1e300)] == nearest_documents
@@ -194,8 +192,6 @@ def test_a_prefilter_of_few_and_of_many_finds_the_same(connection: apsw.Connecti
 
     for count in (10, 400):
         keys = list(vectors)[:count]
-        nearest_documents = matrices.find(
-            connection, SPACE, Nearest(query, Measure.COSINE, 5), keys
-        )
+        nearest_documents = matrices.find(connection, SPACE, Search(query, Measure.COSINE, 5), keys)
         expected = rank({key: vectors[key] for key in keys}, query, Measure.COSINE)[:5]
         assert_equal(expected, nearest_documents)
