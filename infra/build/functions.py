@@ -65,7 +65,7 @@ GATEWAY_SETTINGS: Final = (
     *("google_cloud_project", "access_database", "public_url", "tool_urls", "trusted_proxies"),
     *("local_user", "public_access", "console", "proof_files", "default_role"),
     *("allowed_origins", "allowed_hosts"),
-    "max_request_bytes",
+    *("max_request_bytes", "time_zone"),
     *("requests_per_minute", "reads_per_minute", "writes_per_minute", "anonymous_per_minute"),
     *("sign_ins_per_ten_minutes", "registrations_per_hour"),
     *("google_client_id", "google_issuer", "allowed_emails", "allowed_domains"),

@@ -20,6 +20,7 @@ import click
 from infra.cli.database import run_with_context
 from infra.cli.formatting import format_table, make_printable
 from infra.local import local_database
+from shared.core.dates import format_day
 from shared.core.errors import CarrelError, NotFound
 from shared.core.installation import carrel
 from shared.knowledge.forgotten_repository import RESTORABLE
@@ -401,7 +402,7 @@ async def _withdraw_or_restore_traces(
         else:
             receipt.trace_ids.append(trace_id)
             if not restores:
-                receipt.restorable_until = f"{ctx.clock() + RESTORABLE:%Y-%m-%d}"
+                receipt.restorable_until = format_day(ctx.clock() + RESTORABLE, ctx.zone)
 
 
 async def _forget_or_restore_sources(

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import Field
 
+from shared.core.dates import format_day
 from shared.runtime.schemas import Result
 from shared.traces.trust import TraceStatus
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
+
     from shared.traces.model import Trace
 
 
@@ -29,7 +32,7 @@ class TraceSummary(Result):
     )
     upvotes: int = Field(description="Number of votes for it.")
     downvotes: int = Field(description="Number of votes against it.")
-    date: str = Field(description="When it was contributed or last amended: YYYY-MM-DD, in UTC.")
+    date: str = Field(description="When it was contributed or last amended: YYYY-MM-DD.")
 
 
 def format_votes(summary: TraceSummary) -> str:
@@ -42,12 +45,15 @@ def format_votes(summary: TraceSummary) -> str:
 SummaryT = TypeVar("SummaryT", bound=TraceSummary)
 
 
-def build_trace_view(view_type: type[SummaryT], trace: Trace, **extra_fields: Any) -> SummaryT:
+def build_trace_view(
+    view_type: type[SummaryT], trace: Trace, zone: tzinfo, **extra_fields: Any
+) -> SummaryT:
     """Build a view of a trace.
 
     Args:
         view_type: The class of the view, `TraceSummary` or a class that extends it.
         trace: The trace.
+        zone: The time zone of its days.
         extra_fields: The values of the fields that `TraceSummary` does not have.
     """
     return view_type.of(
@@ -57,6 +63,6 @@ def build_trace_view(view_type: type[SummaryT], trace: Trace, **extra_fields: An
         trust=round(trace.tally.trust, 2),
         upvotes=trace.tally.upvotes,
         downvotes=trace.tally.downvotes,
-        date=f"{trace.updated_at:%Y-%m-%d}",
+        date=format_day(trace.updated_at, zone),
         **extra_fields,
     )

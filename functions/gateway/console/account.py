@@ -16,6 +16,7 @@ from shared.accounts.account import format_dollars
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.revocation import revoke_key
 from shared.core.caller import Scope
+from shared.core.dates import DateSpan, load_time_zone
 from shared.core.errors import Forbidden, InvalidInput, NotFound, Unauthorized
 from shared.core.meter import Meter
 
@@ -82,12 +83,14 @@ class AccountPage:
         meter = Meter()
         store = AccessStore(self._access.connection, meter)
         now = self._access.clock()
-        days = [(now - timedelta(days=ago)).date() for ago in reversed(range(USAGE_DAYS))]
+        zone = load_time_zone(self._access.settings.time_zone)
+        today = now.astimezone(zone).date()
+        days = [today - timedelta(days=ago) for ago in reversed(range(USAGE_DAYS))]
         keys, grants, account, counts = await asyncio.gather(
             store.keys.list_keys(user_id),
             store.grants.find_active("user_id", user_id),
             store.accounts.get(user_id),
-            store.calls.count_by_day(user_id, days),
+            store.calls.count_by_day(user_id, [DateSpan(day, day, zone) for day in days]),
         )
         # A grant of generation 0 is a sign-in whose code is not exchanged yet.
         valid_grants = [grant for grant in grants if grant.is_valid(now) and grant.generation]
@@ -96,6 +99,7 @@ class AccountPage:
         return visit.render(
             "account.html",
             user_id=user_id,
+            zone=zone,
             keys=[key for key in keys if key.is_valid(now)],
             programs=sorted(programs, key=lambda program: program.grant.created_at, reverse=True),
             bars=_make_bars(days, counts),

@@ -21,6 +21,7 @@ from shared.accounts.access_key import matches_key, new_key
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.base64url import from_base64url, to_base64url
 from shared.core.caller import Scope, add_implied_scopes
+from shared.core.dates import load_time_zone
 from shared.core.errors import Conflict, Forbidden, InvalidInput
 from shared.core.log import log
 from shared.firestore.database import WriteConflict
@@ -131,6 +132,7 @@ class KeyPages:
             "key.html",
             key_text=key_text,
             key=key,
+            zone=load_time_zone(self._access.settings.time_zone),
             scopes=[scope for scope in Scope if scope in key.scopes],
             address=get_resource_url(self._access.settings),
         )

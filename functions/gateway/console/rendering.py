@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from functions.gateway.apps.pages import MAP_SCRIPTS
 from functions.gateway.oauth.consent_page import SAFE_HEADERS, STYLE, to_prose
+from shared.core.dates import format_day
 from shared.core.errors import NotFound
 from shared.text.markup import to_plain_text
 
@@ -208,6 +209,7 @@ def _load_templates() -> Environment:
         map_scripts=MAP_SCRIPTS,
     )
     environment.filters.update(
+        day=format_day,
         matches=split_matches,
         modes=describe_modes,
         paragraphs=split_paragraphs,

@@ -87,7 +87,7 @@ async def _ingest_origins(
     if errors and errors.keys() >= origins.keys() and not any(report.counts.values()):
         raise next(iter(errors.values()))  # there is nothing to report of any other origin
     report.failures += [Failure.of(name, error) for name, error in errors.items()]
-    report.note = f"{report.note} {describe_removed(report)}".strip()
+    report.note = f"{report.note} {describe_removed(report, ctx.zone)}".strip()
     return report
 
 

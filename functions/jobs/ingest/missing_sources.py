@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from functions.jobs.ingest.readers.fields import to_one_line
+from shared.core.dates import format_day
 from shared.core.installation import carrel
 from shared.firestore.database import get_fields
 from shared.knowledge.forgotten_repository import (
@@ -26,6 +27,7 @@ from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import tzinfo
 
     from shared.firestore.database import Write
     from shared.runtime.context import Context
@@ -71,16 +73,16 @@ class MissingCounts:
         )
 
 
-def describe_removed(report: Report) -> str:
+def describe_removed(report: Report, zone: tzinfo) -> str:
     """Say what a run took out of the knowledge base and how to restore it, or return ""."""
     if report.removed_at is None or not report.removed.total():
         return ""
     counts = [("source", report.removed["sources"]), ("passage", report.removed["passages"])]
     removed = " and ".join(format_count(count, name) for name, count in counts if count)
-    until = report.removed_at + RESTORABLE
+    until = format_day(report.removed_at + RESTORABLE, zone)
     time = f"{report.removed_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     command = carrel(f"forget --restore --run {time}")
-    return f"Removed {removed}, gone at the origin. To restore until {until:%Y-%m-%d}: {command}"
+    return f"Removed {removed}, gone at the origin. To restore until {until}: {command}"
 
 
 class MissingSources:

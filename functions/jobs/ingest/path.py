@@ -135,7 +135,7 @@ async def ingest_confirmed(
     """Ingest a path, and forget only the confirmed missing sources; see `ingest_path`."""
     report = Report()
     await ingest_path(path, ctx, budget, report, confirmed=confirmed)
-    report.note = f"{report.note} {describe_removed(report)}".strip()
+    report.note = f"{report.note} {describe_removed(report, ctx.zone)}".strip()
     return report
 
 

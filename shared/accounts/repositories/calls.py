@@ -8,7 +8,6 @@ and then the record shows that the first attempt succeeded.
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import FieldFilter
@@ -23,11 +22,13 @@ from shared.accounts.call_record import (
     PaymentState,
 )
 from shared.accounts.repositories import accounts
+from shared.core.dates import ALL_DATES
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
 
     from google.cloud.firestore import (
         AsyncClient,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         DocumentSnapshot,
     )
 
+    from shared.core.dates import DateSpan
     from shared.firestore.database import Database
 
 COLLECTION: Final = "calls"
@@ -103,8 +105,8 @@ class CallRecords:
         """Update the audit entry of a call whose money stays on hold."""
         await self._change(bill, now, lambda ledger: ledger.update_entry(bill.entry))
 
-    async def count_by_day(self, user_id: str, days: Sequence[date]) -> list[int]:
-        """Count the recorded calls of a user on each day in UTC.
+    async def count_by_day(self, user_id: str, days: Sequence[DateSpan]) -> list[int]:
+        """Count the recorded calls of a user on each day.
 
         Costs one round trip, and at least one read for each day: one for every 1,000 calls.
         """
@@ -157,20 +159,19 @@ class CallRecords:
         return self._database.document(COLLECTION, call_id)
 
 
-def day_query(client: AsyncClient, user_id: str, day: date) -> AsyncQuery:
-    """Build the query for a user's calls on a day in UTC."""
-    start = datetime.combine(day, time(), UTC)
+def day_query(client: AsyncClient, user_id: str, day: DateSpan) -> AsyncQuery:
+    """Build the query for a user's calls on a day."""
     return (
         client.collection(COLLECTION)
         .where(filter=FieldFilter("user_id", "==", user_id))
-        .where(filter=FieldFilter("started_at", ">=", start))
-        .where(filter=FieldFilter("started_at", "<", start + timedelta(days=1)))
+        .where(filter=FieldFilter("started_at", ">=", day.start))
+        .where(filter=FieldFilter("started_at", "<=", day.end))
     )
 
 
 def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
     """Yield a query of each shape, so that a test can check that each has an index."""
-    yield day_query(client, "anna", date(2026, 1, 31))
+    yield day_query(client, "anna", ALL_DATES)
 
 
 _BILL: Final = Codec(Bill, inline={"entry": Codec(CallEntry)})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +20,7 @@ from shared.accounts.account import HOLD_LIFETIME
 from shared.accounts.call_record import PAID_LIFETIME, Bill, CallEntry, CallRecord, PaymentState
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.calls import CallRecords
+from shared.core.dates import DateSpan
 from shared.core.errors import PaymentRequired, Unavailable
 from tests.support.commit_hooks import intercept_commits
 
@@ -417,3 +418,11 @@ async def test_a_settlement_with_a_lost_answer_is_charged_once(
             await store.calls.settle(PAID, "one", 30, SOON)
     assert await store.calls.settle(PAID, "one", 30, SOON) == 30
     await assert_money(store, balance=70, available=70)
+
+
+async def test_calls_are_counted_by_days_of_a_time_zone(store: AccessStore) -> None:
+    await store.calls.record(BILL, NOON)
+    zone = timezone(timedelta(hours=13))
+    days = [DateSpan(date(2024, 5, day), date(2024, 5, day), zone) for day in (30, 31)]
+    days.append(DateSpan(date(2024, 6, 1), date(2024, 6, 1), zone))
+    assert await store.calls.count_by_day(ANNA, days) == [0, 0, 1]

@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
+async def test_the_last_day_to_restore_is_the_owners(app: App, ctx: Context) -> None:
+    chunk_id = (await store_base(ctx))[0].chunk_id
+    app.clock = lambda: NOON
+    app.settings = app.settings.model_copy(update={"time_zone": "Pacific/Auckland"})
+    out = await forget(app, chunk_id=chunk_id)
+    assert out["restorable_until"] == f"{NOON + timedelta(days=31):%Y-%m-%d}"
+
+
 async def test_no_tool_shows_a_forgotten_passage(app: App, ctx: Context) -> None:
     chunk_id = (await store_base(ctx))[0].chunk_id
 

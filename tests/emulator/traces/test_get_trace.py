@@ -43,6 +43,15 @@ async def test_anyone_reads_the_whole_trace(app: App) -> None:
     assert own_view == public_view | {"yours": True}
 
 
+async def test_days_of_a_trace_are_those_of_the_owner(app: App) -> None:
+    app.clock = lambda: NOON
+    app.settings = app.settings.model_copy(update={"time_zone": "Pacific/Auckland"})
+    trace = await call_result(app, "get_trace", trace_id=await contribute(app, 1))
+    assert (trace["date"], trace["created_at"]) == ("2026-03-11", "2026-03-11")
+    page = await call_result(app, "search_traces", tags=trace["tags"][:1])
+    assert [hit["date"] for hit in page["results"]] == ["2026-03-11"]
+
+
 async def test_text_has_header_context_and_solution(app: App) -> None:
     app.clock = lambda: NOON
     trace_id = await contribute(

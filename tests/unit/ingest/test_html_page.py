@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from functions.jobs.ingest.readers.html.embedded import remove_data_urls, remove_unread_elements
 from functions.jobs.ingest.readers.html.page import (
     MAX_BYTES,
     MAX_ELEMENTS,
@@ -245,6 +246,48 @@ def test_embedded_pictures_do_not_count_as_text() -> None:
     picture = b"data:image/png;base64," + b"iVBORw0K" * (MAX_BYTES // 8)
     page = b"<p>" + PROSE.encode() + b"</p><img src='" + picture + b"'>"
     assert make_article_source(page, source_id="x").text == PROSE
+
+
+def test_scripts_styles_and_drawings_do_not_count_as_text() -> None:
+    large = "x" * (MAX_BYTES // 5)
+    formula = '<script type="math/tex">r^2</script>'
+    parts = f"<svg>{large}</svg><style>{large}</style><script>{large}</script>"
+    page = f"{parts}<p>{PROSE}</p><p>A {formula}.</p>{parts}"
+    assert read_page(page) == f"{PROSE}\n\nA $r^2$."
+
+
+_LONG = "x" * 400
+
+
+@pytest.mark.parametrize(
+    ("part", "rest"),
+    [
+        (f'<img src="data:image/png;base64,{_LONG}">', '<img src="data:,">'),
+        (
+            f"<img src='data:image/svg+xml,%3Csvg viewBox=\"0 0 8 8\"%3E{_LONG}'>",
+            "<img src='data:,'>",
+        ),
+        (
+            f"<img src=\"data:image/svg+xml;utf8,<svg xmlns='a'>{_LONG}</svg>\">",
+            '<img src="data:,">',
+        ),
+        (
+            f"<p style='background: url(data:image/svg+xml;charset=utf-8,%3C{_LONG})'>",
+            "<p style='background: url(data:,)'>",
+        ),
+        ("<svg><svg/><svg>a</svg><text>b</text></svg>c", "c"),
+        ("<SCRIPT>'<style>'; '<!--'</SCRIPT>a<script>b</script >", "a"),
+        ("<!-- <script> -->a<style>b</style>", "<!-- <script> -->a"),
+        ("<!--[if !IE]><!-->a<!--<![endif]--><svg>b</svg>", "<!--[if !IE]><!-->a<!--<![endif]-->"),
+        ("<script>a</script>b<script>c", "b<script>c"),
+        (
+            '<script type="application/ld+json">a</script>',
+            '<script type="application/ld+json">a</script>',
+        ),
+    ],
+)
+def test_only_what_is_not_read_is_removed_from_a_page(part: str, rest: str) -> None:
+    assert remove_unread_elements(remove_data_urls(part.encode())).decode() == rest
 
 
 def test_a_page_with_too_much_text_is_refused() -> None:

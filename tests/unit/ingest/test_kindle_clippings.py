@@ -516,6 +516,10 @@ def test_many_highlights_at_one_location_are_read(tmp_path: Path) -> None:
         ("Toegevoegd op vrijdag 31 mei 2024 16 uur 41", "2024-05-31T16:41:00"),
         ("Added on Friday, May 31, 2024 4:41:53 p.m. GMT-0230", "2024-05-31T19:11:53+00:00"),
         ("Added on Friday, May 31, 2024 GMT+08:00", "2024-05-31T00:00:00"),
+        ("Added on Friday, May 31, 2024 3:05 PM GMT+2", "2024-05-31T13:05:00+00:00"),
+        ("Added on Friday, May 31, 2024 12:05 AM EST", "2024-05-31T00:05:00"),
+        ("Added on Friday, May 31, 2024 12:05:09 am UTC", "2024-05-31T00:05:09+00:00"),
+        ("添加于 2013年8月5日 星期一 3时05分 下午 GMT+08:00", "2013-08-05T07:05:00+00:00"),
     ],
 )
 def test_a_time_is_read_with_its_words_and_offset(added: str, moment: str) -> None:

@@ -9,6 +9,7 @@ snippets and summaries.
 |---|---|
 | `[[Note]]`, `[[folder/Note#Part]]`, `[[Note|words]]` | `Note`, `Note > Part`, `words` |
 | `![[Note]]`, `![[picture.png]]` | nothing |
+| `#[[a tag]]`, as in Logseq and Roam | `a tag` |
 | `[words][label]`, `[label][]`, `[label]` with `[label]: address` | `[words](address)` |
 | `[label]: address` | nothing |
 | `<!-- comment -->` | nothing |
@@ -47,7 +48,7 @@ _REFERENCE: Final = re.compile(
 _TOKEN: Final = re.compile(
     rf"(?P<code>{CODE})"
     r"|(?P<comment><!--)"  # the beginning of a comment
-    rf"|(?P<embed>!?){WIKILINK.pattern}"  # [[Note]] or ![[Note]]
+    rf"|(?P<embed>!?)(?P<hash>(?<!\S)#)?{WIKILINK.pattern}"  # [[Note]], ![[Note]], #[[a tag]]
     # The middle and end of a link, `](<address>` or `](address`, with balanced parentheses.
     r"|\]\([ \t]*(?:<(?P<angled>[^<>\n]++)>|(?P<address>(?:[^\s()<>]|\([^\s()<>]*\))++))"
     r"|(?P<vault_comment>%%)"  # the beginning of a comment in a vault
@@ -72,11 +73,13 @@ class Markdown:
         text: The text without markup that only the author's editor understands.
         wikilinks: The targets of `[[...]]` and `![[...]]`, in order and without headings.
         addresses: The addresses of other links, as they are written.
+        tags: The tags in brackets, which may contain spaces.
     """
 
     text: str = ""
     wikilinks: list[str] = field(default_factory=list)
     addresses: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
 
 
 def read_markdown(text: str, *, in_vault: bool) -> Markdown:
@@ -107,8 +110,7 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
         elif in_vault and (vault_replacement := _replace_vault_markup(token)) is not None:
             replacement = vault_replacement
         elif token["wiki"] and (in_vault or _is_wikilink(text, token)):
-            markdown.wikilinks.append(wikilink_target(token["wiki"]))
-            replacement = "" if token["embed"] else wikilink_words(token["wiki"])
+            replacement = _collect_wikilink(token, markdown)
         elif address := token["angled"] or token["address"]:
             markdown.addresses.append(address)
         if replacement is not None:
@@ -118,6 +120,15 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
             copied_to = position
     markdown.text = "".join([*parts, text[copied_to:]])
     return markdown
+
+
+def _collect_wikilink(token: re.Match[str], markdown: Markdown) -> str:
+    """Add a link to another note, and return its replacement."""
+    words = "" if token["embed"] else wikilink_words(token["wiki"])
+    markdown.wikilinks.append(wikilink_target(token["wiki"]))
+    if token["hash"]:
+        markdown.tags.append(words)
+    return words
 
 
 def _replace_vault_markup(token: re.Match[str]) -> str | None:

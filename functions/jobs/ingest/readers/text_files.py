@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from dataclasses import dataclass, field
@@ -20,12 +21,13 @@ from functions.jobs.ingest.readers.fields import (
     Tags,
     clean,
     to_headline,
+    to_one_line,
 )
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.front_matter import match_front_matter, parse_front_matter
 from functions.jobs.ingest.readers.kindle import clippings
 from functions.jobs.ingest.readers.links import MAX_LINKS, LinkResolver
-from functions.jobs.ingest.readers.markdown import CODE, read_markdown, replace_wikilinks
+from functions.jobs.ingest.readers.markdown import CODE, Markdown, read_markdown, replace_wikilinks
 from functions.jobs.ingest.readers.source_file import (
     MEGABYTE,
     Record,
@@ -48,7 +50,12 @@ _FENCE_OR_HEADING: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 """A block of code, or a heading of the first level: `# Title`, or `Title` above `=====`."""
-_CODE: Final = re.compile(CODE, re.DOTALL | re.MULTILINE)
+_NO_TAGS: Final = re.compile(
+    rf"{CODE}|\$\$[^$\n]*(?:\n(?!\n)[^$\n]*)*\$\$"
+    r"|^[ \t]*#(?:include[ \t]*[<\"]|(?:define|undef|ifn?def)[ \t]+[A-Z_]|endif\b)",
+    re.DOTALL | re.MULTILINE,
+)
+"""Code, formulas, and directives of C, also outside code."""
 _HTML_TAG: Final = re.compile(r"<[A-Za-z][^<>]*+>")
 _INLINE_TAG: Final = re.compile(r"(?<!\S)#(?=[\w/-]*[^\W\d_])([\w/-]{1,100})(?![\w/'\u2019-])")
 """A tag within a text, such as `#bread/rye`. It contains a letter, so `#12` is not a tag."""
@@ -119,10 +126,12 @@ def _read_source(file: SourceFile) -> Source:
     resolver = file.link_resolver or _make_download_resolver(file)
     in_vault = is_markdown and resolver.vault is not None
     links_to: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
     if is_markdown:
         markdown = read_markdown(text, in_vault=in_vault)
         markdown.wikilinks = document.wikilinks + markdown.wikilinks
         text, links_to = markdown.text.strip(), resolver.resolve(markdown)
+        tags = tuple(_find_tags(markdown, metadata.tags))
     if not text and not in_vault:
         raise Unreadable("has no text")
     if not is_markdown and clippings.recognizes(text):
@@ -137,7 +146,7 @@ def _read_source(file: SourceFile) -> Source:
     return Source(
         source_id=file.source_id,
         title=to_headline(title) or "Untitled",
-        tags=(*metadata.tags, *(_find_tags(text, metadata.tags) if is_markdown else ())),
+        tags=(*metadata.tags, *tags),
         **metadata.source_fields,
         sections=(section,) if text else (),
         links_to=links_to[:MAX_LINKS] or None,
@@ -201,17 +210,22 @@ def _find_first_heading(text: str) -> str | None:
     return None
 
 
-def _find_tags(text: str, known_tags: Sequence[str]) -> Iterator[str]:
+def _find_tags(markdown: Markdown, known_tags: Sequence[str]) -> Iterator[str]:
     """Yield the tags in a text, such as #travel or #2024/plans, that are not among those known.
 
-    `#` in code and in HTML attributes, such as `color: #a0b0c0`, begins no tag.
+    `#` in code, in formulas and in HTML attributes, such as `color: #a0b0c0`, begins no tag.
     """
     keys = {tag.casefold() for tag in known_tags}
-    for match in _INLINE_TAG.finditer(
-        unicodedata.normalize("NFC", _HTML_TAG.sub("", _CODE.sub("`", text)))
-    ):
-        tag = match[1].strip("/")
-        if not _COLOUR.fullmatch(tag) and tag.casefold() not in keys and len(keys) < MAX_TAGS:
+    text = unicodedata.normalize("NFC", _HTML_TAG.sub("", _NO_TAGS.sub("`", markdown.text)))
+    names = (match[1] for match in _INLINE_TAG.finditer(text))
+    for name in itertools.chain(map(to_one_line, markdown.tags), names):
+        tag = name.strip("/")
+        if (
+            tag
+            and not _COLOUR.fullmatch(tag)
+            and tag.casefold() not in keys
+            and len(keys) < MAX_TAGS
+        ):
             keys.add(tag.casefold())
             yield tag
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import Field
 
 from shared.core.caller import Role, Scope, Tier
+from shared.core.dates import format_day
 from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from shared.core.installation import carrel, when_job_runs
 from shared.knowledge.chunk import parse_source_id
@@ -319,8 +320,9 @@ class _Call:
         """
         expires_at = record.get("expires_at")
         if expires_at and expires_at <= self._forgetter.now:
+            until = format_day(expires_at, self._ctx.zone)
             raise Conflict(
-                f"This could be restored until {expires_at:%Y-%m-%d}. The job `purge` deletes its"
+                f"This could be restored until {until}. The job `purge` deletes its"
                 " text for good when it runs next. After that, this call lets ingest store it"
                 " again."
             )
@@ -354,7 +356,7 @@ class _Call:
             removed=moved if forgotten else None,
             restored=None if forgotten else moved,
             remaining=remaining,
-            restorable_until=f"{until:%Y-%m-%d}" if forgotten else None,
+            restorable_until=format_day(until, self._ctx.zone) if forgotten else None,
             undo=Undo(tool="forget", arguments={**target, "forgotten": not forgotten}),
         )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from shared.core.caller import Tier
+from shared.core.dates import format_day
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Tool
 from shared.traces.access import caller_contributed, get_readable_trace
@@ -46,7 +47,7 @@ class FeedbackView(Result):
 
     feedback_tag: FeedbackTag = Field(description="The reason for the vote against it.")
     feedback_text: str = Field(description="The voter's words.")
-    date: str = Field(description="When: YYYY-MM-DD, in UTC.")
+    date: str = Field(description="When: YYYY-MM-DD.")
     earlier: bool = Field(description="Whether the title or a text of the trace changed since.")
 
 
@@ -59,7 +60,7 @@ class Out(TraceSummary):
         description="The offset of the next part of a long trace; missing on the last one."
     )
     revision: int = Field(description="Revision number; 1 is the trace as contributed.")
-    created_at: str = Field(description="When it was contributed: YYYY-MM-DD, in UTC.")
+    created_at: str = Field(description="When it was contributed: YYYY-MM-DD.")
     supersedes: str | None = Field(
         description="The trace that it replaces, according to its contributor."
     )
@@ -109,17 +110,18 @@ def _build_out(
     return build_trace_view(
         Out,
         trace,
+        ctx.zone,
         context_text=context[offset:end],
         solution_text=solution[max(offset - len(context), 0) : max(end - len(context), 0)],
         next_offset=end if end < len(context) + len(solution) else None,
-        created_at=f"{trace.created_at:%Y-%m-%d}",
+        created_at=format_day(trace.created_at, ctx.zone),
         yours=caller_contributed(stored, ctx),
         your_vote=your_vote,
         feedback=[
             FeedbackView(
                 feedback_tag=entry.tag,
                 feedback_text=entry.text,
-                date=f"{entry.given_at:%Y-%m-%d}",
+                date=format_day(entry.given_at, ctx.zone),
                 earlier=entry.revision < trace.text_revision,
             )
             for entry in feedback

@@ -21,6 +21,7 @@ from shared.traces.views import TraceSummary, build_trace_view, format_votes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import tzinfo
 
     from shared.runtime.context import Context
     from shared.search.filter_plan import Selection
@@ -93,7 +94,7 @@ async def load_page_by_date(
     count_before, after = (position[0], position[1:]) if position else (0, None)
     listing = await list_newest(selection, limit, after, make_trace_corpus(ctx.database))
     ranks = count(count_before + 1)
-    hits = fit([_build_hit(trace, next(ranks)) for trace in listing.documents])
+    hits = fit([_build_hit(trace, next(ranks), ctx.zone) for trace in listing.documents])
     is_cut = len(hits) < len(listing.documents)
     following = listing.cursors[len(hits) - 1] if is_cut else listing.next
     return TracePage(
@@ -133,7 +134,9 @@ async def load_page_by_relevance(
     has_matches = ranking.matches or bool(previous)
     page = ordered[: limit if has_matches else min(limit, MAX_NEAREST)]
     ranks = count(len(previous) + 1)
-    hits = fit([_build_hit(trace, next(ranks), match.similarity) for match, trace in page])
+    hits = fit(
+        [_build_hit(trace, next(ranks), ctx.zone, match.similarity) for match, trace in page]
+    )
     has_more = has_matches and len(hits) < len(ordered)
     shown_fingerprints = [*previous, *(fingerprint_hit(hit.trace_id) for hit in hits)]
     return TracePage(
@@ -194,10 +197,11 @@ async def _collect_notes(ranking: Ranking[Trace], ctx: Context) -> list[str]:
     return notes
 
 
-def _build_hit(trace: Trace, rank: int, similarity: float | None = None) -> TraceHit:
+def _build_hit(trace: Trace, rank: int, zone: tzinfo, similarity: float | None = None) -> TraceHit:
     return build_trace_view(
         TraceHit,
         trace,
+        zone,
         rank=rank,
         score=None if similarity is None else round(similarity, 3),
         context=_cut_excerpt(trace.content.context_text),

@@ -22,6 +22,8 @@ from shared.traces.trust import ContributorRecord, FeedbackTag, Vote, VoteTally,
 from shared.traces.views import TraceSummary, build_trace_view
 
 if TYPE_CHECKING:
+    from datetime import tzinfo
+
     from shared.runtime.context import Context
     from shared.traces.repository import StoredTrace
 
@@ -108,7 +110,7 @@ async def _attempt(args: In, ctx: Context) -> Out:
     is_outdated = former_vote is not None and own_vote.revision < trace.text_revision
     is_same = _is_same(before, after) and (after is None or args.feedback_text == own_vote.text)
     if is_same and not is_outdated:
-        return _build_out(stored, before, after, None)
+        return _build_out(stored, before, after, None, ctx.zone)
     tally = _replace_vote(trace.tally, before, after)
     if not tally.is_possible:
         raise WriteConflict("The tally was read before the vote that is to be subtracted from it.")
@@ -124,7 +126,7 @@ async def _attempt(args: In, ctx: Context) -> Out:
     ]
     with_vote = replace(stored, trace=replace(trace, tally=tally))
     undo = _build_undo(args.trace_id, before, own_vote.text)
-    return await ctx.commit(writes, _build_out(with_vote, before, after, undo))
+    return await ctx.commit(writes, _build_out(with_vote, before, after, undo, ctx.zone))
 
 
 def _require_fitting_feedback(args: In) -> None:
@@ -162,11 +164,16 @@ def _replace_vote(tally: VoteTally, before: Vote | None, after: Vote | None) -> 
 
 
 def _build_out(
-    stored: StoredTrace, before: Vote | None, after: Vote | None, undo: Undo | None
+    stored: StoredTrace,
+    before: Vote | None,
+    after: Vote | None,
+    undo: Undo | None,
+    zone: tzinfo,
 ) -> Out:
     return build_trace_view(
         Out,
         stored.trace,
+        zone,
         vote=after.type if after else None,
         former=before.type if before else None,
         changed=undo is not None,

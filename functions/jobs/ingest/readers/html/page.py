@@ -16,6 +16,7 @@ from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.html.blocks import read_blocks
 from functions.jobs.ingest.readers.html.boilerplate import remove_boilerplate
 from functions.jobs.ingest.readers.html.decoding import decode_html
+from functions.jobs.ingest.readers.html.embedded import remove_data_urls, remove_unread_elements
 from functions.jobs.ingest.readers.html.formulas import replace_formulas
 from functions.jobs.ingest.readers.html.inline_markup import replace_inline_markup
 from functions.jobs.ingest.readers.html.title import choose_title, find_titles
@@ -37,13 +38,9 @@ if TYPE_CHECKING:
     from functions.jobs.ingest.readers.html.title import PageTitles
 
 MAX_BYTES: Final = 16 * MEGABYTE
-"""The maximum size of a page without the images and fonts that it contains."""
+"""The maximum size of a page without the images, fonts, scripts and styles that it contains."""
 MAX_FILE_BYTES: Final = 100 * MEGABYTE
 """The maximum size of a page that was saved as one file. In the cloud, it is in memory."""
-_EMBEDDED: Final = re.compile(
-    rb"data:[\w.+-]+/[\w.+-]+(?:;[\w=.-]+)*;base64,[A-Za-z0-9+/=%\s]{400,}+"
-)
-"""An image or a font that a page contains as a data URI (RFC 2397)."""
 MAX_ELEMENTS: Final = 50_000
 """The maximum number of elements: 300,000 took trafilatura 73 seconds and 690 MB."""
 _MIN_PROSE: Final = 140
@@ -119,13 +116,15 @@ def make_article_source(
     Raises:
         Unreadable: The page has no article, or is too large.
     """
-    html = _EMBEDDED.sub(b"data:,", html)
+    url = url or _find_saved_url(html)
+    html = remove_data_urls(html)
+    if len(html) > MAX_BYTES:
+        html = remove_unread_elements(html)
     if reason := describe_excess(len(html), MAX_BYTES):
         raise Unreadable(reason)
     for beginning, kind in _OTHER_KINDS.items():
         if html.startswith(beginning):
             raise Unreadable(f"is {kind}, not a page: give the file the right extension")
-    url = url or _find_saved_url(html)
     page, warnings = decode_html(html)
     tree = _parse(page)
     language = _find_language(tree)
@@ -179,6 +178,7 @@ def _parse(text: str) -> Any:
         tree = lxml_html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
     except (etree.LxmlError, ValueError) as error:
         raise Unreadable(_NO_ARTICLE) from error
+    etree.strip_elements(tree, "svg", with_tail=False)
     if sum(1 for _ in tree.iter()) > MAX_ELEMENTS:
         raise Unreadable(
             f"has more than {MAX_ELEMENTS:,} elements, too many for an article: split the page"

@@ -82,13 +82,14 @@ _LOCATION: Final = re.compile(
 )
 """A location or a range of locations after the word for location."""
 _EAST_ASIAN_DATE: Final = re.compile(r"\b(\d{4})[年년]\s*(\d{1,2})[月월]\s*(\d{1,2})[日일]")
+_HALF: Final = "上午|下午|午前|午後|오전|오후|早上|凌晨|中午|晚上|öö|ös"
 _TIME: Final = re.compile(
-    r"(?P<half>上午|下午|午前|午後|오전|오후|早上|凌晨|中午|晚上|öö|ös)?\s*"
+    rf"(?P<half>{_HALF})?\s*"
     r"(?<![\d:.])(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?"
-    r"(?:\s*(?P<meridiem>[ap])\.?\s?m\b)?",
+    rf"(?:\s*(?P<half_after>{_HALF}|[ap](?=\.?\s?m\b)))?",
     re.IGNORECASE,
 )
-"""A time of day in digits, with the half of the day in Chinese, Japanese, Korean or English."""
+"""A time of day in digits, with the half of the day before or after it: `3:05 PM`, `下午3:05`."""
 _CLOCK_WORDS: Final = re.compile(
     r"(?<![\d:.])(?P<hour>\d{1,2})\s*(?:uhr|uur|h|[时時点點시])\s*(?P<minute>\d{1,2})(?!\d)"
     r"(?:\s*(?:min|m|[分분])(?:\s*(?P<second>\d{1,2})\s*(?:seg|sec|s|[秒초])?)?)?",
@@ -96,7 +97,7 @@ _CLOCK_WORDS: Final = re.compile(
 )
 """A time of day with words between the numbers: `23h32min06s`, `09时11分28秒`, `오후 4시 41분`."""
 _OFFSET: Final = re.compile(
-    r"\b(?:GMT|UTC)\s*(?P<sign>[+\-\u2212])(?P<hours>\d{1,2})(?::?(?P<minutes>\d{2}))?"
+    r"\b(?:GMT|UTC)\b(?:\s*(?P<sign>[+\-\u2212])(?P<hours>\d{1,2})(?::?(?P<minutes>\d{2}))?)?"
 )
 """An offset from UTC. It is read before the time, which it would be mistaken for."""
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
@@ -239,14 +240,14 @@ def _format_clock(time: re.Match[str]) -> str:
 def _parse_offset(offset: re.Match[str] | None) -> timezone | None:
     if offset is None:
         return None
-    distance = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
-    return timezone(distance if offset["sign"] == "+" else -distance)
+    distance = timedelta(hours=int(offset["hours"] or 0), minutes=int(offset["minutes"] or 0))
+    return timezone(-distance if offset["sign"] in ("-", "\u2212") else distance)
 
 
 def _add_time(midnight: datetime, time: re.Match[str], zone: timezone | None) -> datetime:
     hour, minute, second = int(time["hour"]), int(time["minute"]), int(time["second"] or 0)
-    if meridiem := time["half"] or time["meridiem"]:
-        is_afternoon = meridiem.lower() in _AFTERNOON
+    if half := time["half"] or time["half_after"]:
+        is_afternoon = half.lower() in _AFTERNOON
         hour = hour % _HALF_DAY_HOURS + (_HALF_DAY_HOURS if is_afternoon else 0)
     moment = midnight.replace(hour=hour, minute=minute, second=second, tzinfo=zone)
     return moment.astimezone(UTC) if zone else moment
