@@ -59,7 +59,8 @@ def test_a_placeholder_is_named_for_the_file_it_stands_for(tmp_path: Path, name:
     write_file(tmp_path, "notes/a.md", "Words.")
     write_file(tmp_path, f"notes/{name}", "bplist")
     write_file(tmp_path, "notes/.picture.png.icloud", "bplist")
-    assert read_warnings(tmp_path) == [("notes/b.md", OFFLINE)]
+    write_file(tmp_path, ".Travels.icloud", "bplist")
+    assert read_warnings(tmp_path) == [("Travels", OFFLINE), ("notes/b.md", OFFLINE)]
     with pytest.raises(InvalidInput, match="only in the cloud"):
         list_files(tmp_path / "notes/b.md")
 

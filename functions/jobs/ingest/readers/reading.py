@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import re
 import unicodedata
@@ -288,11 +289,12 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
         InputProblem(_to_relative(folder, file), _OFFLINE, kept=True)
         for file in below.offline
         if exports.isdisjoint(file.parents)
-        and find_format_by_name(file)
+        and (find_format_by_name(file) or not file.suffix)  # a whole folder may be offline
         and not _find_unread_kind(
             file, vaults.find_vault(file, _find_outermost_root(file, registration))
         )
     ]
+    problems += _drop_decomposed_copies(files)
     problems += _find_conflicts(files)
     for link in below.outside:
         if link.is_dir() or find_format_by_name(link):
@@ -323,6 +325,26 @@ def _find_conflicts(names: Collection[str]) -> Iterator[InputProblem]:
                 )
                 yield InputProblem(to_one_line(name), reason, kept=True)
                 break
+
+
+def _drop_decomposed_copies(files: dict[str, Path]) -> list[InputProblem]:
+    """Drop copies whose names differ only in Unicode form, and return a warning for each.
+
+    A file from a Mac has a decomposed name, and its copy through another system a composed one. Two
+    such files with different contents are both read.
+    """
+    problems: list[InputProblem] = []
+    for name in [name for name in files if not unicodedata.is_normalized("NFC", name)]:
+        composed = files.get(unicodedata.normalize("NFC", name))
+        if composed is None:
+            continue
+        is_copy = composed.is_file() and filecmp.cmp(composed, files[name], shallow=False)
+        outcome = "is the same file and read once" if is_copy else "is another text: merge the two"
+        reason = f"has the name of another file in other Unicode characters, which {outcome}"
+        problems.append(InputProblem(to_one_line(name), reason, kept=True))
+        if is_copy:
+            del files[name]
+    return problems
 
 
 def _fold_name(name: str) -> str:
