@@ -72,6 +72,7 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
     encrypted: bool = False,
     packed_content: bytes | None = None,
     picture: bytes = b"",
+    labels: bytes = b"",
 ) -> bytes:
     """Write a PDF.
 
@@ -84,6 +85,7 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
         encrypted: Whether the file asks for a password.
         packed_content: The content of every page, packed by zlib, in place of its lines.
         picture: The gray values of a picture of 1,000 pixels a line; each page has its own copy.
+        labels: The number tree of the labels of pages, such as `0 << /S /r >>`.
     """
     objects = _Objects()
     catalog, tree, font = objects.add(), objects.add(), objects.add()
@@ -115,6 +117,8 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
         entries += b" /Outlines %d 0 R" % _add_outline(objects, outline, page_numbers)
     if language:
         entries += b" /Lang " + _format_string(language)
+    if labels:
+        entries += b" /PageLabels << /Nums [%b] >>" % labels
     objects.replace(catalog, b"<< %b >>" % entries)
     trailer = b"/Root %d 0 R" % catalog
     if info:

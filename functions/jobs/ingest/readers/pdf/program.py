@@ -102,6 +102,7 @@ def _read(path: str) -> dict[str, Any]:
         "language": _read_language(document),
         "outline": _read_outline(document),
         "pages": pages,
+        "labels": [_read_label(document, index) for index in range(count)],
         "annotations": annotations,
     }
 
@@ -245,6 +246,13 @@ def _read_language(document: Any) -> str:
     import pypdfium2.raw as pdfium
 
     return _read_utf16(lambda *buffer: pdfium.FPDFCatalog_GetLanguage(document.raw, *buffer))
+
+
+def _read_label(document: Any, index: int) -> str:
+    """Return what viewers call a page, such as `xii`; "" if the document has no labels."""
+    import pypdfium2.raw as pdfium
+
+    return _read_utf16(lambda *buffer: pdfium.FPDF_GetPageLabel(document.raw, index, *buffer))
 
 
 def _read_utf16(read: Callable[[Any, int], int]) -> str:
