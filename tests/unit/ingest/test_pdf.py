@@ -240,6 +240,14 @@ def test_pages_have_links_if_the_pdf_has_an_address(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_lines_of_a_page_that_is_shown_sideways_keep_their_order(
+    tmp_path: Path, rotation: int
+) -> None:
+    source = read_pdf(tmp_path, make_pdf(["One.", "Two.", "Three."], rotation=rotation))
+    assert source.text.split() == ["One.", "Two.", "Three."]
+
+
 def test_pages_have_the_labels_that_differ_from_their_numbers(tmp_path: Path) -> None:
     labels = b"0 << /S /r >> 2 << /S /D /St 3 >>"
     source = read_pdf(tmp_path, make_pdf(["One."], ["Two."], ["Three."], labels=labels))
