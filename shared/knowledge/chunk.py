@@ -175,7 +175,8 @@ class Chunk(SourceFields):
         link, fragment, number = (url or "").rpartition(PAGE_FRAGMENT)
         if fragment and number == str(self.page):
             url = f"{link}{PAGE_FRAGMENT}{page}"
-        return replace(self, page=page, highlight_url=url)
+        location = self.location if page == self.page else None  # the label of the first page
+        return replace(self, page=page, highlight_url=url, location=location)
 
     @property
     def content_hash(self) -> str:

@@ -149,7 +149,9 @@ def merge_highlights(incoming: ChunkedSource, stored: StoredHighlights) -> Merge
     entries += _build_entries(new, pairs, superseded, adds_only=source.adds_only)
     # A log that says nothing new leaves the order as it is.
     has_new = not source.adds_only or any(entry.stored_index is None for entry in entries)
-    entries = _sort_by_place(entries, old, new) if has_new else _sort_as_stored(entries)
+    entries = _sort_as_read(entries)
+    if has_new:
+        entries = _sort_by_place(entries, old, new)
     _choose_ids(entries, {chunk.chunk_id for chunk in former} | incoming.forgotten_ids)
     return MergedHighlights(
         _place_chunks(entries, incoming.stored_chunks, former),
@@ -377,8 +379,21 @@ def _adopt(chunk: Chunk, incoming: ChunkedSource, stored: StoredHighlights) -> C
     )
 
 
-def _sort_as_stored(entries: Sequence[_Entry]) -> list[_Entry]:
-    return sorted(entries, key=lambda entry: entry.stored_index or 0)
+def _sort_as_read(entries: Sequence[_Entry]) -> list[_Entry]:
+    """Sort the entries as they are stored, and new ones between those that are around them.
+
+    Of stored and new ones between the same two, those that are stored come first.
+
+    Args:
+        entries: Those that are only stored, and then the incoming ones in their order.
+    """
+    keyed: list[tuple[tuple[float, bool, int], _Entry]] = []
+    following = float("inf")
+    for entry in reversed(entries):
+        is_stored = entry.stored_index is not None
+        following = following if entry.stored_index is None else entry.stored_index
+        keyed.append(((following, is_stored, entry.incoming_index or 0), entry))
+    return [entry for _, entry in sorted(keyed, key=lambda item: item[0])]
 
 
 def _sort_by_place(

@@ -71,12 +71,18 @@ def format_passage(passage: Passage, texts: Iterable[str | None]) -> str:
     Programs read the other fields of the result. The texts are indented, so that none of them can
     look like another passage.
     """
-    page = f"page {passage.page}" if passage.page else None
-    location = f"location {passage.location}" if passage.location else None
-    details = ", ".join(filter(None, [passage.date, passage.chapter, page or location]))
+    place = format_place(passage.page, passage.location)
+    details = ", ".join(filter(None, [passage.date, passage.chapter, place]))
     heading = format_title(passage.title, passage.author) + (f" ({details})" if details else "")
     lines = "\n".join(filter(None, [*texts, f"ID: {passage.chunk_id}"]))
     return f"{heading}\n{indent(lines, _INDENT)}"
+
+
+def format_place(page: object, location: object) -> str:
+    """Format a page or a location. A PDF's label of a page, such as `page xii`, is its location."""
+    if page and str(location or "").startswith("page "):
+        return f"{location} ({page} of the file)"
+    return f"page {page}" if page else f"location {location}" if location else ""
 
 
 def format_title(title: str, author: str | None) -> str:

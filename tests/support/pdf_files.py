@@ -72,6 +72,8 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
     encrypted: bool = False,
     packed_content: bytes | None = None,
     picture: bytes = b"",
+    labels: bytes = b"",
+    rotation: int = 0,
 ) -> bytes:
     """Write a PDF.
 
@@ -84,6 +86,8 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
         encrypted: Whether the file asks for a password.
         packed_content: The content of every page, packed by zlib, in place of its lines.
         picture: The gray values of a picture of 1,000 pixels a line; each page has its own copy.
+        labels: The number tree of the labels of pages, such as `0 << /S /r >>`.
+        rotation: By how many degrees pages are turned clockwise when they are shown.
     """
     objects = _Objects()
     catalog, tree, font = objects.add(), objects.add(), objects.add()
@@ -101,9 +105,9 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
         ]
         objects.replace(
             number,
-            b"<< /Type /Page /Parent %d 0 R /MediaBox [0 0 612 792] /Contents %d 0 R"
+            b"<< /Type /Page /Parent %d 0 R /MediaBox [0 0 612 792] /Rotate %d /Contents %d 0 R"
             b" /Resources << /Font << /F1 %d 0 R >> %b >> /Annots [%b] >>"
-            % (tree, content, font, pictures, _format_references(annotation_numbers)),
+            % (tree, rotation, content, font, pictures, _format_references(annotation_numbers)),
         )
     objects.replace(
         tree,
@@ -115,6 +119,8 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
         entries += b" /Outlines %d 0 R" % _add_outline(objects, outline, page_numbers)
     if language:
         entries += b" /Lang " + _format_string(language)
+    if labels:
+        entries += b" /PageLabels << /Nums [%b] >>" % labels
     objects.replace(catalog, b"<< %b >>" % entries)
     trailer = b"/Root %d 0 R" % catalog
     if info:

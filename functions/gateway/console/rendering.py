@@ -20,6 +20,7 @@ from functions.gateway.apps.pages import MAP_SCRIPTS
 from functions.gateway.oauth.consent_page import SAFE_HEADERS, STYLE, to_prose
 from shared.core.dates import format_day
 from shared.core.errors import NotFound
+from shared.knowledge.views import format_place
 from shared.text.markup import to_plain_text
 
 if TYPE_CHECKING:
@@ -134,8 +135,7 @@ def split_paragraphs(text: str) -> list[str]:
 
 def describe_place(passage: dict[str, object]) -> str:
     """Say where in its source a passage is: the chapter, and the page or the location."""
-    page, location = passage.get("page"), passage.get("location")
-    position = f"page {page}" if page else f"location {location}" if location else ""
+    position = format_place(passage.get("page"), passage.get("location"))
     return ", ".join(str(part) for part in (passage.get("chapter"), position) if part)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import unicodedata
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -66,6 +67,8 @@ class FolderChanges:
         dropped: The source ids that each file lost: ids of removed records, and ids of the file
             that it replaced.
         kept_ids: The ids of sources that a changed log of additions no longer has. They stay.
+        emptied: The folders in the path that had files and are empty now, as a mount point is
+            without its disk. What was read of their files stays until the folders are deleted.
         error: Why nothing can be read, if only missing files are left.
     """
 
@@ -81,6 +84,7 @@ class FolderChanges:
     states: Mapping[Path, FileState] = field(default_factory=dict)
     dropped: Mapping[Path, tuple[str, ...]] = field(default_factory=dict)
     kept_ids: frozenset[str] = frozenset()
+    emptied: Sequence[Path] = ()
     error: InvalidInput | None = None
 
     @property
@@ -187,12 +191,23 @@ class FollowedFolder:
         return sorted({source_id for state in below for source_id in state.ids})
 
     async def _load_states(self) -> dict[Path, FileState]:
-        """Load the states of all files of the roots around and below the path, by absolute path."""
+        """Load the states of all files of the roots around and below the path, by absolute path.
+
+        A file whose name has another Unicode form now has its state under the present name.
+        """
         loaded = await asyncio.gather(*(stored.load_files() for stored in self._stored.values()))
+        stored = {
+            root.path / name: (root, state)
+            for root, files in zip(self._stored, loaded, strict=True)
+            for name, state in files.items()
+        }
+        present = {self._listing.folder / name for name in self._listing.files}
+        renamed = {_compose(path): path for path in present - stored.keys()}
         states: dict[Path, FileState] = {}
-        for root, files in zip(self._stored, loaded, strict=True):
-            states |= {root.path / name: state for name, state in files.items()}
-            self._roots |= {root.path / name: root for name in files}
+        for stored_path, (root, state) in stored.items():
+            is_present = stored_path in present
+            path = stored_path if is_present else renamed.get(_compose(stored_path), stored_path)
+            states[path], self._roots[path] = state, root
         return states
 
     async def store(
@@ -240,7 +255,9 @@ class _ChangeFinder:
         states, dropped = self._update_states(readable, before, replaced)
         followed = {path for path, state in before.items() if not state.missing}
         below = {path for path in followed if path.is_relative_to(self._scope)}
-        missing = {path for path in below if path not in hashes and is_gone(path)}
+        gone = {path for path in below if path not in hashes and is_gone(path)}
+        emptied = {path: _find_empty_folder(path, self._scope) for path in gone}
+        missing = {path for path in gone if not emptied[path]}
         edited = {
             path for path in readable.keys() & followed if before[path].generation != readable[path]
         }
@@ -260,6 +277,7 @@ class _ChangeFinder:
             states=states,
             dropped=dropped,
             kept_ids=frozenset(self._kept_ids),
+            emptied=sorted(set(filter(None, emptied.values()))),
         )
 
     def _move_states(
@@ -408,6 +426,21 @@ def hash_content(name: str, path: Path) -> int:
     except OSError:
         return UNKNOWN_CONTENT
     return int.from_bytes(digest[:_HASH_BYTES])
+
+
+def _find_empty_folder(path: Path, scope: Path) -> Path | None:
+    """Return the folder of a file that is gone if the folder is below `scope`, and is empty."""
+    folder = next(parent for parent in path.parents if parent == scope or not is_gone(parent))
+    try:
+        is_empty = scope in folder.parents and not any(folder.iterdir())
+    except OSError:
+        return None
+    return folder if is_empty else None
+
+
+def _compose(path: Path) -> str:
+    """Return a path for comparison: macOS decomposes the letters with accents in file names."""
+    return unicodedata.normalize("NFC", str(path))
 
 
 def _collect_ids(states: Iterable[FileState]) -> set[str]:

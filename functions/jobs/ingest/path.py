@@ -50,6 +50,10 @@ if TYPE_CHECKING:
 
 _TITLE_LENGTH: Final = 80
 """The maximum length of a title in a message, in characters."""
+_EMPTIED: Final = (
+    "is empty, as if its disk were missing: what was read of it before stays; delete the folder to"
+    " have that forgotten"
+)
 
 
 async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
@@ -96,6 +100,10 @@ async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
     if changes.error and not forgettable:
         raise changes.error
     report.note = to_one_line(f"{report.note} {_format_note(listing)}")
+    report.warnings += [
+        Failure(to_one_line(str(folder.relative_to(changes.scope))), _EMPTIED)
+        for folder in changes.emptied
+    ]
     if changes.kept_ids:
         report.counts["sources kept"] += len(changes.kept_ids)
     await comparison.store()

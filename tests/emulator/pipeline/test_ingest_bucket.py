@@ -333,6 +333,18 @@ async def test_unsupported_objects_are_counted(app: App, storage: Storage) -> No
     assert report.note == "Not read: 2 .docx, 1 .xlsx."
 
 
+async def test_foreign_exports_in_a_bucket_are_no_failures(app: App, storage: Storage) -> None:
+    upload(storage, "a.md", REEF)
+    upload(storage, "package.json", '{"name": "vault"}')
+    upload(storage, "book.json", '{"readingJourney": {}, "highlights": []}')
+    report = await run_ingest(app)
+    assert report.failures == []
+    assert report.note == "Not read: 1 .json."
+    [warning] = report.warnings
+    assert warning.name == f"{ADDRESS}/book.json"
+    assert "Libby" in warning.reason
+
+
 async def test_an_unreadable_file_is_reported_once_and_blocks_no_other(
     app: App, ctx: Context, storage: Storage
 ) -> None:

@@ -88,6 +88,40 @@ async def test_files_moved_to_the_cloud_are_kept(ctx: Context, tmp_path: Path) -
     assert await read_sources_by_text(ctx) == exclude_texts(before, "Note 1.")
 
 
+async def test_an_emptied_subfolder_keeps_its_sources(ctx: Context, tmp_path: Path) -> None:
+    """A mount point is empty while its disk is missing."""
+    vault = make_vault(tmp_path)
+    write_file(vault, "disk/deep/a.md", "On a disk.")
+    await ingest_cleanly(ctx, vault)
+    before = await read_sources_by_text(ctx)
+    shutil.rmtree(vault / "disk/deep")
+    report = await ingest_cleanly(ctx, vault)
+    assert [warning.name for warning in report.warnings] == ["disk"]
+    assert await read_sources_by_text(ctx) == before
+    (vault / "disk").rmdir()
+    assert (await ingest_cleanly(ctx, vault)).warnings == []
+    assert await read_sources_by_text(ctx) == exclude_texts(before, "On a disk.")
+
+
+async def test_a_name_in_another_unicode_form_is_the_same_source(
+    ctx: Context, tmp_path: Path
+) -> None:
+    vault = make_vault(tmp_path)
+    decomposed = write_file(vault, "Cafe\u0301.md", "Espresso.")
+    await ingest_cleanly(ctx, vault)
+    before = await read_sources_by_text(ctx)
+    composed = write_file(vault, "Caf\u00e9.md", "Espresso.")
+    assert len((await ingest_cleanly(ctx, vault)).warnings) == 1
+    assert await read_sources_by_text(ctx) == before
+    decomposed.unlink()
+    composed.write_text("Filter.")
+    await ingest_cleanly(ctx, vault)
+    assert (await read_sources_by_text(ctx))["Filter."] == before["Espresso."]
+    write_file(vault, "Cafe\u0301.md", "Another.")
+    assert len((await ingest_cleanly(ctx, vault)).warnings) == 1
+    assert len(await read_sources_by_text(ctx)) == len(before) + 1
+
+
 async def test_missing_files_are_forgotten(ctx: Context, tmp_path: Path) -> None:
     vault = make_vault(tmp_path)
     await ingest_cleanly(ctx, vault)

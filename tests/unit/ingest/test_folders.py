@@ -59,7 +59,8 @@ def test_a_placeholder_is_named_for_the_file_it_stands_for(tmp_path: Path, name:
     write_file(tmp_path, "notes/a.md", "Words.")
     write_file(tmp_path, f"notes/{name}", "bplist")
     write_file(tmp_path, "notes/.picture.png.icloud", "bplist")
-    assert read_warnings(tmp_path) == [("notes/b.md", OFFLINE)]
+    write_file(tmp_path, ".Travels.icloud", "bplist")
+    assert read_warnings(tmp_path) == [("Travels", OFFLINE), ("notes/b.md", OFFLINE)]
     with pytest.raises(InvalidInput, match="only in the cloud"):
         list_files(tmp_path / "notes/b.md")
 
@@ -97,15 +98,36 @@ def test_a_file_without_data_is_named_and_not_opened(
         "Keel (Ann's conflicted copy 2024-06-02).md",
         "Keel (Anns in Konflikt stehende Kopie 2024-06-02).md",
         "Keel (SFConflict ann@example.com 2024-06-01-10-15-00).md",
+        "Keel_conflict-20240102-101010.md",
+        "Keel (Case Conflict 1).md",
+        "keel (case conflict).md",
+        "Keel (Conflicted copy of Ann 202406011015).md",
+        "Keel (Konfliktkopie von Ann 2024-06-01).md",
+        "Keel (Copie en conflit de Ann 2024-06-01).md",
+        "Keel (Copia en conflicto de Ann 2024-06-01).md",
+        "Keel (конфликтующая копия 2024-06-01).md",
+        "Keel (Annの競合コピー 2024-06-01).md",
+        "Keel [conflicted].md",
+        "Keel.conflict.md",
+        "Keel_DiskStation_Jun-01-1015-2024_Conflict.md",
+        "Keel-DESKTOP-AB12CD3.md",
+        "Keel-Anns-MacBook-Pro.md",
     ],
 )
 def test_a_copy_of_a_sync_program_is_named(tmp_path: Path, copy: str) -> None:
     write_file(tmp_path, f"a/{copy}", "Torque them to 95 Nm.")
     assert read_warnings(tmp_path) == []
     write_file(tmp_path, "a/Keel.md", "Torque them to 90 Nm.")
-    reason = "is a copy that a sync program left beside Keel.md: merge the two"
+    reason = "looks like a copy that a sync program left beside Keel.md: merge the two"
     assert read_warnings(tmp_path) == [(f"a/{copy}", reason)]
     assert len(read_sources(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("name", ["Keel conflict.md", "Keel-laptop.md", "Keel-2024.md"])
+def test_a_similar_name_is_no_conflict_copy(tmp_path: Path, name: str) -> None:
+    write_file(tmp_path, "Keel.md", "Torque them to 90 Nm.")
+    write_file(tmp_path, name, "Other words.")
+    assert read_warnings(tmp_path) == []
 
 
 def test_locks_of_office_are_skipped(tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ NOTION_NAME = "Boats 0123456789abcdef0123456789abcdef.csv"
         ("broken.json", "{name: no}"),
         ("prices.csv", "date;price\n2024-05-31;7\n"),
         ("empty.csv", ""),
+        ("empty.json", ""),
+        ("search.json", '{"results": [{"name": "Keel"}], "count": 1}'),
     ],
 )
 def test_a_data_file_in_a_folder_is_counted(tmp_path: Path, name: str, content: str) -> None:
@@ -54,6 +56,26 @@ def test_a_data_file_in_a_folder_is_counted(tmp_path: Path, name: str, content: 
         ("conversations.json", '[{"uuid": "a", "chat_messages": []}]', "Claude"),
         ("a.json", '{"roots": {"bookmark_bar": {}}}', "bookmarks"),
         ("a.html", "<!DOCTYPE NETSCAPE-Bookmark-file-1>\n<DL><p>", "bookmarks"),
+        ("a.html", "<!-- mine -->\n<!DOCTYPE netscape-bookmark-file-1>\n<DL><p>", "bookmarks"),
+        ("ril_export.html", "<html><head><title>Pocket Export</title></head>", "Pocket"),
+        ("a.htm", "<html><head><title>Instapaper: Export</title></head>", "Instapaper"),
+        ("a.csv", '"Ihre Kindle-Notizen für:",,,\n"KNOTEN",,,\n', "the Kindle app"),
+        ("a.csv", "Vos notes Kindle pour :,,,\r\nNOEUDS,,,\r\n", "the Kindle app"),
+        ("a.csv", "Title,Author,Publisher,URL,Tags,Word Count,In Queue,Favorited\n", "Matter"),
+        ("a.csv", "Title,Authors,Contributors,ISBN/UID,Format,Read Status\n", "StoryGraph"),
+        ("a.csv", "Book Id,Title,Author,Author l-f\n", "Goodreads"),
+        ("a.csv", '"Key","Item Type","Publication Year","Author","Title"\n', "Zotero"),
+        ("a.csv", "Created at,Author,URL,Annotation/Reply Type,Quote,Tags\n", "Hypothesis"),
+        ("a.csv", "BookmarkID;VolumeID;Text;Annotation\n", "Kobo"),
+        ("a.csv", "Book Title,Author,Clipping\n", "not Readwise's"),
+        ("a.csv", "Highlight,Title,Author,URL,Note,Location,Date\na,b,c\n", "not Readwise's"),
+        ("a.json", '[{"slug": "a", "readingProgress": 0, "savedAt": "2024"}]', "Omnivore"),
+        ("a.json", '[{"id": "http://zotero.org/users/1/items/A"}]', "Zotero"),
+        ("a.json", '{"export_userid": "ann", "annotations": []}', "Hypothesis"),
+        ("a.json", '{"asin": "B", "highlights": [{"isNoteOnly": false}]}', "Bookcision"),
+        ("a.json", '{"readingJourney": {}, "highlights": []}', "Libby"),
+        ("a.json", '{"isTrashed": false, "userEditedTimestampUsec": 1}', "Google Keep"),
+        ("a.json", '{"highlights": [{"text": "Reef early."}]}', "not Readwise's"),
     ],
 )
 def test_a_known_export_is_named(tmp_path: Path, name: str, content: str, program: str) -> None:
@@ -69,7 +91,7 @@ def test_a_known_export_is_named(tmp_path: Path, name: str, content: str, progra
 
 def test_a_damaged_readwise_export_is_still_a_failure(tmp_path: Path) -> None:
     write_file(tmp_path, "cut.json", '{"results": [{"user_book_id": 7, "title": "On')
-    write_file(tmp_path, "less.csv", "Highlight,Note\nReef early.,\n")
+    write_file(tmp_path, "less.csv", "Highlight,Location Type,Highlighted at\nReef early.,,\n")
     assert [name for name, _ in read_problems(tmp_path)] == ["cut.json", "less.csv"]
 
 

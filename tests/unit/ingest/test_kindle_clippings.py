@@ -292,6 +292,22 @@ def test_repeated_and_extended_highlights_are_one(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("heading", ["Highlight on page {}", "ハイライト {}ページ"])
+def test_a_note_joins_the_highlight_that_ends_on_its_page(tmp_path: Path, heading: str) -> None:
+    file = write_clippings(
+        tmp_path,
+        make_entry(f"Your {heading.format('283-284')} | {FRIDAY}", "Reef early."),
+        make_entry(f"Your {heading.format('284-285')} | {FRIDAY}", "Ease the sheet."),
+        make_entry(f"Your Note on page 284 | {FRIDAY}", "Mine."),
+    )
+    source = read_only_source(file)
+    assert [section.text for section in source.sections] == [
+        "Reef early.\n\nMine.",
+        "Ease the sheet.",
+    ]
+    assert source.sections[0].locators == ((0, Locator(page=283)),)
+
+
 def test_a_word_on_another_page_is_a_separate_highlight(tmp_path: Path) -> None:
     sentence = "Entropy is what a sail loses to the wind."
     on_page = "Your Highlight on page {} | Added on Sunday, April 7, 2024 10:11:12 PM"

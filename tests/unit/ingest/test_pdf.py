@@ -240,6 +240,24 @@ def test_pages_have_links_if_the_pdf_has_an_address(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_lines_of_a_page_that_is_shown_sideways_keep_their_order(
+    tmp_path: Path, rotation: int
+) -> None:
+    source = read_pdf(tmp_path, make_pdf(["One.", "Two.", "Three."], rotation=rotation))
+    assert source.text.split() == ["One.", "Two.", "Three."]
+
+
+def test_pages_have_the_labels_that_differ_from_their_numbers(tmp_path: Path) -> None:
+    labels = b"0 << /S /r >> 2 << /S /D /St 3 >>"
+    source = read_pdf(tmp_path, make_pdf(["One."], ["Two."], ["Three."], labels=labels))
+    assert [(where.page, where.location) for _, where in source.sections[0].locators] == [
+        (1, "page i"),
+        (2, "page ii"),
+        (3, None),
+    ]
+
+
 def test_a_scan_says_that_it_has_no_text(tmp_path: Path) -> None:
     reason = "is a scan without text: run OCR on it first"
     assert get_refusal(tmp_path, make_pdf([], [])) == reason

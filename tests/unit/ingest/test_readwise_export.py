@@ -328,7 +328,7 @@ def test_other_json_files_are_refused(tmp_path: Path, content: bytes, reason: st
 
 
 def test_a_number_too_long_for_python_loses_only_its_file(tmp_path: Path) -> None:
-    write_file(tmp_path, "export.json", '[{"highlights": ' + "9" * 5000 + "}]")
+    write_file(tmp_path, "export.json", '[{"user_book_id": ' + "9" * 5000 + "}]")
     write_file(tmp_path, "note.md", "Words.")
     ((name, reason),) = read_problems(tmp_path)
     assert name == "export.json"

@@ -91,6 +91,17 @@ def test_highlights_without_a_place_are_sorted_by_date() -> None:
     assert merged == ["About the book.", "Monday.", "Tuesday.", "Friday."]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "merged"),
+    [("AB", "AC", "ABC"), ("ABD", "ACD", "ABCD"), ("AB", "CB", "ACB"), ("AB", "BAC", "ABC")],
+)
+def test_without_places_new_highlights_stay_between_their_neighbours(
+    first: str, second: str, merged: str
+) -> None:
+    logs = [make_log(*map(make_section, log)) for log in (first, second)]
+    assert get_texts(merge_all(*logs)) == list(merged)
+
+
 def test_a_highlight_with_the_same_id_is_replaced() -> None:
     stored = merge_all(
         make_log(make_section("Olde.", "1", number=1), make_section("Ebb.", "2", number=2))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from shared.knowledge.chunk import Chunk, split_source
 from shared.knowledge.chunk_repository import build_ingest_fields, to_chunk
 from shared.knowledge.source import Locator, Section, Source
+from shared.knowledge.views import format_place
 from shared.text.spans import Span
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
@@ -171,3 +172,13 @@ def test_a_chunk_on_one_page_stores_no_further_pages() -> None:
 def test_the_starts_of_pages_are_stored_and_read_back() -> None:
     chunk = make_paged_chunk()
     assert to_chunk(chunk.chunk_id, build_ingest_fields(chunk)).page_starts == (4, 8, 8)
+
+
+def test_the_label_of_a_page_is_not_cited_for_the_next_page() -> None:
+    chunk = replace(make_paged_chunk(), location="page xii")
+    assert chunk.page is not None
+    assert chunk.cite(0).location == "page xii"
+    assert chunk.cite(len(chunk.content)).location is None
+    assert format_place(chunk.page, chunk.location) == f"page xii ({chunk.page} of the file)"
+    assert format_place(3, None) == "page 3"
+    assert format_place(None, "150") == "location 150"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from functions.jobs.ingest.readers.fields import to_one_line
-from functions.jobs.ingest.readers.reading import describe_duplicate, read_entries
+from functions.jobs.ingest.readers.reading import describe_duplicate, describe_foreign, read_entries
 from functions.jobs.ingest.readers.source_file import Unreadable
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class ObjectContents:
         broken: The names of records that cannot be read, each with the reason.
         duplicates: The names of records with the id of an earlier record, each with the reason.
         warnings: The names of records that can be read only in part, each with the reason.
+        is_foreign: Whether another program's file is not read. What was read before it stays.
     """
 
     name: str
@@ -39,6 +41,7 @@ class ObjectContents:
     broken: list[tuple[str, str]] = field(default_factory=list)
     duplicates: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)
+    is_foreign: bool = False
 
     def read(self, is_excluded: Callable[[str], bool]) -> None:
         """Read the file, and record what it contains. This blocks: call it in a thread.
@@ -48,7 +51,10 @@ class ObjectContents:
         Args:
             is_excluded: Returns whether a source id must not be saved.
         """
-        for name, entry in read_entries(self.file):
+        reason = describe_foreign(PurePosixPath(self.name), self.file.path)
+        self.is_foreign = reason is not None
+        self.warnings += [(self.name, reason)] if reason else []
+        for name, entry in read_entries(self.file) if reason is None else ():
             record_name = to_one_line(name)
             if isinstance(entry, Unreadable):
                 self.broken.append((record_name, str(entry)))
@@ -71,7 +77,7 @@ class ObjectContents:
         Of a log of additions, all texts of an id are yielded.
         """
         remaining = set(self.record_names)
-        for _, entry in read_entries(self.file):
+        for _, entry in read_entries(self.file) if remaining else ():
             if isinstance(entry, Unreadable) or entry.is_deleted:
                 continue
             if entry.source_id in remaining:

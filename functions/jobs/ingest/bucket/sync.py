@@ -86,20 +86,20 @@ async def sync_bucket(
             for name, listed in visible.items()
             if find_format_by_name(PurePosixPath(name))
         }
-        if others := Counter(
-            get_extension(PurePosixPath(name)) for name in visible.keys() - readable
-        ):
-            report.note = f"Not read: {count_kinds(others)}."
+        others = Counter(get_extension(PurePosixPath(name)) for name in visible.keys() - readable)
         state = BucketState(FollowedFiles(ctx.database, objects.address), readable)
         await state.load()
         run = _SyncRun(ctx, budget, report, objects, state)
         await run.complete(readable, forgets_all=forgets_all)
+        if others := others + run.foreign:
+            report.note = f"Not read: {count_kinds(others)}."
 
 
 class _SyncRun:
     """A run, with what it has read so far.
 
     Attributes:
+        foreign: The number of unnamed files of other programs, by extension.
         _read_names: The names of the objects that were read.
         _new_states: The states of objects that have lost sources. They are stored at the end of the
             run, when the lost sources are forgotten.
@@ -120,6 +120,7 @@ class _SyncRun:
         self._report = report
         self._objects = objects
         self._state = state
+        self.foreign: Counter[str] = Counter()
         self._read_names: set[str] = set()
         self._new_states: dict[str, FileState] = {}
         self._deleted_ids: set[str] = set()
@@ -221,6 +222,8 @@ class _SyncRun:
         await asyncio.to_thread(contents.read, self._is_excluded)
         self._state.register_sources(name, contents.record_names)
         self._read_names.add(name)
+        if contents.is_foreign and not contents.warnings:
+            self.foreign[get_extension(PurePosixPath(name))] += 1
         for record_name, reason in contents.broken + contents.duplicates:
             self._report_failure(record_name, reason)
         self._report.warnings += [self._make_failure(*warning) for warning in contents.warnings]
@@ -244,8 +247,9 @@ class _SyncRun:
         previous = self._state.get(contents.name).ids
         present = contents.record_names
         is_log = find_identity(PurePosixPath(contents.name)) is Identity.ORIGIN
+        keeps_all = contents.broken or contents.is_foreign or is_log
         deleted = contents.deleted_ids - present.keys()
-        stays = [*previous, *present] if contents.broken or is_log else present
+        stays = [*previous, *present] if keeps_all else present
         ids = {source_id: None for source_id in stays if source_id not in deleted}
         state = FileState(contents.generation, tuple(ids))
         self._deleted_ids |= deleted

@@ -1,7 +1,8 @@
 """Recognizes exports of other programs, and data files, among the CSV, JSON and HTML files.
 
 Readwise's exports share their extensions with any table and any JSON file. A folder may contain
-such files: those of known programs are named, and the others are only counted.
+such files: those of known programs are named, and the others are only counted. What counts as
+Readwise's own is what no other program writes.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ if TYPE_CHECKING:
 
 EXTENSIONS: Final = frozenset({".csv", ".json", ".html", ".htm"})
 """The extensions of files that may be foreign."""
-_READWISE_COLUMNS: Final = frozenset({"highlight", "book title"})
-"""Columns of Readwise's CSV export, in lower case. A table with one of them may be damaged."""
-_READWISE_JSON: Final = re.compile(
-    r'"(?:user_book_id|highlights|results)"\s*:|\A\s*(?:\[\s*(?:\]|\Z)|\Z)'
+_REQUIRED_COLUMNS: Final = frozenset({"highlight", "book title"})
+"""The columns without which Readwise's CSV export cannot be read, in lower case."""
+_OWN_COLUMNS: Final = frozenset({"amazon book id", "location type", "highlighted at"})
+"""Columns that only Readwise's CSV export has. A table with two of them may be damaged."""
+_OWN_KEYS: Final = re.compile(
+    r'"(?:user_book_id|readwise_url|nextPageCursor)"\s*:|\A\s*\[\s*\]\s*\Z'
 )
-"""What the beginning of Readwise's JSON export contains; an empty list is an empty export."""
+"""What only Readwise's JSON export contains; an empty list is an empty export."""
 
 
 class _KnownExport(NamedTuple):
@@ -40,25 +43,38 @@ class _KnownExport(NamedTuple):
     by_name: bool = False
 
 
-def _csv(name: str, header: str, advice: str) -> _KnownExport:
-    """Return an export that begins with these columns, in any spelling of quotes and case."""
-    columns = (rf'"?{re.escape(column)}"?' for column in header.split(","))
-    pattern = re.compile(r"\A\s*" + r"\s*[,;\t]\s*".join(columns), re.IGNORECASE)
+def _csv(name: str, columns: str, advice: str) -> _KnownExport:
+    """Return a table with these columns (regular expressions), in any order, quotes and case."""
+    ahead = "".join(
+        rf'(?=(?:[^\r\n]*[,;\t])?\s*"?(?:{column})"?\s*(?:[,;\t\r\n]|\Z))'
+        for column in columns.split(",")
+    )
+    pattern = re.compile(rf"\A\s*{ahead}", re.IGNORECASE)
     return _KnownExport(name, frozenset({".csv"}), pattern, advice)
 
 
 def _json(name: str, keys: str, advice: str) -> _KnownExport:
-    """Return an export whose beginning contains these keys or values."""
-    ahead = "".join(rf'(?=.*"{re.escape(key)}")' for key in keys.split())
+    """Return an export whose beginning contains these keys or values (regular expressions)."""
+    ahead = "".join(rf'(?=.*"{key}")' for key in keys.split())
     return _KnownExport(name, frozenset({".json"}), re.compile(rf"\A{ahead}", re.DOTALL), advice)
 
 
+def _html(name: str, pattern: str, advice: str) -> _KnownExport:
+    """Return a page whose beginning contains this."""
+    extensions = frozenset({".html", ".htm"})
+    return _KnownExport(name, extensions, re.compile(pattern, re.IGNORECASE), advice)
+
+
 _LINKS: Final = "add the links that you want to keep with save_link"
-_MARKDOWN: Final = "export it as Markdown or HTML"
+_CONVERT: Final = "convert it to .md or .jsonl"
+_CHATS: Final = "save the conversations that you want to keep as Markdown"
+_NO_HIGHLIGHTS: Final = "it has no highlights"
 _KNOWN: Final = (
-    _csv(
+    _KnownExport(
         "the table of notes that the Kindle app exports",
-        "Your Kindle Notes For:",
+        frozenset({".csv"}),
+        # "Your Kindle Notes For:", "Ihre Kindle-Notizen für:" ..., alone on the first line
+        re.compile(r'\A\s*"?[^",;\t\r\n]*Kindle[^",;\t\r\n]*"?[,;\t ]*[\r\n]', re.IGNORECASE),
         "export the notebook as HTML, or use `My Clippings.txt` of the device",
     ),
     _csv(
@@ -68,12 +84,27 @@ _KNOWN: Final = (
     ),
     _csv("Raindrop's list of bookmarks", "id,title,note,excerpt,url", _LINKS),
     _csv("Pocket's list of saved pages", "title,url,time_added", _LINKS),
+    _html("Pocket's list of saved pages", r"<title>\s*Pocket Export", _LINKS),
     _csv("Instapaper's list of saved pages", "URL,Title,Selection,Folder", _LINKS),
-    _csv("Goodreads' list of books", "Book Id,Title,Author", "it has no highlights"),
+    _html("Instapaper's list of saved pages", r"<title>\s*Instapaper: Export", _LINKS),
+    _csv("Matter's list of saved pages", "Title,URL,In Queue,Favorited", _LINKS),
+    _json("Omnivore's list of saved pages", "slug readingProgress savedAt", _LINKS),
+    _csv("Goodreads' list of books", "Book Id,Title,Author", _NO_HIGHLIGHTS),
+    _csv("StoryGraph's list of books", "Title,ISBN/UID,Read Status", _NO_HIGHLIGHTS),
+    _csv("Zotero's list of documents", "Key,Item Type,Title", _NO_HIGHLIGHTS),
+    _json("Zotero's list of documents", r'id"\s*:\s*"http://zotero\.org/[^"]*', _NO_HIGHLIGHTS),
+    _json("Zotero's list of documents", r"Better\s*(?:BibTeX|CSL)\s*JSON", _NO_HIGHLIGHTS),
+    _csv("Hypothesis' table of annotations", "URL,Annotation/Reply Type,Quote", _CONVERT),
+    _json("Hypothesis' annotations", "export_userid annotations", _CONVERT),
+    _json("Bookcision's highlights of a Kindle book", "highlights isNoteOnly", _CONVERT),
+    _json("Libby's journey through a book", "readingJourney", _CONVERT),
+    _json("Calibre's annotations", "calibre_annotation_collection", _CONVERT),
+    _json("a note of Google Keep", "isTrashed userEditedTimestampUsec", "save it as Markdown"),
+    _csv("a table of a Kobo's bookmarks", "VolumeID,Text|Annotation", _CONVERT),
     _KnownExport(
         "a table of a Notion database",
         frozenset({".csv"}),
-        re.compile(r".* [0-9a-f]{32}(?:_all)?\.csv", re.IGNORECASE),
+        re.compile(r" [0-9a-f]{32}(?:_all)?\.csv\Z", re.IGNORECASE),
         "Notion's Markdown export has the pages of its rows beside it",
         by_name=True,
     ),
@@ -82,49 +113,38 @@ _KNOWN: Final = (
         "entries sort time",
         "export as Markdown, or as `My Clippings.txt`, in KOReader",
     ),
-    _json(
-        "ChatGPT's export of conversations",
-        "mapping create_time",
-        "save the conversations that you want to keep as Markdown",
-    ),
-    _json(
-        "Claude's export of conversations",
-        "chat_messages uuid",
-        "save the conversations that you want to keep as Markdown",
-    ),
+    _json("ChatGPT's export of conversations", "mapping create_time", _CHATS),
+    _json("Claude's export of conversations", "chat_messages uuid", _CHATS),
     _json("a browser's bookmarks", "roots bookmark_bar", _LINKS),
     _json("a browser's bookmarks", "text/x-moz-place-container", _LINKS),
-    _KnownExport(
-        "a browser's bookmarks",
-        frozenset({".html", ".htm"}),
-        re.compile(r"\A\s*<!DOCTYPE NETSCAPE-Bookmark-file-1", re.IGNORECASE),
-        _LINKS,
-    ),
+    _html("a browser's bookmarks", "<!DOCTYPE NETSCAPE-Bookmark-file-1", _LINKS),
+    # Programs without an entry of their own, such as Clippings.io
+    _csv("a table of highlights that is not Readwise's", "Highlights?|Book Title", _CONVERT),
+    _json("a file of highlights that is not Readwise's", "highlights", _CONVERT),
 )
 
 
-def describe_known_export(file: PurePath, beginning: bytes) -> str | None:
-    """Return what to tell the owner of a known program's export; None for any other file."""
-    text = _decode(beginning)
+def describe_foreign(file: PurePath, beginning: bytes) -> str | None:
+    """Return why a file is not read, "" if nothing is known of it, or None if it is read."""
     extension = file.suffix.lower()
+    text = _decode(beginning)
+    if extension not in EXTENSIONS or _is_readwise(extension, text):
+        return None
     for kind in _KNOWN:
         subject = file.name if kind.by_name else text
-        if extension in kind.extensions and kind.pattern.match(subject):
+        if extension in kind.extensions and kind.pattern.search(subject):
             return f"is {kind.name}, which is not read yet: {kind.advice}"
-    return None
+    return "" if extension in {".csv", ".json"} else None
 
 
-def is_foreign(file: PurePath, beginning: bytes) -> bool:
-    """Return whether a CSV or JSON file does not look like an export of Readwise at all."""
-    text = _decode(beginning)
-    match file.suffix.lower():
-        case ".csv":
-            cells = re.split(r"[,;\t]", text.lstrip().partition("\n")[0])
-            columns = {" ".join(cell.strip().strip('"').split()).casefold() for cell in cells}
-            return columns.isdisjoint(_READWISE_COLUMNS)
-        case ".json":
-            return not _READWISE_JSON.search(text)
-    return False
+def _is_readwise(extension: str, text: str) -> bool:
+    """Return whether a file looks like an export of Readwise, which may be damaged."""
+    if extension == ".json":
+        return bool(_OWN_KEYS.search(text))
+    cells = re.split(r"[,;\t]", text.lstrip().partition("\n")[0])
+    columns = {" ".join(cell.strip().strip('"').split()).casefold() for cell in cells}
+    is_damaged = len(columns & _OWN_COLUMNS) > 1
+    return extension == ".csv" and (columns >= _REQUIRED_COLUMNS or is_damaged)
 
 
 def _decode(beginning: bytes) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import re
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -59,15 +61,21 @@ _OFFLINE: Final = (
     " before stays"
 )
 _EXPORT: Final = "is a Carrel export: ingest it by itself"
-_CONFLICT: Final = re.compile(
-    r"\.sync-conflict-\d{8}-\d{6}(?:-\w+)?"  # Syncthing
-    # Dropbox, Nextcloud, ownCloud, Seafile and Obsidian Sync, in several languages
-    r"| \((?:[^()]* )?(?:conflicted copy|conflicting copy|konfliktkopie|in konflikt stehende kopie"
-    r"|copia en conflicto|copie en conflit|copia in conflitto|cópia em conflito)[^()]*\)"
-    r"|[ _]\(SFConflict [^()]*\)|\.conflict(?:ed)?(?:-\w+)?(?=\.)",
-    re.IGNORECASE,
+_CONFLICT_WORDS: Final = (
+    r"(?:conflict|conflit|konfli|ristirii|çak.ş|конфл|冲突|衝突|競合|충돌|modstrid|motstrid)"
 )
-"""What sync programs add to the name of a file of which two devices made versions."""
+"""What sync programs call a conflict, in the languages of Dropbox, OneDrive, Box and others."""
+_CONFLICT: Final = re.compile(
+    r"[ _-]?[(\[].*" + _CONFLICT_WORDS + r".*[)\]]"  # (conflicted copy 2024-06-01), (Case Conflict)
+    r"|\..*" + _CONFLICT_WORDS + r".*"  # .sync-conflict-20240601-101500-ABCDEFG
+    # _conflict-20240601-101500, _DiskStation_Jun-01-1015-2024_Conflict
+    r"|[ _-](?=.*\d{4}).*" + _CONFLICT_WORDS + r".*"
+    r"|-(?:desktop|laptop|win)-[0-9a-z]{6,8}(?:-\d+)?|-[\w-]*macbook[\w-]*"  # the name of a device
+)
+"""What sync programs add to the stem of a file of which two devices made versions, in lower case.
+OneDrive adds the name of the device."""
+_SEPARATOR: Final = re.compile(r"[ _.(\[-]")
+"""Where a sync program may have begun to add to a name."""
 _EXTENSION: Final = re.compile(r"\.\w{1,10}")
 """The extension of a file name. Longer text after a dot is part of a title."""
 _MAX_KINDS: Final = 10
@@ -264,12 +272,12 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
         vault = vaults.find_vault(file, _find_outermost_root(file, registration))
         if (kind := _find_unread_kind(file, vault)) is not None:
             others[kind] += 1
-        elif reason := _describe_foreign(below.files[file]):
-            foreign_files.append(InputProblem(_to_relative(folder, file), reason, kept=True))
-        elif _is_foreign(below.files[file]):
-            others[get_extension(file)] += 1
-        else:
+        elif (reason := describe_foreign(file, below.files[file])) is None:
             files[file.relative_to(folder).as_posix()] = below.files[file]
+        elif reason:
+            foreign_files.append(InputProblem(_to_relative(folder, file), reason, kept=True))
+        else:
+            others[get_extension(file)] += 1
     problems = foreign_files + [
         InputProblem(_to_relative(folder, error.filename), _explain_os_error(error))
         for error in below.errors
@@ -281,11 +289,12 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
         InputProblem(_to_relative(folder, file), _OFFLINE, kept=True)
         for file in below.offline
         if exports.isdisjoint(file.parents)
-        and find_format_by_name(file)
+        and (find_format_by_name(file) or not file.suffix)  # a whole folder may be offline
         and not _find_unread_kind(
             file, vaults.find_vault(file, _find_outermost_root(file, registration))
         )
     ]
+    problems += _drop_decomposed_copies(files)
     problems += _find_conflicts(files)
     for link in below.outside:
         if link.is_dir() or find_format_by_name(link):
@@ -303,12 +312,44 @@ def _list_folder(path: Path, roots: Sequence[Root]) -> FileListing:
 
 def _find_conflicts(names: Collection[str]) -> Iterator[InputProblem]:
     """Yield a warning for each copy that a sync program left beside its file."""
-    for name in names:
-        path = PurePosixPath(name)
-        original = path.with_name(_CONFLICT.sub("", path.name) or path.name)
-        if original != path and str(original) in names:
-            reason = f"is a copy that a sync program left beside {original.name}: merge the two"
-            yield InputProblem(to_one_line(name), reason, kept=True)
+    by_key = {_fold_name(name): name for name in names}
+    for key, name in by_key.items():
+        path = PurePosixPath(key)
+        for match in _SEPARATOR.finditer(path.stem, 1):
+            stem, addition = path.stem[: match.start()], path.stem[match.start() :]
+            original = by_key.get(str(path.with_name(stem + path.suffix)))
+            if original and _CONFLICT.fullmatch(addition):
+                beside = PurePosixPath(original).name
+                reason = (
+                    f"looks like a copy that a sync program left beside {beside}: merge the two"
+                )
+                yield InputProblem(to_one_line(name), reason, kept=True)
+                break
+
+
+def _drop_decomposed_copies(files: dict[str, Path]) -> list[InputProblem]:
+    """Drop copies whose names differ only in Unicode form, and return a warning for each.
+
+    A file from a Mac has a decomposed name, and its copy through another system a composed one. Two
+    such files with different contents are both read.
+    """
+    problems: list[InputProblem] = []
+    for name in [name for name in files if not unicodedata.is_normalized("NFC", name)]:
+        composed = files.get(unicodedata.normalize("NFC", name))
+        if composed is None:
+            continue
+        is_copy = composed.is_file() and filecmp.cmp(composed, files[name], shallow=False)
+        outcome = "is the same file and read once" if is_copy else "is another text: merge the two"
+        reason = f"has the name of another file in other Unicode characters, which {outcome}"
+        problems.append(InputProblem(to_one_line(name), reason, kept=True))
+        if is_copy:
+            del files[name]
+    return problems
+
+
+def _fold_name(name: str) -> str:
+    """Return a file name for comparison with others."""
+    return unicodedata.normalize("NFC", name).casefold()
 
 
 def _list_export(path: Path, registration: Registration) -> FileListing:
@@ -328,18 +369,11 @@ def _find_unread_kind(file: Path, vault: Vault | None) -> str | None:
     return _DRAWING if vault and file.name.lower().endswith(_DRAWING) else None
 
 
-def _describe_foreign(file: Path) -> str | None:
-    """Return what to say about an export of another program that is known but not read."""
-    if file.suffix.lower() not in foreign.EXTENSIONS:
+def describe_foreign(name: PurePath, path: Path) -> str | None:
+    """Return why a file of another program is not read, "" to count it, None if it is read."""
+    if name.suffix.lower() not in foreign.EXTENSIONS:
         return None
-    return foreign.describe_known_export(file, _read_beginning(file))
-
-
-def _is_foreign(file: Path) -> bool:
-    """Return whether a file only has the extension of an export."""
-    return find_identity(file) is Identity.ORIGIN and foreign.is_foreign(
-        file, _read_beginning(file)
-    )
+    return foreign.describe_foreign(name, _read_beginning(path)) if path.is_file() else None
 
 
 def _find_outermost_root(file: Path, registration: Registration) -> Path:
@@ -467,7 +501,7 @@ def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | Unreadable]]:
         if file.path.exists() and not file.path.is_file():
             yield file.name, Unreadable("is not a regular file")
             return
-        if reason := _describe_foreign(file.path):
+        if reason := describe_foreign(PurePosixPath(file.name), file.path):
             yield file.name, Unreadable(reason)
         elif file_format := detect_format(file):
             for record in file_format.read(file):

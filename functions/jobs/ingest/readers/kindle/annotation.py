@@ -71,10 +71,12 @@ _WORD: Final = re.compile(r"[^\W\d_の的]+")
 `150-155のハイライト`."""
 _PAGE: Final = re.compile(
     r"\b(?:page|seite|p[áa]gina|ページ|странице|стр|stron[ae]|stronie|sidan?)\.?"
-    r"\s+(?:(?P<page>\d{1,7})|(?P<roman>[ivxlcdm]+)\b)"
-    r"|(?<!\d)(?P<before>\d{1,7})\.?\s*(?:ページ|[页頁]|페이지|sayfa)"
+    r"\s+(?:(?P<page>\d{1,7})(?:\s*[-\u2013]\s*(?P<last>\d{1,7}))?|(?P<roman>[ivxlcdm]+)\b)"
+    r"|(?<!\d)(?P<before>\d{1,7})(?:\s*[-\u2013]\s*(?P<last_before>\d{1,7}))?\.?"
+    r"\s*(?:ページ|[页頁]|페이지|sayfa)"
 )
-"""A page number after the word for page or, in Japanese, Chinese, Korean and Turkish, before it."""
+"""A page number, or a range of pages, after the word for page or, in Japanese, Chinese, Korean and
+Turkish, before it."""
 _LOCATION: Final = re.compile(
     r"(?:(?:\b|\u02bc)(?:location|loc|position|pos|posici[óo]n|emplacement|posizione|posi[çc][ãa]o|locatie"
     r"|мест[оае]|lokalizacja|konum|plats)|位置(?:no)?|위치)\b"  # noqa: RUF001 - Cyrillic
@@ -129,12 +131,21 @@ class Position:
         first_location: The first Kindle location. Locations count units of about 150 characters,
             whatever the font.
         last_location: The last Kindle location.
+        last_page: The last page, if `page` is the first of several.
     """
 
     page: int | None = None
     roman_page: str | None = None
     first_location: int | None = None
     last_location: int | None = None
+    last_page: int | None = None
+
+    @property
+    def end(self) -> int:
+        """The last location or, without locations, the last page; 0 without either."""
+        if self.first_location is not None:
+            return self.last_location or self.first_location
+        return self.last_page or self.page or 0
 
     @property
     def locator(self) -> Locator:
@@ -181,18 +192,20 @@ def parse_position(heading: str) -> Position:
     either.
     """
     text = fold_text(heading)
-    page = roman_page = first_location = last_location = None
+    page = roman_page = first_location = last_location = last_page = None
     for match in _PAGE.finditer(text):
         number, roman_page = match["page"] or match["before"], match["roman"]
         page = int(number) if number else None
+        last = match["last"] or match["last_before"]
+        last_page = _parse_last(number, last) if number and last else None
     for match in _LOCATION.finditer(text):
         first_location = int(match["first"])
-        last_location = _parse_last_location(match["first"], match["last"])
-    return Position(page or None, roman_page, first_location, last_location)
+        last_location = _parse_last(match["first"], match["last"])
+    return Position(page or None, roman_page, first_location, last_location, last_page)
 
 
-def _parse_last_location(first: str, last: str | None) -> int:
-    """Return the last location of a range. Older Kindles write `1204-07` for `1204-1207`."""
+def _parse_last(first: str, last: str | None) -> int:
+    """Return the last number of a range. Older Kindles write `1204-07` for `1204-1207`."""
     if last is None:
         return int(first)
     whole = first[: max(0, len(first) - len(last))] + last

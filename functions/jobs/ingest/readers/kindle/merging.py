@@ -88,10 +88,11 @@ class _Highlights:
     def find_target(self, note: Annotation, index: int) -> int | None:
         """Return the index of the highlight that a note is about, or None.
 
-        Kindle stores a note at the location where its highlight ends. If several highlights overlap
-        the note, the one that ends nearest to the note is chosen, and among equally near ones, the
-        nearest in the file. There, all versions of a highlight count, because a file that was
-        exported twice has two. A note without a location belongs to a highlight on its page.
+        Kindle stores a note at the location, or on the page, where its highlight ends. If several
+        highlights overlap the note, the one that ends nearest to the note is chosen, and among
+        equally near ones, the nearest in the file. There, all versions of a highlight count,
+        because a file that was exported twice has two. A note without a location belongs to a
+        highlight on its page.
         """
         location, page = note.position.first_location, note.position.page
         if location is None and page is None:
@@ -99,9 +100,9 @@ class _Highlights:
         candidates: list[tuple[int, tuple[int, bool], int]] = []
         for other_index in self._iterate_near(note.position):
             position = self.by_index[other_index].position
-            is_on_page = location is not None or page == position.page
+            is_on_page = location is not None or (position.page or 0) <= (page or 0) <= position.end
             if is_on_page and _may_overlap(position, note.position):
-                distance = abs((position.last_location or 0) - (location or 0))
+                distance = abs(position.end - note.position.end)
                 versions = self._indexes_of_versions[other_index]
                 # A note follows its highlight: of two as near, the one before it counts.
                 nearest = min((abs(version - index), version > index) for version in versions)
@@ -125,22 +126,22 @@ def _find_buckets(position: Position) -> list[object]:
         last = max(first, (position.last_location or 0) // _BUCKET_SIZE)
         return list(range(first, min(last + 1, first + _MAX_BUCKETS)))
     if position.page is not None:  # adjacent pages, as in `_may_overlap`
-        return [("page", position.page + offset) for offset in (-1, 0, 1)]
+        first, last = position.page - 1, position.end + 2
+        return [("page", page) for page in range(first, min(last, first + _MAX_BUCKETS))]
     return [("roman page", position.roman_page)]
 
 
 def _may_overlap(one: Position, other: Position) -> bool:
     """Return whether two positions may overlap.
 
-    `page` is the page on which a highlight begins. A highlight that was extended backwards may
-    begin on the previous page.
+    A highlight that was extended may begin on the previous page, or end on the next.
     """
     start, other_start = one.first_location, other.first_location
     if start is None or other_start is None:
         has_location = start is not None or other_start is not None
-        return not has_location and abs((one.page or 0) - (other.page or 0)) <= 1
-    end, other_end = one.last_location or start, other.last_location or other_start
-    return start <= other_end and other_start <= end
+        first, other_first = one.page or 0, other.page or 0
+        return not has_location and first <= other.end + 1 and other_first <= one.end + 1
+    return start <= other.end and other_start <= one.end
 
 
 def _is_part(part: str, whole: str, position: Position, whole_position: Position) -> bool:

@@ -182,7 +182,7 @@ def _is_about(note: Annotation, highlight: Annotation) -> bool:
         return start <= location <= start + length
     start_page, page = highlight.position.page, note.position.page
     if start_page is not None and page is not None:
-        return start_page <= page <= start_page + 1
+        return start_page <= page <= max(highlight.position.end, start_page + 1)
     return True
 
 

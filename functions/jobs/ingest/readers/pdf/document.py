@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 from statistics import median
@@ -97,6 +98,7 @@ def make_pdf_source(
     spellings = count_spellings(pages)
     lines = remove_running_heads([_split_lines(join_words(page, spellings)) for page in pages])
     text, locators = _join_pages(lines, find_chapters(contents["outline"], lines), url)
+    locators = _add_labels(locators, contents["labels"])
     if not text:
         raise Unreadable(_SCAN)
     raw_metadata: dict[str, str] = contents["metadata"]
@@ -205,6 +207,21 @@ def _join_pages(
     return "".join(parts), tuple(locators)
 
 
+def _add_labels(
+    locators: Sequence[tuple[int, Locator]], labels: Sequence[str]
+) -> tuple[tuple[int, Locator], ...]:
+    """Add the labels of pages, such as `page xii`, that differ from their numbers."""
+    named = {
+        number: f"page {label}"
+        for number, label in enumerate(map(to_headline, labels), start=1)
+        if label and label != str(number)
+    }
+    return tuple(
+        (start, replace(locator, location=named.get(locator.page or 0)))
+        for start, locator in locators
+    )
+
+
 def _choose_separator(previous: str, median_length: float, *, is_divided: bool) -> str:
     """Return what separates a line from the previous one: a line break or a paragraph break."""
     is_short = len(previous) < _SHORT_LINE_FRACTION * median_length
@@ -281,7 +298,7 @@ FORMAT: Final = Format(
     max_bytes=MAX_BYTES,
     fields={
         "text": "the passages, without page numbers and repetitions of running heads",
-        "page": "the page of a passage, from 1",
+        "page": "the page of a passage, from 1; its label, such as `page xii`, if it has another",
         "outline": "the chapter of a passage, from the line with its title",
         "highlights, underlines, notes": "passages of their own, with their notes and dates",
         "Title": "the title; if it is missing or comes from a program, such as"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import sys
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -31,6 +32,8 @@ _MAX_CHAPTERS: Final = 2_000
 """The maximum number of chapters that are read. Later ones are ignored."""
 _CHAPTER_LEVELS: Final = 2
 """How many levels of the outline are read: parts and chapters, or chapters and their sections."""
+_ANGLE_SAMPLE: Final = 200
+"""The number of characters of a rotated page from which the angle of its letters is taken."""
 _MAX_STRING: Final = 200_000
 """The maximum length of a note in bytes. Longer notes are left out."""
 _PASSWORD: Final = 4
@@ -102,6 +105,7 @@ def _read(path: str) -> dict[str, Any]:
         "language": _read_language(document),
         "outline": _read_outline(document),
         "pages": pages,
+        "labels": [_read_label(document, index) for index in range(count)],
         "annotations": annotations,
     }
 
@@ -115,7 +119,7 @@ def _read_page(document: Any, index: int) -> tuple[str, list[dict[str, str]]]:
     except pypdfium2.PdfiumError:
         return "", []
     try:
-        text_page = page.get_textpage()
+        text_page = _read_upright(page)
     except pypdfium2.PdfiumError:
         page.close()
         return "", []
@@ -126,6 +130,27 @@ def _read_page(document: Any, index: int) -> tuple[str, list[dict[str, str]]]:
     finally:
         text_page.close()
         page.close()
+
+
+def _read_upright(page: Any) -> Any:
+    """Return the text of a page in the rotation in which most of its letters are upright.
+
+    PDFium sorts lines as the page is shown, so it reverses those of a page that is shown sideways.
+    """
+    import pypdfium2.raw as pdfium
+
+    text_page = page.get_textpage()
+    if not page.get_rotation():
+        return text_page
+    count = min(text_page.count_chars(), _ANGLE_SAMPLE)
+    angles = [pdfium.FPDFText_GetCharAngle(text_page.raw, index) for index in range(count)]
+    rotations = [-round(math.degrees(angle)) % 360 for angle in angles if angle >= 0]
+    rotation = max(rotations, key=rotations.count, default=page.get_rotation())
+    if rotation == page.get_rotation() or rotation % 90:
+        return text_page
+    text_page.close()
+    page.set_rotation(rotation)
+    return page.get_textpage()
 
 
 def _read_annotations(page: Any, text_page: Any) -> list[dict[str, str]]:
@@ -245,6 +270,13 @@ def _read_language(document: Any) -> str:
     import pypdfium2.raw as pdfium
 
     return _read_utf16(lambda *buffer: pdfium.FPDFCatalog_GetLanguage(document.raw, *buffer))
+
+
+def _read_label(document: Any, index: int) -> str:
+    """Return what viewers call a page, such as `xii`; "" if the document has no labels."""
+    import pypdfium2.raw as pdfium
+
+    return _read_utf16(lambda *buffer: pdfium.FPDF_GetPageLabel(document.raw, index, *buffer))
 
 
 def _read_utf16(read: Callable[[Any, int], int]) -> str:
