@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from shared.runtime.job import Job
 
 OUTPUT: Final = Path(__file__).with_name("measured.json")
-INDEXES: Final = ROOT / "firestore.indexes.json"
+INDEXES: Final = ROOT / "infra" / "build" / "firestore.indexes.json"
 SIZES: Final = (1_000, 4_000)
 ROUNDS: Final = 5
 """The number of calls of each kind; the result is their mean."""

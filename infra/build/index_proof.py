@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CLOUD_DIMENSION: Final = 768
 """The dimension of the cloud's embedding model, which the index files declare."""
 FILES: Final[dict[str, Callable[[str], bool]]] = {
-    "firestore.indexes.json": lambda database: database != ACCESS_DATABASE,
+    "infra/build/firestore.indexes.json": lambda database: database != ACCESS_DATABASE,
     "infra/build/access.indexes.json": lambda database: database == ACCESS_DATABASE,
 }
 """The index files, each with a predicate that returns whether the file declares the indexes of the

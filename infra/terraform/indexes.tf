@@ -1,7 +1,7 @@
 locals {
   # `make check` proves that these files declare exactly the indexes that Carrel's queries need.
   index_files = {
-    "(default)" = jsondecode(file("${path.module}/../../firestore.indexes.json"))
+    "(default)" = jsondecode(file("${path.module}/../build/firestore.indexes.json"))
     "access"    = jsondecode(file("${path.module}/../build/access.indexes.json"))
   }
 

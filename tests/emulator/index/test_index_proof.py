@@ -41,13 +41,13 @@ def test_nothing():
 @pytest.fixture
 def small_project(tmp_path: Path) -> Path:
     """A project whose only test sends `QUERY`, and which has no index."""
-    for folder in ("tests", "shared/people"):
+    for folder in ("tests", "shared/people", "infra/build"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "pytest.ini").write_text(
         "[pytest]\ntestpaths = tests\naddopts = --import-mode=importlib -p no:cacheprovider\n"
     )
     (tmp_path / "tests/test_sample.py").write_text(TEST_THAT_QUERIES)
-    (tmp_path / "firestore.indexes.json").write_text("{}")
+    (tmp_path / "infra" / "build" / "firestore.indexes.json").write_text("{}")
     return tmp_path
 
 
@@ -79,7 +79,7 @@ def test_a_run_with_a_missing_index_fails_and_prints_the_index(small_project: Pa
 
 @pytest.mark.slow
 def test_a_run_passes_when_the_file_has_the_index(small_project: Path) -> None:
-    (small_project / "firestore.indexes.json").write_text(INDEX)
+    (small_project / "infra" / "build" / "firestore.indexes.json").write_text(INDEX)
     assert run_tests(small_project, "tests")[0] == 0
 
 
@@ -103,7 +103,7 @@ def test_a_run_of_some_tests_fails_for_a_missing_index(
 @pytest.mark.slow
 def test_queries_that_a_repository_lists_use_their_indexes(small_project: Path) -> None:
     (small_project / "tests/test_sample.py").write_text("def test_nothing():\n    pass\n")
-    (small_project / "firestore.indexes.json").write_text(INDEX)
+    (small_project / "infra" / "build" / "firestore.indexes.json").write_text(INDEX)
     (small_project / "shared/people/repository.py").write_text(
         f"def query_shapes(client):\n    yield {QUERY}\n"
     )
@@ -114,12 +114,11 @@ def test_queries_that_a_repository_lists_use_their_indexes(small_project: Path) 
 def test_a_query_of_the_access_database_needs_its_own_index(small_project: Path) -> None:
     test_of_access = TEST_THAT_QUERIES.replace('project="x"', 'project="x", database="access"')
     (small_project / "tests/test_sample.py").write_text(test_of_access)
-    (small_project / "firestore.indexes.json").write_text("{}")
+    (small_project / "infra" / "build" / "firestore.indexes.json").write_text("{}")
     status, output = run_tests(small_project)
     assert status == 1
     assert "infra/build/access.indexes.json is wrong" in output
 
-    (small_project / "infra" / "build").mkdir(parents=True)
     (small_project / "infra" / "build" / "access.indexes.json").write_text(INDEX)
     assert run_tests(small_project)[0] == 0
 
@@ -127,7 +126,7 @@ def test_a_query_of_the_access_database_needs_its_own_index(small_project: Path)
 @pytest.mark.slow
 def test_a_run_with_an_unused_index_fails(small_project: Path) -> None:
     (small_project / "tests/test_sample.py").write_text("def test_nothing():\n    pass\n")
-    (small_project / "firestore.indexes.json").write_text(INDEX)
+    (small_project / "infra" / "build" / "firestore.indexes.json").write_text(INDEX)
     status, output = run_tests(small_project)
     assert status == 1
     assert "unused: people (COLLECTION): name ASCENDING, age ASCENDING" in output
