@@ -7,8 +7,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
+from tests.support.emulator import run_emulator
+from tests.support.emulator_programs import EmulatorError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

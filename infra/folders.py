@@ -14,8 +14,6 @@ from shared.core.installation import IS_CHECKOUT, ROOT, carrel_command
 
 DATA: Final = (ROOT if IS_CHECKOUT else Path.home()) / ".carrel"
 """The data of local runs, unless CARREL_STATE names another folder."""
-PROGRAMS: Final = DATA / "programs"
-"""The folder for Java and the Firestore emulator, if Carrel had to fetch them."""
 
 
 def run_command(*options: str) -> str:

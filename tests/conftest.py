@@ -18,9 +18,8 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from infra.local.emulator import run_emulator
-from infra.local.emulator_programs import EmulatorError
 from shared.ai.local_embedding import LocalEmbedder
+from shared.core import target
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -28,6 +27,8 @@ from shared.runtime.context import App
 from tests.support import embedded_database
 from tests.support.clock import SettableClock
 from tests.support.cloud_run.bundles import OWN_ENVIRONMENTS
+from tests.support.emulator import run_emulator
+from tests.support.emulator_programs import EmulatorError
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.monotonic_clock import MonotonicClock
 
@@ -169,9 +170,10 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(autouse=True)
-def restored_environment() -> Iterator[None]:
-    """Restore environment variables after each test, since commands set and unset them."""
+def restored_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Restore the variables and the database of this process, since commands choose both."""
     before = dict(os.environ)
+    monkeypatch.setattr(target, "_chosen", target._chosen)  # noqa: SLF001 - a test's own choice
     yield
     for name in os.environ.keys() - before.keys():
         del os.environ[name]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infra.cli.access_database import read_access, write_access
+from infra.cli.access_database import run_with_access
 from infra.cli.formatting import format_minute, parse_micro_dollars
 from shared.accounts.account import format_dollars
 from shared.text.counts import format_count
@@ -49,7 +49,7 @@ def show(user: str) -> None:
     """Show the account of USER."""
     from shared.core.dates import utc_now
 
-    click.echo(_describe(read_access(lambda store: store.accounts.get(user)), utc_now()))
+    click.echo(_describe(run_with_access(lambda store: store.accounts.get(user)), utc_now()))
 
 
 @accounts.command()
@@ -64,7 +64,7 @@ def role(user: str, role: str) -> None:
     from shared.core.caller import Role
 
     chosen = None if role == _DEFAULT_ROLE else Role(role)
-    write_access(lambda store: store.accounts.set_role(user, chosen))
+    run_with_access(lambda store: store.accounts.set_role(user, chosen))
     if chosen is None:
         click.echo(f"{user} has the role that DEFAULT_ROLE sets.")
     else:
@@ -79,7 +79,7 @@ def credit(user: str, amount: int) -> None:
     """Add AMOUNT dollars, such as 5 or 0.50, to USER's balance. A negative AMOUNT reduces it."""
     from shared.core.dates import utc_now
 
-    account = write_access(lambda store: store.accounts.credit(user, amount, utc_now()))
+    account = run_with_access(lambda store: store.accounts.credit(user, amount, utc_now()))
     click.echo(f"The balance of {user} is now {format_dollars(account.balance)}.")
 
 
@@ -88,7 +88,7 @@ def credit(user: str, amount: int) -> None:
 @click.argument("amount", callback=_parse_limit)
 def limit(user: str, amount: int | None) -> None:
     """Limit USER to AMOUNT dollars per calendar month. An AMOUNT of `none` removes the limit."""
-    write_access(lambda store: store.accounts.set_budget(user, amount))
+    run_with_access(lambda store: store.accounts.set_budget(user, amount))
     if amount is None:
         click.echo(f"{user} has no monthly limit.")
     else:
@@ -101,7 +101,7 @@ def revoke(user: str) -> None:
     """Revoke all keys and sign-ins of USER immediately. New ones can be created afterwards."""
     from shared.accounts.repositories.revocation import revoke_user
 
-    keys, sign_ins = write_access(lambda store: revoke_user(store, user))
+    keys, sign_ins = run_with_access(lambda store: revoke_user(store, user))
     if not keys and not sign_ins:
         click.echo(f"{user} had no active key or sign-in. Is the name right?")
     else:

@@ -134,11 +134,12 @@ def open_cloud(chosen: Deployment) -> Cloud:
     from infra.build.bundles import DIST, stage
     from infra.cloud.bootstrap import build_backend
     from infra.cloud.bucket import Bucket
+    from infra.cloud.environment import use_cloud_database
     from infra.cloud.google_api import GoogleApi, open_google_session
     from infra.cloud.secret_values import SecretValues
     from infra.cloud.smoke import run_smoke_test
 
-    os.environ.pop("FIRESTORE_EMULATOR_HOST", None)
+    use_cloud_database()
     os.environ["GOOGLE_CLOUD_PROJECT"] = chosen.project  # Terraform's provider reads it too
     # Some APIs require a quota project with a person's sign-in, which does not contain one.
     # https://cloud.google.com/docs/authentication/troubleshoot-adc

@@ -71,11 +71,11 @@ def load_live_deployment() -> LiveDeployment:
     """
     from google.cloud.storage import Client
 
-    from infra.build.discovery import ROOT
     from infra.cloud.bucket import Bucket
     from infra.cloud.deployment import Deployment, load_deployment
     from infra.cloud.google_api import GoogleApi, open_google_session
     from infra.doctor.live_deployment import LiveDeployment
+    from infra.local.local_database import INDEX_FILES
     from shared.core.settings import Settings
 
     project = os.environ["GOOGLE_CLOUD_PROJECT"]
@@ -91,8 +91,5 @@ def load_live_deployment() -> LiveDeployment:
         settings=Settings(),
         sign_in=lambda: GoogleApi(open_google_session(project)),
         open_bucket=lambda: Bucket(Client(project=project), deployment.bucket),
-        indexes={
-            "(default)": ROOT / "firestore.indexes.json",
-            "access": ROOT / "infra" / "build" / "access.indexes.json",
-        },
+        indexes=INDEX_FILES,
     )

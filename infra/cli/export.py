@@ -54,7 +54,7 @@ def export(ctx: click.Context, folder: Path, user: str | None) -> None:
             return await export_all(database, new, user, bar.update)
 
     try:
-        with local_database.connected_database(), replace_folder(folder, MANIFEST, FILES) as new:
+        with replace_folder(folder, MANIFEST, FILES) as new:
             report = run_with_database(lambda database: write(database, new))
     except OSError as error:
         reason = local_database.explain_os_error(error) or f"{folder}: {error.strerror}."

@@ -226,20 +226,18 @@ def forget(  # noqa: PLR0913 - a command's options
     user = _CLOUD_USER if ctx.find_root().params["cloud"] else LOCAL_USER
     run = run.replace(tzinfo=UTC) if run else None
     request = _Request(source_ids, folder, tag, sample, run)
-    with local_database.connected_database():
-        selection = run_with_context(lambda context: _select(context, request))
-        count = selection.count(restores=restore)
-        if not restore:
-            _print_selection(selection, to_stderr=as_json)
-        if dry_run:
-            verb = "restored" if restore else "forgotten"
-            click.echo(f"{count} would be {verb}.", err=as_json)
-            return
-        is_much = len(selection.stored) + len(selection.trace_ids(withdrawn=False)) > 1
-        if is_much and not restore and not yes:
-            click.confirm(f"Forget {count} with {selection.passages}?", abort=True, err=True)
-        receipt = _forget_or_restore(selection, user, reason, restores=restore)
-        local_database.save_now()
+    selection = run_with_context(lambda context: _select(context, request))
+    count = selection.count(restores=restore)
+    if not restore:
+        _print_selection(selection, to_stderr=as_json)
+    if dry_run:
+        verb = "restored" if restore else "forgotten"
+        click.echo(f"{count} would be {verb}.", err=as_json)
+        return
+    is_much = len(selection.stored) + len(selection.trace_ids(withdrawn=False)) > 1
+    if is_much and not restore and not yes:
+        click.confirm(f"Forget {count} with {selection.passages}?", abort=True, err=True)
+    receipt = _forget_or_restore(selection, user, reason, restores=restore)
     text = receipt.to_json() if as_json else receipt.describe(request, restores=restore)
     click.echo(text)
     for source_id, message in receipt.failures.items():

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infra.local.local_database import MAX_PORT
 from shared.accounts.account import MICROS_PER_DOLLAR
 
 if TYPE_CHECKING:
@@ -30,6 +29,7 @@ class _IpAddress(click.ParamType[str]):
             self.fail(f"{value} is not an IP address, such as 0.0.0.0 for all.", param, ctx)
 
 
+MAX_PORT: Final = 65_535
 IP_ADDRESS: Final = _IpAddress()
 PORT: Final = click.IntRange(1, MAX_PORT)
 """The type of an option with the number of a port."""

@@ -16,7 +16,6 @@ import click
 
 from infra.cli.database import run_with_database
 from infra.cli.formatting import format_minute, format_table, make_printable
-from infra.local import local_database
 from shared.core.installation import carrel
 from shared.text.counts import format_count
 
@@ -127,8 +126,7 @@ def ingest(  # noqa: PLR0913 - one for each option
     exits with 1 if texts could not be read, or if missing texts were not forgotten.
     """
     if lists:
-        with local_database.connected_database():
-            click.echo(run_with_database(_list))
+        click.echo(run_with_database(_list))
         return
     if location is None:
         raise click.UsageError("Missing argument 'PATH'.")
@@ -137,13 +135,12 @@ def ingest(  # noqa: PLR0913 - one for each option
         raise click.UsageError("With a URL, no option is allowed.")
     path = Path(location)
     try:
-        with local_database.connected_database():
-            if is_url:
-                complete = _ingest_page(location)
-            elif dry_run:
-                complete = _print_preview(path)
-            else:
-                complete = _ingest(path, keep=keep_missing, yes=yes, strict=strict)
+        if is_url:
+            complete = _ingest_page(location)
+        elif dry_run:
+            complete = _print_preview(path)
+        else:
+            complete = _ingest(path, keep=keep_missing, yes=yes, strict=strict)
     except KeyboardInterrupt:
         click.echo(_INTERRUPTED, err=True)
         sys.exit(_INTERRUPTED_STATUS)
@@ -244,7 +241,6 @@ def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool) -> bool:
         raise changes.error
     set_job_secrets(["embed"])
     complete = ingest_all(path, changes.missing_ids if forgets else frozenset())
-    local_database.save_now()
     return complete and is_confirmed
 
 
@@ -254,9 +250,7 @@ def _ingest_page(url: str) -> bool:
     from infra.local.jobs import ingest_page
 
     set_job_secrets(["embed"])
-    complete = ingest_page(url)
-    local_database.save_now()
-    return complete
+    return ingest_page(url)
 
 
 def _confirm() -> bool:

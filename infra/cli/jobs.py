@@ -15,7 +15,6 @@ import click
 from infra.cli.database import run_with_context
 from infra.cli.formatting import format_minute, format_table
 from infra.cloud.environment import set_job_secrets
-from infra.local import local_database
 from shared.core.installation import carrel
 from shared.firestore.runs import Runs, RunState
 from shared.text.counts import format_count
@@ -40,8 +39,7 @@ def jobs() -> None:
 def list_jobs() -> None:
     """List all jobs with their cloud schedules and last runs."""
     all_jobs = list(_load_jobs().values())
-    with local_database.connected_database():
-        last_runs = run_with_context(lambda ctx: _load_last_runs(all_jobs, ctx))
+    last_runs = run_with_context(lambda ctx: _load_last_runs(all_jobs, ctx))
     rows = [
         (job.name, job.schedule, _describe_end(run) if run else "never ran", job.title)
         for job, run in zip(all_jobs, last_runs, strict=True)
@@ -63,9 +61,7 @@ def run(names: tuple[str, ...], *, yes: bool) -> None:
 
     selected = [_confirm(_get_job(name)) if yes else _get_job(name) for name in names]
     set_job_secrets(names)
-    with local_database.connected_database():
-        complete = run_jobs(selected, Settings())
-        local_database.save_now()
+    complete = run_jobs(selected, Settings())
     sys.exit(not complete)
 
 
@@ -74,8 +70,7 @@ def run(names: tuple[str, ...], *, yes: bool) -> None:
 def show(name: str) -> None:
     """Show the last runs of the job NAME, and the items that it gave up after five attempts."""
     job = _get_job(name)
-    with local_database.connected_database():
-        runs, dead_letters = run_with_context(lambda ctx: _load_history(job, ctx))
+    runs, dead_letters = run_with_context(lambda ctx: _load_history(job, ctx))
     schedule = f"{job.schedule} (UTC)" if job.schedule else "none, it runs on request"
     click.echo(f"{job.name}: {job.title}. Schedule in the cloud: {schedule}.")
     if not runs:
@@ -97,9 +92,7 @@ def retry(name: str) -> None:
     job_dead_letters = _get_job(name).dead_letters
     if job_dead_letters is None:
         raise click.ClickException(f"The job {name} has nothing to retry: it never gives up items.")
-    with local_database.connected_database():
-        count = run_with_context(job_dead_letters.retry)
-        local_database.save_now()
+    count = run_with_context(job_dead_letters.retry)
     click.echo(_format_queued(count, "retry", name))
 
 
@@ -113,9 +106,7 @@ def renew(name: str) -> None:
         raise click.ClickException(
             f"The results of the job {name} cannot be renewed, only those of: {renewable}."
         )
-    with local_database.connected_database():
-        count = run_with_context(queue_outdated)
-        local_database.save_now()
+    count = run_with_context(queue_outdated)
     click.echo(_format_queued(count, "renew", name))
 
 

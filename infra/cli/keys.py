@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infra.cli.access_database import read_access, write_access
+from infra.cli.access_database import run_with_access
 from infra.cli.formatting import format_minute, format_table
 from infra.cloud.environment import set_access_secrets
 from shared.core.installation import carrel
@@ -80,7 +80,7 @@ def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> Non
         await store.keys.add(record)
         return secret_key, record
 
-    secret_key, record = write_access(add_key)
+    secret_key, record = run_with_access(add_key)
     # Only the key goes to standard output, so that a script can read it from there.
     click.echo(f"A key for {record.user_id}, named {record.name!r}:\n", err=True)
     click.echo(secret_key)
@@ -95,7 +95,7 @@ def list_keys(user: str | None) -> None:
     """List keys, newest first. Their secret parts are not stored and cannot be shown."""
     from shared.core.dates import utc_now
 
-    keys_and_accounts = read_access(lambda store: _load_keys_and_accounts(store, user))
+    keys_and_accounts = run_with_access(lambda store: _load_keys_and_accounts(store, user))
     if not keys_and_accounts:
         whose = f" of {user}" if user else ""
         click.echo(f"There are no keys{whose}. To create one: {carrel('keys create')}")
@@ -119,7 +119,7 @@ def revoke(key_id: str) -> None:
     if not re.fullmatch("[0-9a-f]{12}", key_id):
         message = f"A key's id has 12 hexadecimal digits. To see ids: {carrel('keys list')}"
         raise click.ClickException(message)
-    key, sign_ins = write_access(lambda store: revoke_key(store, key_id))
+    key, sign_ins = run_with_access(lambda store: revoke_key(store, key_id))
     suffix = f" {format_count(sign_ins, 'sign-in')} ended with it." if sign_ins else ""
     click.echo(f"Revoked the key {key_id} of {key.user_id}, named {key.name!r}.{suffix}")
 

@@ -7,6 +7,7 @@ its help appear fast.
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass
 from enum import Enum, auto
 from importlib import import_module
@@ -17,7 +18,6 @@ import click
 
 from infra.cli.formatting import IP_ADDRESS, PORT
 from infra.local import local_database
-from infra.local.emulator_programs import EmulatorError
 from infra.local.processes import LOOPBACK, StartError
 from shared.core.errors import CarrelError
 from shared.core.installation import IS_CHECKOUT
@@ -52,12 +52,15 @@ class CommandPlan:
             some imports take a second or two.
         needs_checkout: Whether it needs files from the repository that the package does not have.
         embeds: Whether it may embed texts, for which --cloud requires an explicit embedding model.
+        writes_in_bulk: Whether the last of its writes may be lost in a power failure, after which
+            it is run again. Then, writes do not wait for the disk.
     """
 
     place: Place
     module: str = "main"
     needs_checkout: bool = False
     embeds: bool = False
+    writes_in_bulk: bool = False
 
 
 PLANS: Final = {
@@ -69,9 +72,9 @@ PLANS: Final = {
     "export": CommandPlan(place=Place.EITHER, module="export"),
     "forget": CommandPlan(place=Place.EITHER, module="forget"),
     "generate": CommandPlan(place=Place.MACHINE, needs_checkout=True),
-    "ingest": CommandPlan(place=Place.EITHER, module="ingest", embeds=True),
+    "ingest": CommandPlan(place=Place.EITHER, module="ingest", embeds=True, writes_in_bulk=True),
     "init": CommandPlan(place=Place.MACHINE, module="init"),
-    "jobs": CommandPlan(place=Place.EITHER, module="jobs", embeds=True),
+    "jobs": CommandPlan(place=Place.EITHER, module="jobs", embeds=True, writes_in_bulk=True),
     "keys": CommandPlan(place=Place.EITHER, module="keys"),
     "materials": CommandPlan(place=Place.EITHER, module="materials"),
     "new-tool": CommandPlan(place=Place.MACHINE, needs_checkout=True),
@@ -81,9 +84,15 @@ PLANS: Final = {
     "sources": CommandPlan(place=Place.EITHER, module="tools"),
     "stage": CommandPlan(place=Place.MACHINE, needs_checkout=True),
     "stdio": CommandPlan(place=Place.MACHINE),
-    "up": CommandPlan(place=Place.MACHINE),
+    "up": CommandPlan(place=Place.MACHINE, writes_in_bulk=True),  # only the sample
 }
 """Every command."""
+
+
+_NO_EMULATOR: Final = (
+    "Start an emulator first, and name its address, such as FIRESTORE_EMULATOR_HOST=127.0.0.1:8686"
+    " for `gcloud emulators firestore start --host-port=127.0.0.1:8686`."
+)
 
 
 class _Commands(click.Group):
@@ -105,7 +114,7 @@ class _Commands(click.Group):
         """Print expected errors as messages without a traceback."""
         try:
             return super().invoke(ctx)
-        except (CarrelError, EmulatorError, StartError) as error:
+        except (CarrelError, StartError) as error:
             raise click.ClickException(str(error)) from error
         except OSError as error:
             if message := local_database.explain_os_error(error):
@@ -138,7 +147,7 @@ def main(ctx: click.Context, *, cloud: bool) -> None:
 
         use_deployment(embedding=plan.embeds)
     else:
-        local_database.use_local_database()
+        local_database.use_local_database(durable=not plan.writes_in_bulk)
 
 
 @main.command()
@@ -149,6 +158,12 @@ def main(ctx: click.Context, *, cloud: bool) -> None:
     default="inline",
     show_default=True,
     help="Run tools in the gateway's process, or each in its own process as in the cloud.",
+)
+@click.option(
+    "--database",
+    type=click.Choice(["embedded", "emulator"]),
+    help="Keep data in the state folder, or use the emulator that FIRESTORE_EMULATOR_HOST names,"
+    " which keeps nothing. By default, the emulator if it is named.",
 )
 @click.option("--sample/--no-sample", default=True, help="Load the sample knowledge base.")
 @click.option("--sign-in", is_flag=True, help="Require credentials, as in the cloud.")
@@ -161,8 +176,15 @@ def main(ctx: click.Context, *, cloud: bool) -> None:
     envvar="CARREL_BIND",
     help="IP address at which the gateway listens. Any but a loopback address needs --sign-in.",
 )
-def up(port: int, topology: str, *, sample: bool, sign_in: bool, address: str) -> None:
+def up(  # noqa: PLR0913 - click passes each option
+    port: int, topology: str, database: str | None, *, sample: bool, sign_in: bool, address: str
+) -> None:
     """Run Carrel on this machine: database, sample, gateway."""
+    if database == "embedded":
+        os.environ.pop("FIRESTORE_EMULATOR_HOST", None)
+        local_database.use_local_database(durable=False)
+    if database == "emulator" and not os.environ.get("FIRESTORE_EMULATOR_HOST"):
+        raise click.UsageError(_NO_EMULATOR)
     if not ip_address(address).is_loopback and not sign_in:
         raise click.UsageError(
             f"At {address}, other machines and containers reach Carrel, and without sign-in they"
@@ -181,15 +203,13 @@ def up(port: int, topology: str, *, sample: bool, sign_in: bool, address: str) -
 def stdio() -> None:
     """Serve MCP over standard input and output, for Claude Desktop's configuration file.
 
-    The server shares its database with `make run` and with the servers of other clients. The
-    database stops when the last of them ends.
+    The server uses the same data as `make run` and the servers of other clients.
     """
     from infra.local.stdio import serve_stdio
     from shared.core.settings import Settings
 
     local_database.set_local_secrets()
-    with local_database.connected_database():
-        asyncio.run(serve_stdio(Settings()))
+    asyncio.run(serve_stdio(Settings()))
 
 
 @main.command()

@@ -14,7 +14,6 @@ import click
 
 from infra.cli.database import run_with_database
 from infra.cli.formatting import format_minute, format_table
-from infra.local import local_database
 from shared.core.installation import carrel
 from shared.text.counts import format_count
 
@@ -84,8 +83,7 @@ def list_workspaces(user: str) -> None:
     from shared.core.caller import require_user_id
 
     require_user_id(user)
-    with local_database.connected_database():
-        workspaces = run_with_database(lambda database: _load_workspaces(database, user))
+    workspaces = run_with_database(lambda database: _load_workspaces(database, user))
     if not workspaces:
         click.echo(f"{user} has no materials in any workspace.")
         return
@@ -111,14 +109,12 @@ def erase(user: str, task_id: str, *, yes: bool, as_json: bool) -> None:
 
     require_user_id(user)
     task_id = _normalize_id(task_id)
-    with local_database.connected_database():
-        count = run_with_database(lambda database: _count_materials(database, user, task_id))
-        if not yes:
-            documents = format_count(count, "document")
-            question = f"Erase {documents} of {user} in the workspace {task_id}?"
-            click.confirm(f"{question} This cannot be undone.", abort=True, err=True)
-        receipt = run_with_database(lambda database: _erase(database, user, task_id))
-        local_database.save_now()
+    count = run_with_database(lambda database: _count_materials(database, user, task_id))
+    if not yes:
+        documents = format_count(count, "document")
+        question = f"Erase {documents} of {user} in the workspace {task_id}?"
+        click.confirm(f"{question} This cannot be undone.", abort=True, err=True)
+    receipt = run_with_database(lambda database: _erase(database, user, task_id))
     click.echo(receipt.to_json() if as_json else str(receipt))
 
 

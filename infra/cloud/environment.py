@@ -1,7 +1,7 @@
 """Sets a deployment's environment variables and secrets for commands with --cloud.
 
 Variables that are already set keep their values. Only FIRESTORE_EMULATOR_HOST is removed, because
-its presence means that a command works on a local database.
+Google's client would go there instead of the cloud.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from infra.cloud.google_api import GoogleApi, open_google_session
 from infra.cloud.secret_values import ACCESS_SECRETS, SecretValues
 from infra.local import local_database
 from shared.core.installation import carrel_deploy
+from shared.core.target import CLOUD, choose_target, is_local
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -32,7 +33,7 @@ def use_deployment(*, embedding: bool, path: Path = FILE) -> None:
     Raises:
         CommandFailed: The project or the provider is not set.
     """
-    os.environ.pop("FIRESTORE_EMULATOR_HOST", None)
+    use_cloud_database()
     deployment = load_deployment(path)
     if deployment and os.environ.get("GOOGLE_CLOUD_PROJECT", deployment.project) == (
         deployment.project
@@ -49,6 +50,12 @@ def use_deployment(*, embedding: bool, path: Path = FILE) -> None:
     os.environ.setdefault("GOOGLE_CLOUD_QUOTA_PROJECT", os.environ["GOOGLE_CLOUD_PROJECT"])
 
 
+def use_cloud_database() -> None:
+    """Use Cloud Firestore, with the credentials of this process."""
+    os.environ.pop("FIRESTORE_EMULATOR_HOST", None)
+    choose_target(CLOUD)
+
+
 def _open_project_secrets(project: str) -> SecretValues:
     return SecretValues(GoogleApi(open_google_session(project)), project)
 
@@ -59,7 +66,7 @@ def set_access_secrets(open_secrets: Callable[[str], SecretValues] = _open_proje
     Local runs store the secret in a file. A deployment's secret always comes from Secret Manager,
     so that a file on some machine can never become the secret of a deployment.
     """
-    if "FIRESTORE_EMULATOR_HOST" in os.environ:
+    if is_local():
         local_database.set_local_secrets()
     elif not os.environ.get(ACCESS_SECRETS):
         os.environ[ACCESS_SECRETS] = open_secrets(os.environ["GOOGLE_CLOUD_PROJECT"]).read(
@@ -76,7 +83,7 @@ def set_job_secrets(
     """
     from infra.build.functions import functions  # this import is slow: it loads all tools and jobs
 
-    if "FIRESTORE_EMULATOR_HOST" in os.environ:
+    if is_local():
         return
     declared = {
         secret for function in functions() if function.name in names for secret in function.secrets

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Final
 import httpx2
 
 from infra.doctor.check import Check, CheckResult, CheckStatus, failed, passed
-from infra.folders import PROGRAMS, run_command
+from infra.folders import run_command
 from infra.local import local_database
-from infra.local.emulator_daemon import StateFolder
-from infra.local.emulator_programs import EmulatorMissing, find_emulator, get_java_version
-from infra.local.processes import is_listening
 from shared.core.installation import carrel, carrel_deploy
+from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,16 +41,12 @@ class Machine:
         environment: The environment variables, which locate programs.
         port: The port of the gateway.
         state: The folder with the data of local runs.
-        programs: The folder of programs that Carrel fetched.
-        emulator_port: The port that a new database would use.
         python: The version of Python.
     """
 
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     port: int = 8080
     state: Path = local_database.STATE
-    programs: Path = PROGRAMS
-    emulator_port: int = field(default_factory=local_database.get_emulator_port)
     python: tuple[int, ...] = sys.version_info[:3]
 
 
@@ -63,15 +57,6 @@ def _check_python(machine: Machine) -> CheckResult:
         message = f"{version} is too old: {minimum} or newer is required"
         return failed(message, "make PYTHON=/path/to/python3.13 run")
     return passed(version)
-
-
-def _check_emulator(machine: Machine) -> CheckResult:
-    try:
-        command = find_emulator(machine.environment, machine.programs)
-    except EmulatorMissing as error:
-        return failed(str(error), run_command())
-    archive = command[command.index("-cp") + 1]
-    return passed(f"{archive}, on Java {get_java_version(command[0])}")
 
 
 def _check_state(machine: Machine) -> CheckResult:
@@ -85,23 +70,32 @@ def _check_state(machine: Machine) -> CheckResult:
     return passed(f"{machine.state}{'' if machine.state.exists() else ' (not created yet)'}")
 
 
-def _check_database(machine: Machine) -> CheckResult:
-    if host := StateFolder(machine.state).get_address():
-        return passed(f"runs at {host}")
-    if is_listening(f"127.0.0.1:{machine.emulator_port}"):
-        message = f"another program listens on port {machine.emulator_port}"
-        return failed(message, f"EMULATOR_PORT=8787 {run_command()}")
-    return passed(f"not running; port {machine.emulator_port} is free")
+def _check_knowledge(_: Machine) -> CheckResult:
+    """Check that the database can be opened, and that it has texts."""
+    from shared.core.settings import Settings
+
+    if host := os.environ.get("FIRESTORE_EMULATOR_HOST"):
+        where = f"the emulator at {host}"
+    elif local_database.KNOWLEDGE.exists():
+        where = str(local_database.KNOWLEDGE)
+    else:
+        return failed("there is no database yet", f"{run_command()}, which loads a sample")
+    count = asyncio.run(_count_sources(Settings()))
+    if not count:
+        return failed("the knowledge base is empty", f"{run_command()}, which loads a sample")
+    return passed(f"{format_count(count, 'source')} in {where}")
 
 
-def _check_contents(machine: Machine) -> CheckResult:
-    """Check that there is data, which is saved or at least in a running database."""
-    state = StateFolder(machine.state)
-    if state.get_saved_at():
-        return passed(f"saved in {state.data}")
-    if state.get_address():
-        return passed("not saved yet: the database saves every five minutes")
-    return failed("the knowledge base is empty", f"{run_command()}, which loads a sample")
+async def _count_sources(settings: Settings) -> int:
+    from shared.core.meter import Meter
+    from shared.firestore.database import Connection, Database
+    from shared.knowledge.source_repository import Sources
+
+    connection = Connection(settings.google_cloud_project, settings.firestore_database)
+    try:
+        return await Sources(Database(connection, Meter(), read_only=True)).count()
+    finally:
+        await connection.aclose()
 
 
 def _check_gateway(machine: Machine) -> CheckResult:
@@ -152,10 +146,8 @@ def _make_program_check(name: str, purpose: str) -> Check[Machine]:
 
 CHECKS: Final[tuple[Check[Machine], ...]] = (
     Check("Python", _check_python),
-    Check("Firestore emulator", _check_emulator),
     Check("state folder", _check_state),
-    Check("local database", _check_database),
-    Check("knowledge", _check_contents),
+    Check("knowledge", _check_knowledge),
     Check("gateway", _check_gateway),
     Check("embedding model", _check_embedding),
     _make_program_check("node", "some of the tests"),

@@ -7,10 +7,12 @@ from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
 from infra.local.link_fetching import LinkFetcher, LinkFetchingDispatcher
+from infra.local.local_database import use_local_database
 from infra.local.tool_processes import SENT_SECRET, SharedSecretTokens
 from shared.core.settings import Settings
 from shared.runtime.context import App
 
+use_local_database()
 _settings = Settings()
 _catalog = Catalog.load().apply_settings(_settings)
 _secret = os.environ.pop(SENT_SECRET, None)

@@ -1,97 +1,143 @@
-"""Starts, shares and saves the local database, which all commands on this machine use.
+"""The databases of local runs: files in the state folder, which each process opens itself.
 
-A daemon runs the database while it has clients, which are processes such as `make run` and
-`carrel ingest` (`infra.local.emulator_daemon`). The database is in memory, and is saved to disk.
+`FIRESTORE_EMULATOR_HOST` names an emulator instead, which keeps nothing when it ends.
 """
 
 from __future__ import annotations
 
+import atexit
 import errno
-import fcntl
 import json
 import os
 import secrets
-import subprocess
-import sys
 import tempfile
-import threading
-import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
-
-from infra.file_lock import hold_lock
 from infra.folders import DATA, run_command
-from infra.local.autosave import RETRY_SECONDS, save_databases
-from infra.local.emulator import LOOPBACK, PROJECT
-from infra.local.emulator_daemon import StateFolder
-from infra.local.emulator_programs import EmulatorError
-from infra.local.emulator_setup import provide_emulator
 from infra.local.processes import is_listening
-from shared.core.errors import InvalidInput
+from shared.core.errors import Unavailable
 from shared.core.installation import ROOT
+from shared.core.target import Target, TargetKind, choose_target, get_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from google.cloud.firestore import AsyncClient
 
+    from infra.local.embedded_firestore.databases import Databases
+
+PROJECT: Final = "carrel-local"
+"""The id of the project that local databases belong to."""
 SAMPLE: Final = ROOT / "infra" / "local" / "sample" / "readwise.json"
 """The texts of the sample knowledge base."""
 STATE: Final = Path(os.environ.get("CARREL_STATE") or DATA)
 """The folder with the data of local runs: databases, logs and the secret."""
-MAX_PORT: Final = 65_535
-SAVE_CHECK_SECONDS: Final = 1.0
-"""A client checks with this pause whether the data is saved."""
-EXIT_SECONDS: Final = 60.0
-"""The last client waits this long for the database to be saved."""
-MAX_MESSAGE_BYTES: Final = 4000
-"""A message quotes at most this many characters of the daemon's log, the last ones."""
+FILES: Final = STATE / "databases" / PROJECT
+"""The folder with the files of the databases."""
+KNOWLEDGE: Final = FILES / "default.sqlite"
+"""The file with the knowledge base and the users' data."""
+INDEX_FILES: Final = {
+    "(default)": ROOT / "infra" / "build" / "firestore.indexes.json",
+    "access": ROOT / "infra" / "build" / "access.indexes.json",
+}
+"""The indexes of each database. The first is a link to the root's, which a wheel would leave out."""
+EMULATOR_EXPORT: Final = STATE / "firestore" / "(default)"
+"""Where versions that ran the Firestore emulator saved the knowledge base."""
 _SECRET_BYTES: Final = 32
 """The secret of local runs has this many random bytes."""
-_STATE: Final = StateFolder(STATE)
 
 
-def get_emulator_port() -> int:
-    """Return the port for a new database. A running database may use another port.
+def use_local_database(*, durable: bool = True) -> None:
+    """Use the databases of this machine, whatever credentials of a cloud there are.
+
+    Args:
+        durable: Whether a write survives a power failure as soon as it is answered. Otherwise, the
+            last ones may be lost; all survive the end of the process.
+    """
+    if os.environ.get("FIRESTORE_EMULATOR_HOST"):
+        choose_target(Target(TargetKind.EMULATOR, _make_emulator_client))
+        return
+    os.environ["GOOGLE_CLOUD_PROJECT"] = PROJECT
+    # A person who interrupts a job can soon restart it, and local steps are short.
+    os.environ.setdefault("LEASE_SECONDS", "10")
+
+    def make_client(project: str, database: str) -> AsyncClient:
+        from infra.local.embedded_firestore.errors import DatabaseFileError
+
+        try:
+            return _open_databases(durable=durable).make_client(project, database)
+        except DatabaseFileError as error:
+            raise Unavailable(str(error)) from error
+        except OSError as error:
+            raise Unavailable(explain_os_error(error) or str(error)) from error
+
+    choose_target(Target(TargetKind.EMBEDDED, make_client))
+
+
+def open_local_database() -> None:
+    """Open all databases now, so that a problem with the files appears before anything starts.
 
     Raises:
-        InvalidInput: EMULATOR_PORT is not a port.
+        Unavailable: A database cannot be opened. The message says what to do.
     """
-    port = os.environ.get("EMULATOR_PORT") or "8686"
-    if not port.isdecimal() or not 0 < int(port) <= MAX_PORT:
-        raise InvalidInput(
-            f"EMULATOR_PORT must be a port from 1 to {MAX_PORT}, such as EMULATOR_PORT=8787."
+    target = get_target()
+    if target and target.make_client:
+        for database in INDEX_FILES:
+            target.make_client(os.environ.get("GOOGLE_CLOUD_PROJECT", PROJECT), database)
+
+
+@cache
+def _open_databases(*, durable: bool) -> Databases:
+    from infra.local.embedded_firestore.databases import Databases
+    from infra.local.embedded_firestore.definitions import Definitions
+
+    protect_state()
+    databases = Databases(
+        FILES.parent,
+        # The dimension of vectors is the embedding model's, and any is indexed.
+        lambda database: Definitions.read(INDEX_FILES[database], dimension=0),
+        durable=durable,
+    )
+    atexit.register(databases.close)
+    return databases
+
+
+def _make_emulator_client(project: str, database: str) -> AsyncClient:
+    from google.cloud.firestore import AsyncClient
+
+    host = os.environ["FIRESTORE_EMULATOR_HOST"]
+    if not is_listening(host):
+        raise Unavailable(
+            f"No emulator answers at {host}. Start one there, or unset FIRESTORE_EMULATOR_HOST."
         )
-    return int(port)
+    return AsyncClient(project=project, database=database)
 
 
-def get_emulator_address() -> str:
-    """Return the host:port for a new database.
+def protect_state() -> None:
+    """Create the state folder, and close it and its files to other users of the machine."""
+    FILES.mkdir(parents=True, exist_ok=True)
+    with suppress(PermissionError):  # another user's folder is theirs to protect
+        STATE.chmod(0o700)
+    for path in (STATE / "secret", *FILES.glob("*.sqlite*")):
+        with suppress(FileNotFoundError, PermissionError):  # a log ends with its last process
+            path.chmod(0o600)
 
-    Raises:
-        InvalidInput: EMULATOR_PORT is not a port.
-    """
-    return f"{LOOPBACK}:{get_emulator_port()}"
 
-
-def use_local_database() -> None:
-    """Use the local database, unless FIRESTORE_EMULATOR_HOST names another emulator.
-
-    Raises:
-        InvalidInput: EMULATOR_PORT is not a port.
-    """
-    if "FIRESTORE_EMULATOR_HOST" not in os.environ:
-        os.environ["FIRESTORE_EMULATOR_HOST"] = get_emulator_address()
-        os.environ["GOOGLE_CLOUD_PROJECT"] = PROJECT
-        # A person who interrupts a job can soon restart it, and local steps are short.
-        os.environ.setdefault("LEASE_SECONDS", "10")
+def describe_emulator_export() -> str:
+    """Return how to take over data that the emulator saved, or an empty string if there is none."""
+    if KNOWLEDGE.exists() or not any(EMULATOR_EXPORT.glob("[0-9]*")):
+        return ""
+    return (
+        f"Note: {EMULATOR_EXPORT.parent} holds the data of an earlier version, which this one does"
+        " not read. It stays there. To continue with your texts, ingest their files again; notes"
+        " that you wrote in Carrel must be exported by the earlier version."
+    )
 
 
 def list_environment_variables() -> dict[str, str]:
     """List the variables that another process must set to use the same database."""
-    values = {"CARREL_STATE": str(STATE.resolve()), "EMULATOR_PORT": str(get_emulator_port())}
-    return {name: value for name, value in values.items() if os.environ.get(name)}
+    return {"CARREL_STATE": str(STATE.resolve())} if os.environ.get("CARREL_STATE") else {}
 
 
 def set_local_secrets() -> None:
@@ -109,7 +155,7 @@ def load_local_secret(folder: Path) -> str:
     """
     path = folder / "secret"
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         _create_secret(path)
     return path.read_text("ascii").strip()
 
@@ -122,82 +168,6 @@ def _create_secret(path: Path) -> None:
         os.fsync(file.fileno())
         with suppress(FileExistsError):  # another process was faster, and its secret is used
             os.link(file.name, path)
-
-
-@contextmanager
-def connected_database() -> Iterator[None]:
-    """Ensure that the database at FIRESTORE_EMULATOR_HOST answers until the block ends.
-
-    Raises:
-        EmulatorError: The local database cannot run, or another emulator does not answer.
-    """
-    host = os.environ.get("FIRESTORE_EMULATOR_HOST")  # not set in the cloud
-    if host == get_emulator_address():
-        with shared_database() as running_host:
-            os.environ["FIRESTORE_EMULATOR_HOST"] = running_host
-            yield
-    elif host and not is_listening(host):
-        raise EmulatorError(
-            f"No emulator answers at {host}. Start one there, or unset FIRESTORE_EMULATOR_HOST."
-        )
-    else:
-        yield
-
-
-@contextmanager
-def shared_database() -> Iterator[str]:
-    """Use the local database until the block ends, and start it if necessary.
-
-    Failures to save the database during the block are reported on standard error.
-
-    Yields:
-        The host:port of the database.
-
-    Raises:
-        EmulatorError: The database cannot run.
-    """
-    STATE.mkdir(parents=True, exist_ok=True)
-    with hold_lock(_STATE.clients_lock, fcntl.LOCK_SH):
-        with hold_lock(_STATE.start_lock):
-            host = _find_or_start_daemon()
-        with _report_save_failures():
-            yield host
-
-
-def is_running() -> bool:
-    """Return whether the local database is running."""
-    return _STATE.get_address() is not None
-
-
-def wait_for_exit() -> None:
-    """Wait until the database has stopped, unless it has other clients.
-
-    Raises:
-        EmulatorError: The data could not be saved.
-    """
-    deadline = time.monotonic() + EXIT_SECONDS
-    while _STATE.has_daemon() and not _STATE.has_clients():
-        if reason := _STATE.get_save_failure():
-            raise EmulatorError(_format_save_failure(reason))
-        if time.monotonic() > deadline:
-            raise EmulatorError(f"The database is still being saved in {STATE}.")
-        time.sleep(0.05)
-    if errors := _pop_log():
-        raise EmulatorError(f"The local database reported an error:\n{errors}")
-
-
-def save_now() -> None:
-    """Save the local databases now, so that a crash loses nothing.
-
-    Raises:
-        EmulatorError: The changes could not be saved. The message says what to do.
-    """
-    host = _STATE.get_address()
-    if host and host == os.environ.get("FIRESTORE_EMULATOR_HOST"):
-        try:
-            save_databases(host, _STATE.data)
-        except EmulatorError as error:
-            raise EmulatorError(_format_save_failure(str(error))) from error
 
 
 def explain_os_error(error: OSError) -> str | None:
@@ -214,79 +184,3 @@ def explain_os_error(error: OSError) -> str | None:
 def _is_related(path: Path) -> bool:
     """Return whether a path is the state folder, inside it, or one of its parents."""
     return path.is_relative_to(STATE) or STATE.is_relative_to(path)
-
-
-@contextmanager
-def _report_save_failures() -> Iterator[None]:
-    """Report failures to save, and recoveries from them, until the block ends."""
-    stop = threading.Event()
-    thread = threading.Thread(target=_watch_saves, args=(stop,))
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-
-
-def _watch_saves(stop: threading.Event) -> None:
-    """Print a warning when saving begins to fail, and a message when it succeeds again."""
-    is_failing = False
-    with suppress(OSError):  # if the folder is gone, its next use reports that
-        while not stop.wait(SAVE_CHECK_SECONDS):
-            reason = _STATE.get_save_failure()
-            if reason and not is_failing:
-                click.echo(f"\nWarning: {_format_save_failure(reason)}", err=True)
-            elif is_failing and not reason:
-                click.echo("\nThe local data is saved again.", err=True)
-            is_failing = bool(reason)
-
-
-def _format_save_failure(reason: str) -> str:
-    """Format the message about data that could not be saved."""
-    return (
-        f"The local data could not be saved in {STATE}: {reason}. Free some space, or make the"
-        " folder writable. The database keeps your changes in memory and retries every"
-        f" {RETRY_SECONDS:.0f} seconds, even after this command has ended. To discard them: kill"
-        f" {_STATE.daemon_lock.read_text()}"
-    )
-
-
-def _find_or_start_daemon() -> str:
-    """Return the host:port of the database, and start a daemon if none is running."""
-    daemon = None
-    while not (host := _STATE.get_address()):
-        if daemon and daemon.poll() is not None:
-            raise EmulatorError(f"The local database did not start.\n{_pop_log()}")
-        if not daemon and not _STATE.has_daemon():
-            provide_emulator()  # here, because the daemon's output does not reach the terminal
-            daemon = _start_daemon()
-        time.sleep(0.05)
-    return host
-
-
-def _start_daemon() -> subprocess.Popen[bytes]:
-    """Start the daemon, whose output goes to the log."""
-    arguments = [str(STATE.resolve()), str(get_emulator_port())]
-    command = [sys.executable, "-m", "infra.local.emulator_daemon", *arguments]
-    with _STATE.log.open("wb", buffering=0) as log:
-        log.write(b" " * MAX_MESSAGE_BYTES)  # reserves space for messages about a full disk
-        log.seek(0)
-        return subprocess.Popen(  # noqa: S603 - our own module
-            command,
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,  # so that signals to the client do not reach it
-        )
-
-
-def _pop_log() -> str:
-    """Return the daemon's errors and clear the log. The caller must report the errors."""
-    if not _STATE.log.exists():
-        return ""
-    with _STATE.log.open("r+", encoding="utf-8", errors="replace") as log:
-        message = log.read().strip("\0 \n")
-        log.truncate(0)
-    return message[-MAX_MESSAGE_BYTES:]

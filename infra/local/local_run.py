@@ -7,6 +7,7 @@ import signal
 import subprocess
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -16,19 +17,25 @@ from functions.gateway.catalog import Catalog
 from infra.build.discovery import tools
 from infra.file_lock import hold_lock, is_free
 from infra.folders import run_command
-from infra.local.emulator import LOOPBACK, PROJECT
-from infra.local.emulator_daemon import StateFolder
 from infra.local.jobs import load_sample
 from infra.local.local_database import (
+    FILES,
+    KNOWLEDGE,
     STATE,
-    get_emulator_port,
-    is_running,
+    describe_emulator_export,
     list_environment_variables,
+    open_local_database,
+    protect_state,
     set_local_secrets,
-    shared_database,
-    wait_for_exit,
 )
-from infra.local.processes import StartError, is_carrel, is_listening, make_checkout_program, serve
+from infra.local.processes import (
+    LOOPBACK,
+    StartError,
+    is_carrel,
+    is_listening,
+    make_checkout_program,
+    serve,
+)
 from infra.local.running_gateways import get_log_file
 from infra.local.tool_processes import GATEWAY, serve_tools
 from infra.local.welcome import format_welcome, get_origin
@@ -43,9 +50,9 @@ if TYPE_CHECKING:
 
 POLL_SECONDS: Final = 0.5
 """The pause between two checks that all processes of a local run are still running."""
-_STATE_DELETED: Final = (
-    f"{STATE} was deleted or moved while Carrel ran. The database is saved there again. Restart to"
-    " continue with its content, or delete the folder again to start empty."
+_FILES_DELETED: Final = (
+    f"{FILES} was deleted or moved while Carrel ran. If it was moved, put it back, and restart."
+    " Without it, Carrel starts empty."
 )
 
 
@@ -69,10 +76,7 @@ class RunOptions:
 
 
 def run_locally(options: RunOptions) -> None:
-    """Run Carrel until Ctrl-C or until one of its processes dies, then stop all of them.
-
-    The database continues if it has other clients.
-    """
+    """Run Carrel until Ctrl-C or until one of its processes dies, then stop all of them."""
     for stop_signal in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(stop_signal, _interrupt)
     _require_free_port(options.port)
@@ -89,12 +93,11 @@ def _run(stack: ExitStack, options: RunOptions) -> None:
 
     Closing the stack stops what runs.
     """
-    saved_at = StateFolder(STATE).get_saved_at()
-    data = f"the data of {saved_at:%Y-%m-%d %H:%M}" if saved_at else "no data yet"
-    click.echo(f"Opening the local database in {STATE} ({data}) ...")
-    stack.callback(wait_for_exit)
-    host = stack.enter_context(shared_database())
-    os.environ |= {"FIRESTORE_EMULATOR_HOST": host, "GOOGLE_CLOUD_PROJECT": PROJECT}
+    if note := describe_emulator_export():
+        click.echo(note)
+    click.echo(_describe_database())
+    protect_state()
+    open_local_database()
     set_local_secrets()
     if options.sample:
         click.echo("Loading the sample knowledge base ...")
@@ -102,6 +105,16 @@ def _run(stack: ExitStack, options: RunOptions) -> None:
     gateway, describe_dead_part = _serve(stack, options)
     click.echo(format_welcome(options.port, list_environment_variables(), sign_in=options.sign_in))
     _watch(gateway, describe_dead_part)
+
+
+def _describe_database() -> str:
+    if host := os.environ.get("FIRESTORE_EMULATOR_HOST"):
+        return f"Using the emulator at {host}, which forgets everything when it ends ..."
+    try:
+        changed_at = datetime.fromtimestamp(KNOWLEDGE.stat().st_mtime).astimezone()
+    except OSError:
+        return f"Creating the database in {STATE} ..."
+    return f"Opening the database in {STATE} (the data of {changed_at:%Y-%m-%d %H:%M}) ..."
 
 
 def _serve(stack: ExitStack, options: RunOptions) -> tuple[ServerProcess, Callable[[], str]]:
@@ -142,11 +155,10 @@ def _watch(gateway: ServerProcess, describe_dead_part: Callable[[], str]) -> Non
     Raises:
         click.ClickException: A part died. The message says which.
     """
+    is_embedded = "FIRESTORE_EMULATOR_HOST" not in os.environ
     while (code := _await_exit_code(gateway)) is None:
-        if not STATE.is_dir():
-            raise click.ClickException(_STATE_DELETED)
-        if not is_running():
-            raise click.ClickException("The local database died. Restart to continue.")
+        if is_embedded and not KNOWLEDGE.exists():
+            raise click.ClickException(_FILES_DELETED)
         if part := describe_dead_part():
             raise click.ClickException(f"{part} died. See its log in {STATE}. Restart to continue.")
     raise click.ClickException(f"The gateway ended ({code}). See its log in {STATE}.")
@@ -180,8 +192,8 @@ def _require_free_port(port: int) -> None:
         )
     if is_carrel(port):
         message = f"A Carrel from another folder uses port {port}. To run this one beside it:"
-        raise click.ClickException(f"{message} EMULATOR_PORT={get_emulator_port() + 1} {command}")
-    message = f"Another program uses port {port}. To run Carrel on another port:"
+    else:
+        message = f"Another program uses port {port}. To run Carrel on another port:"
     raise click.ClickException(f"{message} {command}")
 
 

@@ -39,6 +39,12 @@ SENT_SECRET: Final = "CARREL_FUNCTION_SECRET"  # noqa: S105 - the variable's nam
 """The environment variable that gives the run's secret to the gateway, which sends it to tools.
 
 `REQUIRED_SECRET` gives the same secret to the tools, which require it."""
+_USE_LOCAL_DATABASE: Final = """\
+from infra.local.local_database import use_local_database
+
+use_local_database()
+"""
+"""The first lines of the `main.py` of a local tool."""
 _SETTINGS: Final = frozenset(name.upper() for name in Settings.model_fields)
 """The environment variables that a tool inherits only if it declares the setting, as in the
 cloud."""
@@ -106,7 +112,7 @@ def serve_tools(
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="carrel-")))
         programs = {
             function.name: make_checkout_program(
-                _write_main(folder / function.key, function.main),
+                _write_main(folder / function.key, _USE_LOCAL_DATABASE + function.main),
                 variables,
                 excluded=_SETTINGS - {*function.settings, *function.secrets},
             )

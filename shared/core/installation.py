@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from shared.core.target import is_local
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 """The checkout, or the `site-packages` folder of an installed package."""
 IS_CHECKOUT: Final = (ROOT / "pyproject.toml").exists()
@@ -45,7 +47,7 @@ def carrel(arguments: str) -> str:
     Call it when a message is made, not when a module is imported: then, a command does not know yet
     which base it works on.
     """
-    return f"{carrel_command()} {arguments}" if _is_local() else carrel_on_deployment(arguments)
+    return f"{carrel_command()} {arguments}" if is_local() else carrel_on_deployment(arguments)
 
 
 def carrel_on_deployment(arguments: str) -> str:
@@ -63,8 +65,4 @@ def when_job_runs(job: str, period: str) -> str:
 
     A laptop has no schedules, so there it is the command that runs the job.
     """
-    return f"with {carrel(f'jobs run {job}')}" if _is_local() else f"within {period}"
-
-
-def _is_local() -> bool:
-    return "FIRESTORE_EMULATOR_HOST" in os.environ
+    return f"with {carrel(f'jobs run {job}')}" if is_local() else f"within {period}"

@@ -49,7 +49,7 @@ class DatabaseSettings(SettingGroup):
 
     google_cloud_project: str = Field(
         default="carrel-local",
-        description="The Google Cloud project. On the emulator, any name works.",
+        description="The Google Cloud project. Local commands set it.",
     )
     firestore_database: str = Field(
         default="(default)", description="The Firestore database of knowledge and users' data."

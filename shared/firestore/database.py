@@ -28,6 +28,7 @@ from shared.core import telemetry
 from shared.core.bisection import bisect_batch
 from shared.core.errors import Conflict, PlatformFault, Unavailable
 from shared.core.log import log
+from shared.core.target import TargetKind, get_target
 from shared.core.telemetry import SpanKind
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ _OUTAGE_ERRORS = (
     exceptions.RetryError,
 )
 """Errors that a later attempt may not meet. They become `Unavailable`."""
+_FILE_ERRORS = (exceptions.Unknown, exceptions.DataLoss, exceptions.PermissionDenied)
+"""Errors of embedded databases whose message says what is wrong with the file and what to do."""
 _CONFLICTS = (
     exceptions.FailedPrecondition,
     exceptions.Aborted,
@@ -401,12 +404,14 @@ def _translate_errors(conflicts: tuple[type[Exception], ...] = ()) -> Iterator[N
     """Translate the errors of Google's client to Carrel's.
 
     Raises:
-        Unavailable: The database cannot be reached.
+        Unavailable: The database cannot be reached, or its file cannot be read or written.
         WriteConflict: The error is one of `conflicts`.
         PlatformFault: The database rejects the request for another reason.
     """
     try:
         yield
+    except _list_file_errors() as error:
+        raise Unavailable(error.message) from error
     except _OUTAGE_ERRORS as error:
         raise Unavailable(_UNREACHABLE, retry_after=5) from error
     except conflicts as error:
@@ -419,8 +424,17 @@ def _translate_errors(conflicts: tuple[type[Exception], ...] = ()) -> Iterator[N
         raise PlatformFault(f"The database refused: {type(error).__name__}.") from error
 
 
+def _list_file_errors() -> tuple[type[exceptions.GoogleAPICallError], ...]:
+    target = get_target()
+    return _FILE_ERRORS if target and target.kind is TargetKind.EMBEDDED else ()
+
+
 _CLOSING_SECONDS: Final = 0.005
 """gRPC may send callbacks to the event loop for this long after its channel is closed."""
+
+
+def _make_client(project: str, database: str) -> AsyncClient:
+    return AsyncClient(project=project, database=database)
 
 
 class Connection:
@@ -443,8 +457,17 @@ class Connection:
 
     @cached_property
     def client(self) -> AsyncClient:
-        """The Firestore client."""
-        return AsyncClient(project=self._project, database=self._database)
+        """The Firestore client.
+
+        Raises:
+            PlatformFault: This process was not told which database is meant.
+            Unavailable: The database cannot be opened. The message says what to do.
+        """
+        target = get_target()
+        if target is None:
+            raise PlatformFault("No database is chosen for this process.")
+        make_client = target.make_client or _make_client
+        return make_client(self._project, self._database)
 
     async def aclose(self) -> None:
         """Close the client, if it was used."""

@@ -74,7 +74,6 @@ class LocalRun:
         }
         self.environment |= {
             "HOME": str(self.home),
-            "EMULATOR_PORT": str(find_free_port()),
             "CARREL_STATE": str(folder / "Carrel's state"),
         }
         self.process = self.start()
@@ -123,7 +122,7 @@ class LocalRun:
 
     def run_printed_line(self, words: str) -> subprocess.CompletedProcess[str]:
         """Run the printed line with these words in a new window, without this run's variables."""
-        own_variables = {"EMULATOR_PORT", "CARREL_STATE"}
+        own_variables = {"CARREL_STATE"}
         environment = {
             key: value for key, value in self.environment.items() if key not in own_variables
         }
@@ -212,7 +211,7 @@ def test_the_export_is_restored_in_an_empty_base(local_run: LocalRun, tmp_path: 
     completed = local_run.run_in_shell(EXPORT_COMMAND)
     assert completed.returncode == 0, completed.stderr
 
-    empty_base = {"CARREL_STATE": str(tmp_path / "state"), "EMULATOR_PORT": str(find_free_port())}
+    empty_base = {"CARREL_STATE": str(tmp_path / "state")}
     for command in ("ingest ~/carrel-export", "export ~/second"):
         completed = local_run.run_in_shell(
             f".venv/bin/carrel {command}", local_run.environment | empty_base
@@ -253,8 +252,8 @@ def test_ctrl_c_ends_all_processes_and_keeps_the_data(local_run: LocalRun) -> No
     os.killpg(local_run.process.pid, signal.SIGINT)
     local_run.process.wait(timeout=60)
     local_run.reader.join(timeout=60)
-    ports = f"{local_run.port}|{local_run.environment['EMULATOR_PORT']}"
-    processes = subprocess.run(["pgrep", "-f", ports], check=False, capture_output=True)
+    command = ["pgrep", "-f", str(local_run.port)]
+    processes = subprocess.run(command, check=False, capture_output=True)
     assert processes.stdout == b""
 
     local_run.process = local_run.start()

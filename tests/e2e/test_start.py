@@ -37,11 +37,7 @@ def make_environment(folder: Path) -> dict[str, str]:
     inherited = {
         name: value for name, value in os.environ.items() if name not in DATABASE_VARIABLES
     }
-    return {
-        **inherited,
-        "CARREL_STATE": str(folder / "state"),
-        "EMULATOR_PORT": str(find_free_port()),
-    }
+    return {**inherited, "CARREL_STATE": str(folder / "state")}
 
 
 @contextmanager
@@ -73,7 +69,7 @@ def run_carrel(environment: dict[str, str], *arguments: str) -> str:
 def run_printed_line(output: str, words: str) -> str:
     """Run a printed line as in a new window, and return its output."""
     [line] = [line for line in output.splitlines() if words in line]
-    unset = {*DATABASE_VARIABLES, "CARREL_STATE", "EMULATOR_PORT"}
+    unset = {*DATABASE_VARIABLES, "CARREL_STATE"}
     environment = {name: value for name, value in os.environ.items() if name not in unset}
     return subprocess.check_output(["sh", "-c", line], cwd=ROOT, env=environment, text=True)
 
@@ -146,23 +142,3 @@ def test_a_run_with_sign_in_says_how_to_make_a_key(tmp_path: Path) -> None:
         key_id = row.split()[0]
         run_carrel(environment, "keys", "revoke", key_id)
         assert get_list_status(port, key) == 401
-
-
-@pytest.mark.slow
-def test_a_key_survives_a_kill_of_the_database(tmp_path: Path) -> None:
-    port = find_free_port()
-    environment = make_environment(tmp_path)
-    with run_up(port, environment, "--sign-in"):
-        create = ("keys", "create", "--user", "ann", "--name", "test")
-        key = run_carrel(environment, *create).strip()
-        os.kill(find_daemon(tmp_path / "state"), signal.SIGKILL)
-    with run_up(port, environment, "--sign-in"):
-        assert get_list_status(port, key) == 200
-
-
-def find_daemon(state: Path) -> int:
-    """Return the process id of the database daemon for this state folder."""
-    processes = subprocess.check_output(["ps", "-A", "-ww", "-o", "pid=,args="], text=True)
-    command = f"infra.local.emulator_daemon {state} "
-    [line] = [line for line in processes.splitlines() if command in line]
-    return int(line.split()[0])

@@ -16,8 +16,8 @@ import uuid
 from pathlib import Path
 from typing import Final
 
-from infra.local.emulator import run_emulator
 from tests.support.embedded_database import serve_any_index
+from tests.support.emulator import run_emulator
 
 PACKAGES: Final = (
     "google-cloud-firestore",

@@ -16,7 +16,8 @@ from infra.build.discovery import ROOT
 from infra.local.embedded_firestore.databases import Databases
 from infra.local.embedded_firestore.definitions import Definitions
 from infra.local.embedded_firestore.server import read_definitions
-from shared.firestore.database import Connection
+from infra.local.local_database import INDEX_FILES
+from shared.core.target import Target, TargetKind, choose_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient
 
 ANY_INDEX: Final = Definitions(builds_missing=True)
-INDEX_FILES: Final = [ROOT / "firestore.indexes.json", ROOT / "infra/build/access.indexes.json"]
-"""The indexes of Carrel's databases."""
 DIMENSIONS: Final = (64, 384, 768)
 """The dimensions of the vectors of tests. Each is indexed."""
 _FOLDER: Final = "CARREL_EMBEDDED_TESTS"
@@ -70,7 +69,7 @@ def serve_index_files() -> Iterator[str]:
     """
     with TemporaryDirectory(prefix="carrel-embedded-") as folder:
         os.environ[_FOLDER] = folder
-        files = [_write_index_file(file, Path(folder)) for file in INDEX_FILES]
+        files = [_write_index_file(file, Path(folder)) for file in INDEX_FILES.values()]
         with serve(Path(folder), "--indexes", *map(str, files)) as address:
             yield address
 
@@ -103,13 +102,10 @@ def connect_in_process() -> None:
     @cache
     def open_databases() -> Databases:
         folder = Path(os.environ[_FOLDER])
-        definitions = read_definitions([folder / file.name for file in INDEX_FILES], None)
+        definitions = read_definitions([folder / file.name for file in INDEX_FILES.values()], None)
         return Databases(folder, lambda name: definitions[name], durable=False)
 
-    def get_client(connection: Connection) -> AsyncClient:
-        if "client" not in connection.__dict__:
-            client = open_databases().make_client(connection._project, connection._database)  # noqa: SLF001
-            connection.__dict__["client"] = client
-        return connection.__dict__["client"]  # type: ignore[no-any-return]
+    def make_client(project: str, database: str) -> AsyncClient:
+        return open_databases().make_client(project, database)
 
-    Connection.client = property(get_client)  # type: ignore[assignment, method-assign]
+    choose_target(Target(TargetKind.EMBEDDED, make_client))

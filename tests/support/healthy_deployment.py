@@ -13,13 +13,13 @@ from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
 
-from infra.build.discovery import ROOT
 from infra.cloud.bucket import LAST_GOOD, Bucket
 from infra.cloud.deployment import Deployment
 from infra.cloud.google_api import GoogleApi
 from infra.cloud.services import SERVICES
 from infra.doctor.cloud import CHECKS
 from infra.doctor.live_deployment import LiveDeployment
+from infra.local.local_database import INDEX_FILES
 from shared.core.settings import Settings
 from tests.support.fakes.google_cloud import FakeGoogleCloud, Project
 
@@ -28,11 +28,6 @@ if TYPE_CHECKING:
     from tests.support.fakes.cloud_storage import FakeCloudStorage
     from tests.support.fakes.gateway import FakeGateway
 
-INDEX_FILES: Final = {
-    "(default)": ROOT / "firestore.indexes.json",
-    "access": ROOT / "infra" / "build" / "access.indexes.json",
-}
-"""The index file of each database."""
 DIMENSION: Final = 384
 """The dimension of the local embedding model, which needs no cloud."""
 MANIFEST: Final = {

@@ -60,7 +60,7 @@ _CALLS: Final = {
 class Databases:
     """The databases of a folder, a file for each project and database, opened at their first call.
 
-    Several processes may use a folder at once. Within a process, one event loop may.
+    Several processes may use a folder at once. Within a process, one event loop after another may.
     """
 
     def __init__(

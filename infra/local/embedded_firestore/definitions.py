@@ -52,7 +52,7 @@ class Index:
         group: Whether it orders all collections of this id together.
         fields: The fields, the vector excepted. Without any, the index orders names.
         vector: The path of the vector, if it is a vector index.
-        dimension: The vector's dimension.
+        dimension: The vector's dimension. 0 in a definition stands for any.
     """
 
     collection: str
@@ -84,13 +84,14 @@ class Index:
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any], dimension: int | None = None) -> Index:
-        """Read an entry of `firestore.indexes.json`, optionally with another dimension."""
+        """Read an entry of `firestore.indexes.json`, optionally with another dimension, or 0."""
         fields: list[Field] = []
         vector, size, names = None, 0, None
         for part in entry["fields"]:
             path = parse_path(part["fieldPath"])
             if "vectorConfig" in part:
-                vector, size = path, dimension or part["vectorConfig"]["dimension"]
+                vector = path
+                size = part["vectorConfig"]["dimension"] if dimension is None else dimension
             elif part["fieldPath"] == _NAME:
                 names = _read_kind(part)
             else:
@@ -137,7 +138,7 @@ class Definitions:
 
     @classmethod
     def read(cls, file: FilePath, dimension: int | None = None) -> Definitions:
-        """Read `firestore.indexes.json`, optionally with another dimension of vectors."""
+        """Read `firestore.indexes.json`, optionally with another dimension of vectors, or 0."""
         return cls.from_json(json.loads(file.read_text("utf-8")), dimension)
 
     @classmethod
@@ -171,7 +172,12 @@ class Definitions:
             return True
         if index.vector:
             return any(
-                replace(defined, fields=index.fields) == index
+                replace(
+                    defined,
+                    fields=index.fields,
+                    dimension=defined.dimension or index.dimension,
+                )
+                == index
                 and (not index.fields or _get_filters(defined) == _get_filters(index))
                 for defined in self.indexes
             )

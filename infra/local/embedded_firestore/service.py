@@ -7,6 +7,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 import grpc
 from google.protobuf.internal.encoder import _VarintBytes
@@ -69,7 +70,9 @@ class Service:
         self._scanning = ThreadPoolExecutor(1, thread_name_prefix="firestore-scan")
         self._writing = ThreadPoolExecutor(1, thread_name_prefix="firestore-write")
         self._reading = threading.Lock()
-        self._building = asyncio.Lock()
+        self._building: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
+            WeakKeyDictionary()
+        )
         self._expiry = Expiry(store, self.root, self._writing)
 
     def close(self) -> None:
@@ -113,7 +116,8 @@ class Service:
 
     async def _build(self, index: Index) -> None:
         """Build an index, unless another call has just done it."""
-        async with self._building:
+        loop = asyncio.get_running_loop()
+        async with self._building.setdefault(loop, asyncio.Lock()):
             with self._reading:
                 is_built = self.store.find_index(self.store.reader, index)
             if is_built:

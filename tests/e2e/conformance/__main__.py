@@ -10,12 +10,12 @@ import sys
 
 import click
 
-from infra.local.emulator import PROJECT, run_emulator
-from infra.local.emulator_programs import EmulatorError
-from infra.local.local_database import STATE
+from infra.local.local_database import PROJECT, STATE
 from infra.local.processes import StartError
 from tests.e2e.conformance.run import REVISIONS, run_all, serve_gateways
 from tests.e2e.conformance.suite import Outcome, Suite
+from tests.support.emulator import run_emulator
+from tests.support.emulator_programs import EmulatorError
 from tests.support.npm import NotInstalled
 
 

@@ -15,7 +15,7 @@ from infra.build.discovery import ROOT, tools
 from infra.cli.deploy import smoke as command
 from infra.cloud.errors import CommandFailed
 from infra.cloud.smoke import run_smoke_test
-from infra.local.emulator import LOOPBACK
+from infra.local.processes import LOOPBACK
 from shared.core.caller import Caller, Scope
 from shared.core.meter import Meter
 from shared.core.settings import Settings

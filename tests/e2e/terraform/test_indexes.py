@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from infra.build.discovery import ROOT
+from infra.local.local_database import INDEX_FILES
 from tests.e2e.terraform.conftest import ALL_OPTIONS
 from tests.support.manifests import make_manifest
 
@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-INDEX_FILES = {
-    "(default)": ROOT / "firestore.indexes.json",
-    "access": ROOT / "infra" / "build" / "access.indexes.json",
-}
-"""The checked-in file of each database."""
 DEFAULT_DIMENSION = "768"
 """The length of vectors if the deployment does not configure another. The files leave it out."""
 

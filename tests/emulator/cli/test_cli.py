@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from infra.cli.main import main
-from infra.local.emulator import PROJECT
-from infra.local.local_database import get_emulator_address
+from infra.local.local_database import PROJECT
+from shared.core.target import TargetKind, get_target
 from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def restored_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Restore the variables that the command sets in this process."""
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unset the variables that point to the tests' own database."""
     for name in ("FIRESTORE_EMULATOR_HOST", "GOOGLE_CLOUD_PROJECT", "LEASE_SECONDS"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -76,5 +76,7 @@ def test_the_generated_files_are_up_to_date() -> None:
 
 def test_commands_use_the_local_database_by_default() -> None:
     run_carrel("generate", "--check")  # any command sets the defaults
-    assert os.environ["FIRESTORE_EMULATOR_HOST"] == get_emulator_address()
+    target = get_target()
+    assert target
+    assert target.kind is TargetKind.EMBEDDED
     assert os.environ["GOOGLE_CLOUD_PROJECT"] == PROJECT

@@ -41,7 +41,7 @@ def test_nothing():
 @pytest.fixture
 def small_project(tmp_path: Path) -> Path:
     """A project whose only test sends `QUERY`, and which has no index."""
-    for folder in ("tests", "shared/people"):
+    for folder in ("tests", "shared/people", "infra/build"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "pytest.ini").write_text(
         "[pytest]\ntestpaths = tests\naddopts = --import-mode=importlib -p no:cacheprovider\n"
@@ -119,7 +119,6 @@ def test_a_query_of_the_access_database_needs_its_own_index(small_project: Path)
     assert status == 1
     assert "infra/build/access.indexes.json is wrong" in output
 
-    (small_project / "infra" / "build").mkdir(parents=True)
     (small_project / "infra" / "build" / "access.indexes.json").write_text(INDEX)
     assert run_tests(small_project)[0] == 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,12 +10,10 @@ import pytest
 
 from infra.doctor.check import CheckResult, CheckStatus, run_checks
 from infra.doctor.local import CHECKS, Machine
-from tests.support.emulator_archives import make_archive, make_java, write_program
 from tests.support.fakes.gateway import FakeGateway
 from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -25,19 +22,8 @@ def machine(tmp_path: Path) -> Machine:
     """A machine where nothing runs."""
     return Machine(
         state=tmp_path / "state",
-        programs=tmp_path / "programs",
         port=find_free_port(),
-        emulator_port=find_free_port(),
     )
-
-
-@pytest.fixture
-def taken_port() -> Iterator[int]:
-    """A port that another program listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        yield listener.getsockname()[1]
 
 
 def run_check(name: str, machine: Machine) -> CheckResult:
@@ -54,14 +40,6 @@ def expect_failure(name: str, machine: Machine) -> tuple[str, str]:
     return result.message, result.next_command
 
 
-def make_environment(folder: Path, java_version: int, required_java: int) -> dict[str, str]:
-    """Return an environment with a version of Java, and an emulator that requires another."""
-    write_program(folder / "java" / "bin" / "java", make_java(java_version))
-    archive = folder / "cloud-firestore-emulator-v1.jar"
-    archive.write_bytes(make_archive(required_java))
-    return {"JAVA_HOME": f"{folder}/java", "FIREBASE_EMULATORS_PATH": str(folder), "PATH": ""}
-
-
 def test_a_new_enough_python_passes(machine: Machine) -> None:
     assert run_check("Python", machine).status == CheckStatus.OK
 
@@ -70,33 +48,6 @@ def test_an_old_python_fails(machine: Machine) -> None:
     message, command = expect_failure("Python", replace(machine, python=(3, 10, 4)))
     assert message == "3.10.4 is too old: 3.11.7 or newer is required"
     assert command == "make PYTHON=/path/to/python3.13 run"
-
-
-def test_the_emulator_of_these_tests_is_found(machine: Machine) -> None:
-    assert run_check("Firestore emulator", machine).status == CheckStatus.OK
-
-
-def test_a_missing_emulator_is_fetched_by_the_next_run(machine: Machine, tmp_path: Path) -> None:
-    bare_machine = replace(machine, environment={"PATH": str(tmp_path), "HOME": str(tmp_path)})
-    message, command = expect_failure("Firestore emulator", bare_machine)
-    assert message == "The Firestore emulator is missing."
-    assert command == "make run"
-
-
-def test_an_emulator_that_needs_a_newer_java_fails(machine: Machine, tmp_path: Path) -> None:
-    machine_with_java_17 = replace(
-        machine, environment=make_environment(tmp_path, java_version=17, required_java=21)
-    )
-    message, command = expect_failure("Firestore emulator", machine_with_java_17)
-    assert message.startswith("Java 21 or newer is missing")
-    assert command == "make run"
-
-
-def test_an_emulator_with_a_new_enough_java_passes(machine: Machine, tmp_path: Path) -> None:
-    machine_with_java_21 = replace(
-        machine, environment=make_environment(tmp_path, java_version=21, required_java=21)
-    )
-    assert run_check("Firestore emulator", machine_with_java_21).message.endswith("on Java 21")
 
 
 def test_a_state_folder_that_can_be_created_passes(machine: Machine) -> None:
@@ -118,30 +69,6 @@ def test_a_file_instead_of_a_state_folder_fails(machine: Machine) -> None:
         message, command = expect_failure("state folder", broken_machine)
         assert message == f"{machine.state} is a file, not a folder"
         assert command == "CARREL_STATE=/another/folder make run"
-        assert run_check("local database", broken_machine).status == CheckStatus.OK
-
-
-def test_a_stopped_database_with_a_free_port_passes(machine: Machine) -> None:
-    result = run_check("local database", machine)
-    assert result.status == CheckStatus.OK
-    assert result.message == f"not running; port {machine.emulator_port} is free"
-
-
-def test_a_taken_database_port_fails(machine: Machine, taken_port: int) -> None:
-    message, command = expect_failure("local database", replace(machine, emulator_port=taken_port))
-    assert message == f"another program listens on port {taken_port}"
-    assert command == "EMULATOR_PORT=8787 make run"
-
-
-def test_an_empty_base_names_the_command_to_fill_it(machine: Machine) -> None:
-    message, command = expect_failure("knowledge", machine)
-    assert message == "the knowledge base is empty"
-    assert command == "make run, which loads a sample"
-
-
-def test_a_saved_base_passes(machine: Machine) -> None:
-    (machine.state / "firestore" / "(default)" / "00000001").mkdir(parents=True)
-    assert run_check("knowledge", machine).message == f"saved in {machine.state / 'firestore'}"
 
 
 def test_a_stopped_gateway_names_the_command_to_start_it(machine: Machine) -> None:

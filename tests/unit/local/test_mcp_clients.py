@@ -38,7 +38,7 @@ CLIENTS_BY_NAME: Final = {client.name: client for client in CLIENTS}
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The home folder of a user without clients."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("CARREL_STATE", "EMULATOR_PORT", *(client.folder_variable for client in CLIENTS)):
+    for name in ("CARREL_STATE", *(client.folder_variable for client in CLIENTS)):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 

