@@ -41,7 +41,7 @@ INDEX_FILES: Final = {
     "(default)": ROOT / "infra" / "build" / "firestore.indexes.json",
     "access": ROOT / "infra" / "build" / "access.indexes.json",
 }
-"""The indexes of each database. The first is a link to the root's, which a wheel would leave out."""
+"""The indexes of each database. The first is a link to the root's, which a wheel lacks."""
 EMULATOR_EXPORT: Final = STATE / "firestore" / "(default)"
 """Where versions that ran the Firestore emulator saved the knowledge base."""
 _SECRET_BYTES: Final = 32
