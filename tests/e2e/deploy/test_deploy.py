@@ -194,7 +194,7 @@ def test_a_failed_first_release_cannot_be_rolled_back(
     checkout.write_code(WORKING_CODE | {"gateway": "bad"})
     with pytest.raises(CommandFailed, match="no earlier release to restore") as failure:
         run_steps(checkout.make_cloud(), FULL_DEPLOY)
-    assert "Run `carrel --cloud doctor`" in get_message(failure)
+    assert "Run `.venv/bin/carrel --cloud doctor`" in get_message(failure)
     assert "releases/last-good.json" not in storage.list_names(f"{checkout.project}-carrel")
 
 
@@ -254,7 +254,7 @@ def test_a_build_deploys_indexes_then_staged_functions(checkout: Checkout) -> No
 
 
 def test_a_release_without_a_manifest_says_how_to_stage(checkout: Checkout) -> None:
-    with pytest.raises(CommandFailed, match=r"Nothing is staged\. Run `carrel stage`"):
+    with pytest.raises(CommandFailed, match=r"Nothing is staged\. Run `\.venv/bin/carrel stage`"):
         run_steps(checkout.make_cloud(), RELEASE_ONLY)
 
 
