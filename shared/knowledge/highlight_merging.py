@@ -1,51 +1,34 @@
-"""Merges the highlights that a file brings into those that are stored of the same source.
+"""Merges the highlights that a file brings into those that are stored for the same source.
 
 A Kindle's clippings and a Readwise export are logs of additions: a file that lacks a highlight does
 not say that it was deleted. Two highlights are the same if they have the same id or, if one of them
-has none, the same text. Of two at one place in the book, one of which contains the other, the
-longer is kept, because the reader extended it.
+has none, the same text. If two highlights are at one place in the book and one contains the other,
+the longer is kept, because the reader extended it.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from shared.knowledge.chunk import Kept
+from shared.knowledge.highlight_versions import find_contained, list_versions, pair_same_texts
 from shared.knowledge.overrides import apply_source_fields, get_own_tags
 from shared.knowledge.source import SECTION_SEPARATOR, SOURCE_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.chunked_source import ChunkedSource
-    from shared.knowledge.source import Source
-
-_RANGE: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
-"""A location, or a first and a last one."""
-_BUCKET_SIZE: Final = 50
-"""Highlights are compared with those in the same bucket of this many locations."""
-_MAX_BUCKETS: Final = 20
-"""The maximum number of buckets of one highlight. Longer highlights occur only in damaged files."""
-_MAX_COMPARED: Final = 200
-"""A highlight is compared with at most this many in a bucket, so that merging takes linear time."""
-_WORD: Final = re.compile(
-    r"(?:(?<!\w)[-+\u2212](?=\d))?"
-    r"(?:[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+)"
-)
-"""A word, a number with its sign, or a character of Chinese or Japanese."""
-_MIN_DIVIDED: Final = 200
-"""A chunk with fewer characters is the last one of its highlight."""
+    from shared.knowledge.highlight_versions import Version
 
 
 @dataclass(frozen=True, slots=True)
 class StoredHighlights:
-    """What is stored of a source.
+    """What is stored for a source.
 
     Attributes:
         chunks: Its chunks in reading order.
@@ -65,7 +48,8 @@ class MergedHighlights:
     Attributes:
         chunks: The chunks to store, in reading order.
         removed_ids: The ids of stored chunks whose highlights the origin has deleted. Chunks that
-            another version replaces are not among them.
+            another version replaces are not among them, nor those without a highlight's id: a text
+            that is read as a whole is edited, not deleted.
         kept_count: The number of stored chunks that stay although the incoming source lacks them.
     """
 
@@ -74,33 +58,7 @@ class MergedHighlights:
     kept_count: int = 0
 
 
-class _Place(NamedTuple):
-    """A position in the original: first and last location, page, and any other location."""
-
-    locations: tuple[int, int] | None
-    page: int | None
-    other: str | None
-
-
-class _Version(NamedTuple):
-    """A chunk with what it is compared by.
-
-    Attributes:
-        chunk: The chunk.
-        highlight_id: The id of its highlight; None if its origin gives none.
-        place: Its place.
-        number: Its index among the chunks of its source.
-        words: The words of its highlight, which may have several chunks.
-    """
-
-    chunk: Chunk
-    highlight_id: str | None
-    place: _Place
-    number: int
-    words: str = ""
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Entry:
     """A chunk of the merged source, with its indexes in the two sources that are merged."""
 
@@ -121,250 +79,97 @@ def merge_highlights(incoming: ChunkedSource, stored: StoredHighlights) -> Merge
         stored: What is stored of it.
     """
     source = incoming.source
-    former = [_adopt(chunk, incoming, stored) for chunk in stored.chunks]
-    new = _list_versions(incoming.stored_chunks, source)
-    old = _list_versions(former, source)
-    pairs = _pair_same_texts(new, old)
-    paired = {version.number for version in pairs.values()}
-    unpaired = [version for version in old if version.number not in paired]
-    highlight_ids = {version.highlight_id for version in new} - {None}
-    replaced = {version.number for version in unpaired if version.highlight_id in highlight_ids}
-    contained = _find_contained(unpaired, new, loses_ties=True)
-    remaining = [v for v in unpaired if v.number not in replaced | contained]
-    superseded: set[int] = set()
+    stored_chunks = [_adopt(chunk, incoming, stored) for chunk in stored.chunks]
+    new = list_versions(incoming.stored_chunks, source)
+    old = list_versions(stored_chunks, source)
+    pairs = pair_same_texts(new, old)
+    unpaired = _leave_out(old, {version.index for version in pairs.values()})
+    edited = _find_edited(unpaired, new)
+    extended = find_contained(unpaired, new, loses_ties=True)
+    remaining = _leave_out(unpaired, edited | extended)
     if source.adds_only:
-        removed = {
-            version.number
-            for version in remaining
-            if version.highlight_id in source.deleted_highlights
-            and version.chunk.kept is not Kept.RESTORED
-        }
-        others = [version for version in old if version.number not in replaced | removed]
-        superseded = _find_contained(new, others, loses_ties=False)
+        removed = _find_deleted(remaining, source.deleted_highlights)
+        kept = _leave_out(remaining, removed)
+        superseded = find_contained(new, _leave_out(old, edited | removed), loses_ties=False)
     else:
-        removed = {v.number for v in remaining if v.highlight_id and not v.chunk.kept}
-        remaining = [version for version in remaining if version.chunk.kept]
-    kept = [version for version in remaining if version.number not in removed]
-    entries = [_Entry(version.chunk, stored_index=version.number) for version in kept]
+        removed = {v.index for v in remaining if v.highlight_id and not v.chunk.kept}
+        kept = [version for version in remaining if version.chunk.kept]
+        superseded = set()
+    entries = [_Entry(version.chunk, stored_index=version.index) for version in kept]
     entries += _build_entries(new, pairs, superseded, adds_only=source.adds_only)
-    # A log that says nothing new leaves the order as it is.
-    has_new = not source.adds_only or any(entry.stored_index is None for entry in entries)
     entries = _sort_as_read(entries)
-    if has_new:
+    # A log that says nothing new leaves the order as it is.
+    if not source.adds_only or any(entry.stored_index is None for entry in entries):
         entries = _sort_by_place(entries, old, new)
-    _choose_ids(entries, {chunk.chunk_id for chunk in former} | incoming.forgotten_ids)
+    taken_ids = {chunk.chunk_id for chunk in stored_chunks} | incoming.forgotten_ids
     return MergedHighlights(
-        _place_chunks(entries, incoming.stored_chunks, former),
-        frozenset(former[index].chunk_id for index in removed),
+        _place_chunks(_choose_ids(entries, taken_ids), incoming.stored_chunks, stored_chunks),
+        frozenset(stored_chunks[index].chunk_id for index in removed),
         len(kept),
     )
 
 
-def extract_words(text: str) -> str:
-    """Return the words of a text for comparison, each between spaces; without words, the text.
-
-    A part of a text thus is a part of its words, but `ire` is no part of `the entire fleet`. A sign
-    before a number counts. Each character of a script without spaces is a word.
-    """
-    folded = unicodedata.normalize("NFC", text).casefold()
-    return f" {' '.join(_WORD.findall(folded)) or text} "
+def _leave_out(versions: Iterable[Version], indexes: Collection[int]) -> list[Version]:
+    return [version for version in versions if version.index not in indexes]
 
 
-def _list_versions(chunks: Sequence[Chunk], source: Source) -> list[_Version]:
-    versions = [
-        _Version(
-            chunk,
-            chunk.readwise_url if chunk.readwise_url != source.readwise_url else None,
-            _parse_place(chunk),
-            index,
-        )
-        for index, chunk in enumerate(chunks)
-    ]
-    return [
-        version._replace(words=words)
-        for version, words in zip(versions, _join_words(versions), strict=True)
-    ]
+def _find_edited(unpaired: Iterable[Version], new: Iterable[Version]) -> set[int]:
+    """Return the indexes of stored chunks whose highlight is incoming with another text."""
+    highlight_ids = {version.highlight_id for version in new} - {None}
+    return {version.index for version in unpaired if version.highlight_id in highlight_ids}
 
 
-def _parse_place(chunk: Chunk) -> _Place:
-    match = _RANGE.fullmatch(chunk.location or "")
-    if match is None:
-        return _Place(None, chunk.page, chunk.location)
-    first = int(match[1])
-    return _Place((first, max(first, int(match[2] or 0))), chunk.page, None)
-
-
-def _pair_same_texts(new: Sequence[_Version], old: Sequence[_Version]) -> dict[int, _Version]:
-    """Pair incoming with stored chunks of the same text, by the index of the incoming chunk.
-
-    Of several with this text, those with the same id are paired first, then those at one place.
-    """
-    by_text: dict[str, list[_Version]] = defaultdict(list)
-    for version in old:
-        by_text[version.chunk.content].append(version)
-    candidates = [
-        (_compare_identity(version, other), version.number, other)
-        for version in new
-        for other in by_text.get(version.chunk.content, [])[:_MAX_COMPARED]
-        if not _are_distinct(version, other)
-    ]
-    pairs: dict[int, _Version] = {}
-    paired: set[int] = set()
-    for _, number, other in sorted(candidates, key=lambda candidate: candidate[:2]):
-        if number not in pairs and other.number not in paired:
-            pairs[number] = other
-            paired.add(other.number)
-    return pairs
-
-
-def _are_distinct(one: _Version, other: _Version) -> bool:
-    """Return whether two chunks belong to different highlights by their ids."""
-    ids = {one.highlight_id, other.highlight_id}
-    return len(ids) == 2 and None not in ids  # noqa: PLR2004 - two chunks
-
-
-def _compare_identity(one: _Version, other: _Version) -> tuple[bool, ...]:
-    """Return a sort key by which the chunks that are most likely the same come first."""
-    return (
-        one.highlight_id != other.highlight_id,
-        one.place != other.place,
-        not _may_overlap(one.place, other.place),
-        one.chunk.chunk_id != other.chunk.chunk_id,
-    )
-
-
-def _find_contained(
-    versions: Sequence[_Version], others: Sequence[_Version], *, loses_ties: bool
-) -> set[int]:
-    """Return the numbers of chunks that a longer highlight at their place contains.
-
-    Args:
-        versions: Chunks of one source.
-        others: Chunks of the other source.
-        loses_ties: Whether a chunk is dropped if the other highlight has the same words.
-    """
-    by_bucket: dict[object, list[_Version]] = defaultdict(list)
-    for other in others if versions else ():
-        for bucket in _find_buckets(other.place):
-            by_bucket[bucket].append(other)
-    contained: set[int] = set()
-    for version in versions:
-        nearby = chain.from_iterable(
-            by_bucket.get(bucket, [])[:_MAX_COMPARED] for bucket in _find_buckets(version.place)
-        )
-        needed = len(version.words) + (not loses_ties)
-        if any(
-            len(other.words) >= needed
-            and not _are_distinct(version, other)
-            and _may_overlap(version.place, other.place)
-            and _contains(other, version)
-            for other in nearby
-        ):
-            contained.add(version.number)
-    return contained
-
-
-def _join_words(versions: Sequence[_Version]) -> list[str]:
-    """Return for each chunk the words of its highlight, which may have several chunks.
-
-    Consecutive chunks of one id, place and date are of one highlight, unless they are too short to
-    be divided.
-    """
-    texts: list[str] = []
-    highlights: list[int] = []  # the index of each chunk's text
-    former: _Version | None = None
-    for version in versions:
-        overlap = 0
-        if former is None or not _continues(former, version):
-            texts.append("")
-        else:
-            overlap = max(0, former.chunk.end - version.chunk.start)
-        texts[-1] += version.chunk.content[overlap:]
-        highlights.append(len(texts) - 1)
-        former = version
-    words = [extract_words(text) for text in texts]
-    return [words[index] for index in highlights]
-
-
-def _continues(version: _Version, other: _Version) -> bool:
-    """Return whether the next chunk is of the same highlight."""
-    is_same = (
-        version.highlight_id == other.highlight_id
-        and version.place == other.place
-        and version.chunk.highlighted_at == other.chunk.highlighted_at
-    )
-    return is_same and len(version.chunk.content) >= _MIN_DIVIDED
-
-
-def _contains(longer: _Version, version: _Version) -> bool:
-    """Return whether the words of a highlight contain those of each paragraph of another.
-
-    A note is a paragraph of its own, so it may have been extended as well. A highlight that was
-    extended to the previous page must begin or end like the longer one, because the pages alone do
-    not show that the two overlap.
-    """
-    paragraphs = [extract_words(text) for text in version.chunk.content.split("\n\n")]
-    has_locations = version.place.locations and longer.place.locations
-    if not has_locations and version.place.page != longer.place.page:
-        words = extract_words(version.chunk.content)
-        return longer.words.startswith(words) or longer.words.endswith(words)
-    return all(paragraph in longer.words for paragraph in paragraphs)
-
-
-def _find_buckets(place: _Place) -> Iterator[object]:
-    """Yield the buckets that a place touches. Places without a common bucket are not compared."""
-    if place.locations:
-        first, last = place.locations
-        yield from range(first // _BUCKET_SIZE, last // _BUCKET_SIZE + 1)[:_MAX_BUCKETS]
-    if place.page is not None:  # highlights on adjacent pages may overlap
-        yield from (("page", page) for page in (place.page, place.page + 1))
-    elif place.other is not None:
-        yield place.other
-
-
-def _may_overlap(one: _Place, other: _Place) -> bool:
-    """Return whether two highlights may overlap. Without comparable places, they do not."""
-    if one.locations and other.locations:
-        return one.locations[0] <= other.locations[1] and other.locations[0] <= one.locations[1]
-    if one.page is None or other.page is None:
-        return one.other is not None and one.other == other.other
-    return abs(one.page - other.page) <= 1
+def _find_deleted(versions: Iterable[Version], deleted_highlights: Collection[str]) -> set[int]:
+    """Return the indexes of chunks that a log names as deleted and that nobody restored."""
+    return {
+        version.index
+        for version in versions
+        if version.highlight_id in deleted_highlights and version.chunk.kept is not Kept.RESTORED
+    }
 
 
 def _build_entries(
-    new: Sequence[_Version],
-    pairs: Mapping[int, _Version],
+    new: Sequence[Version],
+    pairs: Mapping[int, Version],
     superseded: set[int],
     *,
     adds_only: bool,
 ) -> Iterator[_Entry]:
-    """Yield the incoming chunks that are stored. Those that are stored already keep their ids."""
+    """Yield the incoming chunks to store. Those that are stored already keep their ids.
+
+    Args:
+        new: The incoming chunks.
+        pairs: The stored chunks with the same texts, by the index of the incoming chunk.
+        superseded: The indexes of those of which a longer version is stored.
+        adds_only: Whether they come from a log.
+    """
     for version in new:
-        is_superseded = version.number in superseded
-        if former := pairs.get(version.number):
-            chunk = former.chunk if is_superseded else _update(former, version)
-            if not adds_only:
-                chunk = replace(version.chunk, chunk_id=former.chunk.chunk_id)
-            yield _Entry(chunk, version.number, former.number)
+        match = pairs.get(version.index)
+        is_superseded = version.index in superseded
+        if match and not adds_only:
+            chunk = replace(version.chunk, chunk_id=match.chunk.chunk_id)
+        elif match:
+            chunk = match.chunk if is_superseded else _update(match, version)
         elif not is_superseded:
-            yield _Entry(
-                replace(version.chunk, kept=Kept.ADDED if adds_only else None), version.number
-            )
+            chunk = replace(version.chunk, kept=Kept.ADDED if adds_only else None)
+        else:
+            continue
+        yield _Entry(chunk, version.index, match.index if match else None)
 
 
-def _update(former: _Version, version: _Version) -> Chunk:
+def _update(match: Version, version: Version) -> Chunk:
     """Return an incoming chunk as the new state of a stored one with the same text.
 
     The place stays as it was first stored, unless the highlight was extended, and so does what the
     incoming chunk does not know.
     """
-    is_extended = len(version.words) > len(former.words)
-    has_place = former.place.page is not None or former.chunk.location is not None
+    is_extended = len(version.words) > len(match.words)
+    has_place = match.place.page is not None or match.chunk.location is not None
     place = ("page", "chapter", "location") if has_place and not is_extended else ()
     names = ("highlighted_at", "highlight_url", "chapter", "kept")
     unknown = [name for name in names if getattr(version.chunk, name) is None]
-    stays = {name: getattr(former.chunk, name) for name in (*place, *unknown)}
-    return replace(version.chunk, chunk_id=former.chunk.chunk_id, **stays)
+    stays = {name: getattr(match.chunk, name) for name in (*place, *unknown)}
+    return replace(version.chunk, chunk_id=match.chunk.chunk_id, **stays)
 
 
 def _adopt(chunk: Chunk, incoming: ChunkedSource, stored: StoredHighlights) -> Chunk:
@@ -397,7 +202,7 @@ def _sort_as_read(entries: Sequence[_Entry]) -> list[_Entry]:
 
 
 def _sort_by_place(
-    entries: Sequence[_Entry], old: Sequence[_Version], new: Sequence[_Version]
+    entries: Sequence[_Entry], old: Sequence[Version], new: Sequence[Version]
 ) -> list[_Entry]:
     """Merge the entries of two sources, each of which stays in its own reading order."""
     old_keys, new_keys = _make_keys(old), _make_keys(new)
@@ -410,7 +215,7 @@ def _sort_by_place(
     return sorted(entries, key=get_key)
 
 
-def _make_keys(versions: Iterable[_Version]) -> list[tuple[int, int, float]]:
+def _make_keys(versions: Iterable[Version]) -> list[tuple[int, int, float]]:
     """Return ascending sort keys: location, page and date.
 
     A chunk that is not where its place or date would put it follows its predecessor.
@@ -428,16 +233,20 @@ def _make_keys(versions: Iterable[_Version]) -> list[tuple[int, int, float]]:
     return keys
 
 
-def _choose_ids(entries: Sequence[_Entry], taken: set[str]) -> None:
-    """Give each new chunk an id that no other chunk has, in place."""
+def _choose_ids(entries: Sequence[_Entry], taken_ids: Collection[str]) -> list[_Entry]:
+    """Return the entries, with an id for each new chunk that no other chunk has."""
+    taken = set(taken_ids)
+    chosen = []
     for entry in entries:
+        chunk = entry.chunk
         if entry.stored_index is None:
-            base = re.sub(r"(-[0-9a-f]{12})-[0-9]+$", r"\1", entry.chunk.chunk_id)
-            candidates = (f"{base}-{number}" for number in count(2))
-            ids = chain([entry.chunk.chunk_id, base], candidates)
-            chunk_id = next(candidate for candidate in ids if candidate not in taken)
-            taken.add(chunk_id)
-            entry.chunk = replace(entry.chunk, chunk_id=chunk_id)
+            # Another file may have numbered a repeated text, as in `...-2`.
+            base = re.sub(r"(-[0-9a-f]{12})-[0-9]+$", r"\1", chunk.chunk_id)
+            ids = chain([chunk.chunk_id, base], (f"{base}-{number}" for number in count(2)))
+            chunk = replace(chunk, chunk_id=next(name for name in ids if name not in taken))
+            taken.add(chunk.chunk_id)
+        chosen.append(replace(entry, chunk=chunk))
+    return chosen
 
 
 def _place_chunks(
@@ -466,7 +275,7 @@ def _place_chunks(
 
 
 def _find_gap(chunks: Sequence[Chunk], before: int | None, index: int | None) -> int | None:
-    """Return the number of characters between two chunks, or None if they are no neighbours.
+    """Return the number of characters between two chunks, or None if they are not neighbours.
 
     The beginning of the text, with index -1, is the neighbour of the first chunk.
     """

@@ -14,9 +14,9 @@ from functions.jobs.ingest.batches import chunk_source
 from shared.knowledge.chunk import Kept
 from shared.knowledge.highlight_merging import (
     StoredHighlights,
-    extract_words,
     merge_highlights,
 )
+from shared.knowledge.highlight_versions import extract_words
 from shared.knowledge.source import SECTION_SEPARATOR, Locator, Section, Source
 
 if TYPE_CHECKING:

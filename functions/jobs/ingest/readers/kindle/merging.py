@@ -13,7 +13,7 @@ from functions.jobs.ingest.readers.kindle.annotation import (
     Position,
     make_section,
 )
-from shared.knowledge.highlight_merging import extract_words
+from shared.knowledge.highlight_versions import extract_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
