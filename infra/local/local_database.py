@@ -59,7 +59,7 @@ def use_local_database(*, durable: bool = True) -> None:
         choose_target(Target(TargetKind.EMULATOR, _make_emulator_client))
         return
     os.environ["GOOGLE_CLOUD_PROJECT"] = PROJECT
-    # A person who interrupts a job can soon restart it, and local steps are short.
+    # Local steps are short, so a short lease lets a person soon restart a job they interrupted.
     os.environ.setdefault("LEASE_SECONDS", "10")
 
     def make_client(project: str, database: str) -> AsyncClient:

@@ -90,6 +90,7 @@ def merge_highlights(incoming: ChunkedSource, stored: StoredHighlights) -> Merge
     if source.adds_only:
         removed = _find_deleted(remaining, source.deleted_highlights)
         kept = _leave_out(remaining, removed)
+        # A log may also bring a shorter version than the one that is stored.
         superseded = find_contained(new, _leave_out(old, edited | removed), loses_ties=False)
     else:
         removed = {v.index for v in remaining if v.highlight_id and not v.chunk.kept}
@@ -140,7 +141,7 @@ def _build_entries(
     Args:
         new: The incoming chunks.
         pairs: The stored chunks with the same texts, by the index of the incoming chunk.
-        superseded: The indexes of those of which a longer version is stored.
+        superseded: The indexes of incoming chunks that are stored in a longer version.
         adds_only: Whether they come from a log.
     """
     for version in new:
@@ -185,9 +186,7 @@ def _adopt(chunk: Chunk, incoming: ChunkedSource, stored: StoredHighlights) -> C
 
 
 def _sort_as_read(entries: Sequence[_Entry]) -> list[_Entry]:
-    """Sort the entries as they are stored, and new ones between those that are around them.
-
-    Of stored and new ones between the same two, those that are stored come first.
+    """Keep stored entries in their order, and put each new one before the stored one it precedes.
 
     Args:
         entries: Those that are only stored, and then the incoming ones in their order.

@@ -22,7 +22,8 @@ _BUCKET_SIZE: Final = 50
 _MAX_BUCKETS: Final = 20
 """The maximum number of buckets of one highlight. Longer highlights occur only in damaged files."""
 _MAX_COMPARED: Final = 200
-"""A highlight is compared with at most this many in a bucket, so that merging takes linear time."""
+"""A highlight is compared with at most this many in a bucket, so that merging takes linear time. A
+longer version beyond them is stored beside it."""
 _WORD: Final = re.compile(
     r"(?:(?<!\w)[-+\u2212](?=\d))?"
     r"(?:[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+)"
@@ -74,7 +75,7 @@ def extract_words(text: str) -> str:
 def list_versions(chunks: Sequence[Chunk], source: Source) -> list[Version]:
     """Return the chunks with what they are compared by.
 
-    The id of a highlight is its page in Readwise, unless it has only its source's.
+    A highlight's id is its own address in Readwise. One that it shares with its source is none.
     """
     bare_versions = [
         Version(
@@ -125,8 +126,8 @@ def pair_same_texts(new: Sequence[Version], old: Sequence[Version]) -> dict[int,
 
 def _are_distinct(one: Version, other: Version) -> bool:
     """Return whether two chunks belong to different highlights by their ids."""
-    ids = {one.highlight_id, other.highlight_id}
-    return len(ids) == 2 and None not in ids  # noqa: PLR2004 - two chunks
+    has_ids = one.highlight_id is not None and other.highlight_id is not None
+    return has_ids and one.highlight_id != other.highlight_id
 
 
 def _compare_identity(one: Version, other: Version) -> tuple[bool, ...]:
@@ -179,7 +180,7 @@ def _join_words(versions: Sequence[Version]) -> list[str]:
     short to be divided.
     """
     texts: list[str] = []
-    text_indexes: list[int] = []  # of the text of each chunk
+    text_indexes: list[int] = []  # for each chunk, the index of its text
     previous: Version | None = None
     for version in versions:
         overlap = 0
@@ -207,8 +208,8 @@ def _continues(previous: Version, version: Version) -> bool:
 def _contains(longer: Version, version: Version) -> bool:
     """Return whether the words of a highlight contain those of each paragraph of a chunk.
 
-    A note is a paragraph of its own, so it may have been extended as well. If only the pages are
-    known, and differ, they do not show that the two overlap. Then the longer one must begin or end
+    A note is a paragraph of its own, so it may have been extended as well. On different pages, and
+    without locations, it is not certain that the two overlap. Then the longer one must begin or end
     with the chunk, as it does if the reader extended it over the edge of a page.
     """
     has_locations = version.place.locations and longer.place.locations

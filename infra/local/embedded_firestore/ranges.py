@@ -131,7 +131,7 @@ class _Bounds:
         self.lowers = [Bound(prefix, b"")]
         self.uppers = [Bound(_get_end(prefix), b"")]
         self.is_empty = False
-        if query.group and query.parent and not suffix:
+        if query.group and query.parent and not suffix:  # only names below the parent
             parent = _encode_ancestor(query.parent)
             self.lowers.append(Bound(prefix, parent))
             self.uppers.append(Bound(prefix, next_prefix(parent)))
@@ -151,7 +151,7 @@ class _Bounds:
                 self._add_name(self.prefix, operand, _COMPARISONS[condition.operator])
         elif is_exclusion:
             self._add_value(kind, NULL, _ABOVE)
-        else:
+        else:  # an inequality matches values of its operand's type only
             first_of_type, next_type = type_bounds(operand)
             self._add_value(kind, first_of_type, _AT_LEAST)
             self._add_value(kind, next_type, _BELOW)
@@ -174,8 +174,8 @@ class _Bounds:
             if order.path not in self.equalities:
                 value += encode_direction(part, kinds[order.path])
             elif self.equalities[order.path] != part:  # all documents are on one side of the cursor
-                are_after = (self.equalities[order.path] > part) != order.descends
-                self.is_empty |= are_after != is_start
+                documents_are_after = (self.equalities[order.path] > part) != order.descends
+                self.is_empty |= documents_are_after != is_start
                 return
         if value == self.prefix:  # all documents are at the cursor
             self.is_empty |= not comparison.is_inclusive
@@ -209,15 +209,12 @@ class _Bounds:
 
 
 def _is_before(comparison: _Comparison) -> bool:
-    """Return whether a bound lies before what it is about, not after it.
-
-    It does for `>=`, whose range begins with it, and for `<`, whose range ends just before it.
-    """
+    """Return whether a bound lies just before its operand (`>=`, `<`), not after it (`>`, `<=`)."""
     return comparison.is_lower == comparison.is_inclusive
 
 
 def _encode_ancestor(path: str) -> bytes:
-    """Return what the keys of all documents below a path begin with: the path without its end."""
+    """Return what the keys of all documents below a path begin with: its own without the end."""
     return encode_path(path)[:-1]
 
 

@@ -142,9 +142,13 @@ class Store:
         self._durable = durable
         self._collections: dict[str, int] = {}
         self._indexes = _Indexes(-1, {}, {})
+        is_open = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock, is_alone = _lock_file(path)
+        except OSError as error:
+            raise DatabaseFileError(describe_failure(path, error)) from error
+        try:
             is_unclean = is_alone and _has_log(path)
             self.writer = self.connect()
             self._create()
@@ -152,6 +156,12 @@ class Store:
                 vectors.purge(self.writer)
         except (apsw.Error, OSError) as error:
             raise DatabaseFileError(describe_failure(path, error)) from error
+        else:
+            fcntl.flock(self._lock, fcntl.LOCK_SH)  # from now on, others may open the file
+            is_open = True
+        finally:
+            if not is_open:
+                os.close(self._lock)
         self.check = threading.Thread(target=self._check, daemon=True)
         if is_unclean:
             self.check.start()
@@ -399,7 +409,7 @@ def describe_failure(path: Path, error: Exception) -> str:
 
 
 def _lock_file(path: Path) -> tuple[int, bool]:
-    """Note in a lock that this process uses a file.
+    """Note in a lock that this process uses a file, and keep others from opening it if none does.
 
     Returns:
         The descriptor of the lock, and whether no other process uses the file.
@@ -411,8 +421,8 @@ def _lock_file(path: Path) -> tuple[int, bool]:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        is_alone = False  # another process uses it, or opens it
-    fcntl.flock(lock, fcntl.LOCK_SH)
+        is_alone = False  # another process uses it, or is opening it
+        fcntl.flock(lock, fcntl.LOCK_SH)
     return lock, is_alone
 
 

@@ -153,6 +153,29 @@ def test_front_matter_is_read_as_people_type_it(
 
 
 @pytest.mark.parametrize(
+    "header",
+    [
+        "---\n\ttitle: Rope\n\ttags:\n\t\t- a\n\t\t- b\n---",
+        "---\n\ttitle: Rope\ntags: #a #b\n---",
+        '+++\ntitle = "Rope"\ndate = 2024-05-31T10:00:00Z\ntags = ["a", "b"]\n+++',
+        '+++\ntitle = "Rope"\ntags = ["a", "b"]\ndraft = false\n[params]\nweight = 3\n+++',
+    ],
+)
+def test_tabs_and_toml_are_front_matter_too(tmp_path: Path, header: str) -> None:
+    path = write_file(tmp_path, "note.md", f"{header}\nWords.")
+    assert read_warnings(path) == []
+    source = read_only_source(path)
+    assert source.title == "Rope"
+    assert source.tags == ("a", "b")
+    assert source.text == "Words."
+
+
+def test_a_block_that_is_not_toml_stays_in_the_text(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "note.md", "+++\nRope and knots\n+++\nWords.")
+    assert read_only_source(path).text == "+++\nRope and knots\n+++\nWords."
+
+
+@pytest.mark.parametrize(
     ("line", "reason"),
     [
         ("just words", "line 3: not a `key: value` pair"),

@@ -1,21 +1,27 @@
-"""Parses YAML front matter: the metadata at the beginning of a text file.
+"""Parses front matter: the metadata at the beginning of a text file, in YAML or TOML.
 
 People write values that YAML rejects, such as `title: Dune: a novel` and `tags: @work`, and a YAML
 parser then rejects the whole block. In that case, each entry is parsed on its own: a value that
 YAML rejects is read as plain text, and a line without a key and a value is ignored with a warning.
+TOML, which programs write, is read as it is or not at all.
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
+import tomllib
 from dataclasses import dataclass, field
+from datetime import date, time
 from typing import Any, Final
 
 import yaml
 
 _FRONT_MATTER: Final = re.compile(
-    r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$", re.DOTALL | re.MULTILINE
+    r"\A(?:---[ \t]*\n(?P<yaml>.*?)^(?:---|\.\.\.)|\+\+\+[ \t]*\n(?P<toml>.*?)^\+\+\+)[ \t]*$",
+    re.DOTALL | re.MULTILINE,
 )
+_LEADING_TABS: Final = re.compile(r"^\t+", re.MULTILINE)
 _FIRST_LINE: Final = 2
 """The line of the file on which the block begins, after `---`."""
 _FIRST_KEY: Final = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*+[\w-]+:(?:\s|\Z)")
@@ -53,13 +59,40 @@ class FrontMatter:
 
 
 def match_front_matter(text: str) -> re.Match[str] | None:
-    """Match a block that looks like front matter at the start of a text; group 1 is the YAML."""
+    """Match a block that looks like front matter at the start of a text."""
     return _FRONT_MATTER.match(text)
 
 
-def parse_front_matter(block: str) -> FrontMatter | None:
+def parse_front_matter(match: re.Match[str]) -> FrontMatter | None:
     """Parse a block; return None if it is not front matter, but text between horizontal rules."""
-    block = _UNQUOTED_TAGS.sub(_quote_hashtags, block)
+    return _parse_yaml(match["yaml"]) if match["toml"] is None else _parse_toml(match["toml"])
+
+
+def _parse_toml(block: str) -> FrontMatter | None:
+    try:
+        fields = tomllib.loads(block)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
+    return FrontMatter({key.lower(): _to_texts(value) for key, value in fields.items()})
+
+
+def _to_texts(value: Any) -> Any:
+    """Return a TOML value with texts for numbers and times, as YAML's are read."""
+    match value:
+        case dict():
+            return {key: _to_texts(item) for key, item in value.items()}
+        case list():
+            return [_to_texts(item) for item in value]
+        case date() | time():
+            return value.isoformat()
+        case bool():
+            return str(value).lower()
+    return str(value)
+
+
+def _parse_yaml(block: str) -> FrontMatter | None:
+    block = _LEADING_TABS.sub(lambda tabs: "  " * len(tabs[0]), block)
+    block = textwrap.dedent(_UNQUOTED_TAGS.sub(_quote_hashtags, block)).lstrip(" ")
     entries = _split_entries(block)
     front_matter = FrontMatter()
     for line_number, entry in entries:

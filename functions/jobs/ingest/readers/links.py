@@ -215,9 +215,9 @@ def _read_aliases(file: Path) -> Iterator[str]:
         return
     match = match_front_matter(head.removeprefix("\ufeff").replace("\r\n", "\n"))
     # Most notes have no alias, and parsing YAML is slow.
-    if match is None or "alias" not in match[1].lower():
+    if match is None or "alias" not in match[0].lower():
         return
-    front_matter = parse_front_matter(match[1])
+    front_matter = parse_front_matter(match)
     fields = front_matter.fields if front_matter else {}
     for value in (fields.get("alias"), fields.get("aliases")):
         names = value.split(",") if isinstance(value, str) else value

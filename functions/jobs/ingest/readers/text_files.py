@@ -168,7 +168,7 @@ def _make_download_resolver(file: SourceFile) -> LinkResolver:
 def _split_front_matter(text: str) -> _Document:
     """Separate the front matter from the text, if a leading `---` is not a horizontal rule."""
     match = match_front_matter(text)
-    front_matter = parse_front_matter(match[1]) if match else None
+    front_matter = parse_front_matter(match) if match else None
     if match is None or front_matter is None:
         return _Document(text.strip())
     fields = {
@@ -183,7 +183,7 @@ def _split_front_matter(text: str) -> _Document:
         f"line {front_matter.line_numbers.get(str(name), 1)}: {name}: {reason}; field ignored"
         for (name, *_), reason in faults
     ]
-    wikilinks = [wikilink_target(link["wiki"]) for link in WIKILINK.finditer(match[1])]
+    wikilinks = [wikilink_target(link["wiki"]) for link in WIKILINK.finditer(match[0])]
     return _Document(text[match.end() :].strip(), metadata, wikilinks, tuple(warnings))
 
 
