@@ -43,6 +43,7 @@ def build_source_line(source: StoredSource, note: NoteFields | None) -> dict[str
     dates = {"created_at": source.created_at, "updated_at": source.updated_at}
     other_fields = {
         "links_to": source.links_to,
+        "unread": source.unread,
         "origin_values": source.origin_values,
         "note": note and asdict(note),
     }

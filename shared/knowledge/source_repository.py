@@ -65,6 +65,7 @@ class StoredSource(SourceFields):
         origin_values: What its origin says of the fields that the owner set, by field name.
         links_to: The ids of the sources that its text links to, some of which may not be stored.
             Lists of sources do not have it.
+        unread: What its file has that could not be read as text.
     """
 
     chunk_count: int
@@ -75,6 +76,7 @@ class StoredSource(SourceFields):
     revision: int | None = added_field()
     origin_values: Mapping[str, Any] | None = added_field()
     links_to: tuple[str, ...] | None = added_field()
+    unread: str | None = added_field()
 
     @property
     def edited(self) -> list[str]:
@@ -103,7 +105,7 @@ _CODEC: Final = Codec(
     StoredSource, "source_id", stored_as=STORED_AS, readers={"origin_values": read_values}
 )
 _NOTE: Final = Codec(NoteFields)
-_INGESTED: Final = (*SOURCE_FIELDS, "links_to")
+_INGESTED: Final = (*SOURCE_FIELDS, "links_to", "unread")
 _LISTED: Final = tuple(name for name in _CODEC.stored_names if name != "links_to")
 """The stored fields to select for lists: a source may have hundreds of links."""
 

@@ -275,6 +275,7 @@ def test_pages_without_text_are_named_if_they_are_many(
 ) -> None:
     path = write_file(tmp_path, "sails.pdf", make_pdf(*pages))
     assert read_warnings(path) == [("sails.pdf", f"{numbers}; the others are kept")]
+    assert read_only_source(path).unread == numbers
 
 
 def test_a_blank_page_is_no_warning(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ class _OwnFields(_Exported):
     source_id: DocumentId
     title: Annotated[str, Field(min_length=1)]
     links_to: tuple[DocumentId, ...] | None = None
+    unread: str | None = None
     created_at: _Moment | None = None
     updated_at: _Moment | None = None
     origin_values: _OriginValues = _OriginValues()
@@ -180,6 +181,7 @@ def _build_source(group: list[_Line]) -> Source:
         **{field: edited.get(field, getattr(fields, field)) for field in SOURCE_FIELDS},
         sections=tuple(sections),
         links_to=own.links_to,
+        unread=own.unread,
         created_at=own.created_at,
         updated_at=own.updated_at,
         note=NoteFields(**own.note.model_dump()) if own.note else None,

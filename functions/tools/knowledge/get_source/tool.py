@@ -93,6 +93,9 @@ class Out(SourceSummary):
         description="Fields that edit_source set, in place of what its file or library says."
     )
     about_chunk_id: str | None = Field(description="Of a note, the passage that it is about.")
+    unread: str | None = Field(
+        description="What its file has that could not be read as text, such as scanned pages."
+    )
     text: str | None = Field(
         description="Of a note of several passages, the whole text, which save_note changes; with"
         " detail full, on the first page only."

@@ -101,6 +101,7 @@ def make_pdf_source(
     locators = _add_labels(locators, contents["labels"])
     if not text:
         raise Unreadable(_SCAN)
+    unread = _describe_empty_pages(pages)
     raw_metadata: dict[str, str] = contents["metadata"]
     metadata = parse_metadata(raw_metadata, contents["language"], url)
     body = Section(
@@ -114,7 +115,8 @@ def make_pdf_source(
         title=to_headline(metadata.title or title) or "Untitled",
         **metadata.source_fields,
         sections=(body, *(section for section in highlights if section.text)),
-        warnings=_make_warnings(pages),
+        unread=unread,
+        warnings=(f"{unread}; the others are kept",) if unread else (),
     )
 
 
@@ -270,12 +272,12 @@ def _build_page_url(url: str | None, number: int) -> str | None:
     return f"{url.partition('#')[0]}{PAGE_FRAGMENT}{number}" if url else None
 
 
-def _make_warnings(pages: Sequence[str]) -> tuple[str, ...]:
+def _describe_empty_pages(pages: Sequence[str]) -> str | None:
     empty = [number for number, page in enumerate(pages, start=1) if not page.strip()]
     if len(empty) < _MIN_EMPTY and 2 * len(empty) <= len(pages):  # a book has blank pages
-        return ()
+        return None
     counts = f"{len(empty)} of {len(pages)} pages have no text"
-    return (f"{counts} and may be scans ({_format_pages(empty)}); the others are kept",)
+    return f"{counts} and may be scans ({_format_pages(empty)})"
 
 
 def _format_pages(numbers: Sequence[int]) -> str:
