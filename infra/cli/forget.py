@@ -23,7 +23,6 @@ from infra.local import local_database
 from shared.core.dates import format_day
 from shared.core.errors import CarrelError, NotFound
 from shared.core.installation import carrel
-from shared.knowledge.forgotten_repository import RESTORABLE
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
@@ -391,6 +390,7 @@ async def _withdraw_or_restore_traces(
 ) -> None:
     """Withdraw or restore the sample's traces one after another, as their contributor does."""
     from functions.tools.traces.withdraw_trace.tool import In, withdraw_trace
+    from shared.knowledge.forgotten_repository import RESTORABLE
 
     for trace_id in trace_ids:
         try:

@@ -14,9 +14,7 @@ import click
 
 from infra.cli.database import run_with_context
 from infra.cli.formatting import format_minute, format_table
-from infra.cloud.environment import set_job_secrets
 from shared.core.installation import carrel
-from shared.firestore.runs import Runs, RunState
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
@@ -56,6 +54,7 @@ def list_jobs() -> None:
 )
 def run(names: tuple[str, ...], *, yes: bool) -> None:
     """Run one or more jobs to completion, in the given order."""
+    from infra.cloud.environment import set_job_secrets
     from infra.local.jobs import run_jobs
     from shared.core.settings import Settings
 
@@ -140,12 +139,16 @@ def _confirm(job: Job) -> Job:
 
 async def _load_last_runs(jobs: list[Job], ctx: Context) -> list[Run | None]:
     """Load the last run of each job, or None if none is recorded."""
+    from shared.firestore.runs import Runs
+
     latest = await asyncio.gather(*(Runs(ctx.database).load_latest(job.name, 1) for job in jobs))
     return [runs[0] if runs else None for runs in latest]
 
 
 async def _load_history(job: Job, ctx: Context) -> tuple[list[Run], list[Failure]]:
     """Load the last runs of a job, and its dead-lettered items."""
+    from shared.firestore.runs import Runs
+
     runs = await Runs(ctx.database).load_latest(job.name, _MAX_RUNS)
     dead_letters = await job.dead_letters.load(ctx, _MAX_DEAD_LETTERS) if job.dead_letters else []
     return runs, list(dead_letters)
@@ -160,6 +163,8 @@ def _describe_end(run: Run) -> str:
 
 def _describe_run(run: Run) -> str:
     """Describe what a run did, what it cost, and which errors it had."""
+    from shared.firestore.runs import RunState
+
     counts = ", ".join(f"{count} {name}" for name, count in run.counts.items() if count)
     idle = "nothing done" if run.error or run.state is RunState.DIED else "nothing to do"
     progress = counts or (f"{run.progress} done so far" if run.progress else idle)

@@ -11,7 +11,6 @@ import click
 
 from infra.cli.access_database import run_with_access
 from infra.cli.formatting import format_minute, format_table
-from infra.cloud.environment import set_access_secrets
 from shared.core.installation import carrel
 from shared.text.counts import format_count
 
@@ -61,6 +60,7 @@ def keys() -> None:
 )
 def create(user: str, name: str, scopes: Sequence[str], days: int | None) -> None:
     """Create a key and print it. It cannot be shown again."""
+    from infra.cloud.environment import set_access_secrets
     from shared.accounts.access_key import new_key
     from shared.accounts.keyring import Keyring
     from shared.core.caller import Scope, add_implied_scopes

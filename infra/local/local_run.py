@@ -8,19 +8,19 @@ import subprocess
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from functions.gateway.auth.visitor import LOCAL_USER
 from functions.gateway.catalog import Catalog
-from infra.build.discovery import tools
 from infra.file_lock import hold_lock, is_free
 from infra.folders import run_command
-from infra.local.jobs import load_sample
 from infra.local.local_database import (
     FILES,
     KNOWLEDGE,
+    SAMPLE,
     STATE,
     describe_emulator_export,
     list_environment_variables,
@@ -29,6 +29,7 @@ from infra.local.local_database import (
     set_local_secrets,
 )
 from infra.local.processes import (
+    GATEWAY,
     LOOPBACK,
     StartError,
     is_carrel,
@@ -37,7 +38,6 @@ from infra.local.processes import (
     serve,
 )
 from infra.local.running_gateways import get_log_file
-from infra.local.tool_processes import GATEWAY, serve_tools
 from infra.local.welcome import format_welcome, get_origin
 from shared.core.settings import Settings
 
@@ -100,11 +100,27 @@ def _run(stack: ExitStack, options: RunOptions) -> None:
     open_local_database()
     set_local_secrets()
     if options.sample:
-        click.echo("Loading the sample knowledge base ...")
-        load_sample()
+        _load_sample()
     gateway, describe_dead_part = _serve(stack, options)
     click.echo(format_welcome(options.port, list_environment_variables(), sign_in=options.sign_in))
     _watch(gateway, describe_dead_part)
+
+
+def _load_sample() -> None:
+    """Load the sample, unless this version has loaded it into these files already.
+
+    The jobs and their imports take seconds, even where nothing is to be done.
+    """
+    is_embedded = "FIRESTORE_EMULATOR_HOST" not in os.environ
+    content = b"".join(path.read_bytes() for path in sorted(SAMPLE.parent.glob("*.*")))
+    marker, digest = FILES / "sample", sha256(content).hexdigest()
+    if is_embedded and marker.exists() and marker.read_text("ascii") == digest:
+        return
+    from infra.local.jobs import load_sample
+
+    click.echo("Loading the sample knowledge base ...")
+    if load_sample() and is_embedded:
+        marker.write_text(digest, "ascii")
 
 
 def _describe_database() -> str:
@@ -143,6 +159,9 @@ def _prepare_gateway_program(
     if not options.functions:
         # Without processes of tools, there is none to name: `str()` is an empty string.
         return make_checkout_program(GATEWAY, environment), str
+    from infra.build.discovery import tools
+    from infra.local.tool_processes import serve_tools
+
     click.echo("Starting each tool in its own process ...")
     names = [tool.name for tool in tools()]
     local_tools = stack.enter_context(serve_tools(names, environment, log=log))

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 START_SECONDS: Final = 60.0
 """A function may take this long to start, on a busy machine."""
 LOOPBACK: Final = "127.0.0.1"
+GATEWAY: Final = Path(__file__).with_name("gateway_main.py")
+"""The `main.py` of a local gateway."""
 launcher = Path(__file__).with_name("serve_function.py")
 """The script that serves a function. Tests replace it with a script that also records queries."""
 

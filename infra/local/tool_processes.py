@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from functions.gateway.calls.dispatch import IdTokens
 from infra.build.functions import functions
 from infra.local.processes import (
+    GATEWAY,
     LOOPBACK,
     make_checkout_program,
     start,
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
     from infra.local.processes import Program, ServerProcess
 
-GATEWAY: Final = Path(__file__).with_name("gateway_main.py")
-"""The `main.py` of a local gateway."""
 SENT_SECRET: Final = "CARREL_FUNCTION_SECRET"  # noqa: S105 - the variable's name
 """The environment variable that gives the run's secret to the gateway, which sends it to tools.
 

@@ -150,6 +150,7 @@ class Store:
             raise DatabaseFileError(describe_failure(path, error)) from error
         try:
             is_unclean = is_alone and _has_log(path)
+            self._file = _identify(path)
             self.writer = self.connect()
             self._create()
             if is_alone:
@@ -198,6 +199,12 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[None]:
         """Make changes by the writer in one transaction."""
+        if self._file != _identify(self.path):
+            # What is written would be lost with the last process.
+            raise FirestoreError(
+                grpc.StatusCode.DATA_LOSS,
+                f"{self.path} was deleted or replaced while it was open. Start again.",
+            )
         try:
             self.writer.execute("BEGIN IMMEDIATE")
         except apsw.BusyError as error:
@@ -406,6 +413,14 @@ def describe_failure(path: Path, error: Exception) -> str:
         case apsw.BusyError():
             return f"{path} is in use by a long operation of another process. Try again."
     return f"{path} cannot be opened: {error}."
+
+
+def _identify(path: Path) -> int | None:
+    """Return what tells a file from another of its name, or None if it is missing."""
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
 
 
 def _lock_file(path: Path) -> tuple[int, bool]:

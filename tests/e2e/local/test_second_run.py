@@ -39,6 +39,17 @@ def test_a_second_run_names_the_first_and_another_port(machine: Machine, tmp_pat
     assert re.search(r"\(the data of \d{4}-\d\d-\d\d \d\d:\d\d\)", output)
 
 
+def test_the_sample_is_loaded_once(machine: Machine) -> None:
+    """What was forgotten of it stays away, and the next start is quicker."""
+    outputs = []
+    for _ in range(2):
+        run, output = machine.start_run("--sample")
+        outputs.append(output)
+        run.send_signal(signal.SIGINT)
+        run.communicate(timeout=END_TIMEOUT_SECONDS)
+    assert ["Loading the sample knowledge base" in output for output in outputs] == [True, False]
+
+
 def test_another_program_on_the_port_is_reported(machine: Machine) -> None:
     with LoopbackServer(LoopbackHandler) as server:
         message = machine.fail("up", "--no-sample", "--port", str(server.server_port))

@@ -236,6 +236,16 @@ async def test_a_long_wait_for_other_writers_aborts(open_folder: OpenFolder) -> 
     other.close()
 
 
+async def test_nothing_is_answered_that_a_deleted_file_loses(
+    open_folder: OpenFolder, tmp_path: Path
+) -> None:
+    client = open_folder(Definitions()).make_client("p")
+    await client.document("c/x").set({"a": 1})
+    shutil.rmtree(tmp_path / "p")
+    with pytest.raises(DataLoss, match="was deleted or replaced while it was open"):
+        await client.document("c/x").set({"a": 2})
+
+
 def test_only_the_owner_reads_the_files(open_folder: OpenFolder, tmp_path: Path) -> None:
     open_folder(Definitions()).open("p")
     modes = {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "p").iterdir()}
