@@ -21,7 +21,7 @@ CODE := functions infra shared tests benchmarks
 SCRIPTS = $(shell find functions tests -name node_modules -prune -o -name '*.*js' -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help run deploy test test-slow test-tool conformance check fix bench lock dist new-tool clean
+.PHONY: help run deploy test test-emulator test-slow test-tool conformance check fix bench lock dist new-tool clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +34,9 @@ deploy: $(RUN) ## Deploy to your Google Cloud project; asks first
 
 test: $(DEV) ## Run all tests but the slow ones; ARGS='-k search' selects some
 	@$(PYTEST) -m 'not slow' $(ARGS)
+
+test-emulator: $(DEV) ## Run tests/emulator on Google's emulator; FOLDERS selects some
+	@$(PYTEST) -m 'not slow' --database=emulator $(or $(FOLDERS),tests/emulator) $(ARGS)
 
 test-slow: $(DEV) ## Run the slow tests: random kills, Terraform, browsers, pip
 	@$(PYTEST) -m slow $(ARGS)

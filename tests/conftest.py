@@ -27,7 +27,7 @@ from shared.runtime.context import App
 from tests.support import embedded_database
 from tests.support.clock import SettableClock
 from tests.support.cloud_run.bundles import OWN_ENVIRONMENTS
-from tests.support.emulator import run_emulator
+from tests.support.emulator import ORACLE, run_emulator
 from tests.support.emulator_programs import EmulatorError
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.monotonic_clock import MonotonicClock
@@ -68,24 +68,25 @@ _BLAS_THREADS: Final = "1"
 _UNIT: Final = Path(__file__).with_name("unit")
 _FOLDERS_THAT_SHARE_PROCESSES: Final = {"tests/e2e", "tests/e2e/access"}
 """Folders, without subfolders, whose modules share processes that start once per session."""
-_EMULATOR = pytest.StashKey[ExitStack]()
+_SERVERS = pytest.StashKey[ExitStack]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run use the embedded Firestore instead of Google's emulator."""
+    """Let a run use Google's emulator instead of the embedded Firestore."""
     parser.addoption(
         "--database",
-        choices=["emulator", "embedded"],
-        default="emulator",
-        help="what tests use as Firestore; `embedded` is the one of infra/local/embedded_firestore",
+        choices=["embedded", "emulator"],
+        default="embedded",
+        help="what tests use as Firestore: the embedded one, or Google's emulator",
     )
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Start one emulator for the whole run; parallel workers inherit its address.
+    """Start what serves databases to the whole run; parallel workers inherit the addresses.
 
-    A run of unit tests alone starts none.
+    Beside the embedded Firestore, Google's emulator is started if it is installed, since some tests
+    compare the two. A run of unit tests alone starts nothing.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A background job of a shell ignores Ctrl-C, and so would the processes that tests start.
@@ -104,15 +105,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if _selects_only_unit_tests(config):
         return
     os.environ.setdefault("JAVA_TOOL_OPTIONS", _JAVA_OPTIONS)
-    stack = config.stash[_EMULATOR] = ExitStack()
-    if config.option.database == "embedded":
+    stack = config.stash[_SERVERS] = ExitStack()
+    try:
+        os.environ[ORACLE] = stack.enter_context(run_emulator())
+    except EmulatorError as error:
+        if config.option.database == "emulator":
+            raise pytest.UsageError(str(error)) from error
+    if config.option.database == "emulator":
+        os.environ["FIRESTORE_EMULATOR_HOST"] = os.environ[ORACLE]
+    else:
         address = stack.enter_context(embedded_database.serve_index_files())
         os.environ["FIRESTORE_EMULATOR_HOST"] = address
-        return
-    try:
-        os.environ["FIRESTORE_EMULATOR_HOST"] = stack.enter_context(run_emulator())
-    except EmulatorError as error:
-        raise pytest.UsageError(str(error)) from error
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -147,9 +150,9 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop the emulator."""
-    if _EMULATOR in config.stash:
-        config.stash[_EMULATOR].close()
+    """Stop what serves databases."""
+    if _SERVERS in config.stash:
+        config.stash[_SERVERS].close()
 
 
 def _is_slow_run(config: pytest.Config) -> bool:

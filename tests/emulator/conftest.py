@@ -1,4 +1,4 @@
-"""Fixtures of all tests against the emulator."""
+"""Fixtures of all tests of functions and jobs on a database."""
 
 from __future__ import annotations
 

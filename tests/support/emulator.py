@@ -6,6 +6,7 @@ time of `gcloud emulators firestore start`.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 import time
@@ -13,12 +14,17 @@ from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection, HTTPException
 from typing import IO, TYPE_CHECKING, Final
 
+import pytest
+from google.cloud.firestore import AsyncClient
+
 from tests.support.emulator_programs import EmulatorError, find_emulator
 from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+ORACLE: Final = "GOOGLES_EMULATOR"
+"""The environment variable with the address of the emulator that a test run has started."""
 START_SECONDS: Final = 60.0
 """The emulator may take this long to start. It usually takes a few seconds."""
 _HOST: Final = "127.0.0.1"
@@ -40,6 +46,15 @@ exec "$@" 3<&- </dev/null
 
 class _PortTaken(EmulatorError):
     """Another program listens on the emulator's port."""
+
+
+def make_oracle_client(project: str) -> AsyncClient:
+    """Make a client of the emulator that this run has started; skip the test if there is none."""
+    if ORACLE not in os.environ:
+        pytest.skip("Google's emulator is not installed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FIRESTORE_EMULATOR_HOST", os.environ[ORACLE])
+        return AsyncClient(project=project)
 
 
 @contextmanager

@@ -6,14 +6,16 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from google.cloud.firestore import AsyncClient
 
 from tests.support.embedded_database import open_any_index
+from tests.support.emulator import make_oracle_client
 from tests.support.query_recorder import record_queries
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
+
+    from google.cloud.firestore import AsyncClient
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +39,6 @@ async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     mark = request.node.get_closest_marker("emulator_differs")
     if mark:
         request.applymarker(pytest.mark.xfail(reason=mark.args[0], strict=True))
-    client = AsyncClient(project=project)
+    client = make_oracle_client(project)
     yield client
     await client._firestore_api.transport.close()  # noqa: SLF001 - there is no public one

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 import hypothesis
 import pytest
-from google.cloud.firestore import AsyncClient
 
 from tests.emulator.embedded_firestore.deviations import DEVIATIONS
 from tests.support.embedded_database import open_any_index
+from tests.support.emulator import make_oracle_client
 from tests.support.firestore_requests import PROGRAMS, Sender
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from google.cloud.firestore import AsyncClient
 
     from infra.local.embedded_firestore.databases import Databases
     from tests.support.firestore_requests import Request
@@ -30,7 +32,7 @@ _PHASES: Final = (hypothesis.Phase.generate,)
 
 @pytest.fixture(scope="module")
 async def emulator() -> AsyncIterator[AsyncClient]:
-    client = AsyncClient(project="differential")
+    client = make_oracle_client("differential")
     yield client
     await client._firestore_api.transport.close()  # noqa: SLF001 - there is no public one
 
