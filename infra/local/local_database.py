@@ -109,7 +109,8 @@ def _make_emulator_client(project: str, database: str) -> AsyncClient:
     host = os.environ["FIRESTORE_EMULATOR_HOST"]
     if not is_listening(host):
         raise Unavailable(
-            f"No emulator answers at {host}. Start one there, or unset FIRESTORE_EMULATOR_HOST."
+            f"The database cannot be reached: no emulator answers at {host}. Start one there, or"
+            " unset FIRESTORE_EMULATOR_HOST."
         )
     return AsyncClient(project=project, database=database)
 

@@ -65,7 +65,7 @@ def test_a_job_without_a_database_says_how_to_start_one(monkeypatch: pytest.Monk
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", host)
     result = run_carrel("jobs", "run", "embed")
     assert result.exit_code == 1
-    assert f"No emulator answers at {host}. Start one there, or unset" in result.stderr
+    assert f"no emulator answers at {host}. Start one there, or unset" in result.stderr
 
 
 def test_the_generated_files_are_up_to_date() -> None:

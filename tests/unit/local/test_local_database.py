@@ -78,7 +78,7 @@ def test_a_choice_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
 def test_an_emulator_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:1")
     use_local_database()
-    with pytest.raises(Unavailable, match=r"No emulator answers at 127\.0\.0\.1:1\. Start one"):
+    with pytest.raises(Unavailable, match=r"no emulator answers at 127\.0\.0\.1:1\. Start one"):
         _ = Connection("p", "(default)").client
 
 
