@@ -127,12 +127,12 @@ def protect_state() -> None:
 
 def describe_emulator_export() -> str:
     """Return how to take over data that the emulator saved, or an empty string if there is none."""
-    if KNOWLEDGE.exists() or not any(EMULATOR_EXPORT.glob("[0-9]*")):
+    if not any(EMULATOR_EXPORT.glob("[0-9]*")):
         return ""
     return (
-        f"Note: {EMULATOR_EXPORT.parent} holds the data of an earlier version, which this one does"
-        " not read. It stays there. To continue with your texts, ingest their files again; notes"
-        " that you wrote in Carrel must be exported by the earlier version."
+        f"Note: {EMULATOR_EXPORT.parent} holds data of the Firestore emulator, which is not read any"
+        " more. To continue with your texts, ingest their files again. Export notes that you wrote"
+        " in Carrel with the version that wrote them (`carrel export`). Then delete the folder."
     )
 
 

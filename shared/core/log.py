@@ -16,7 +16,7 @@ import re
 import secrets
 import sys
 import traceback
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -138,6 +138,17 @@ def _format_for_cloud_logging(
     return event
 
 
+class _LineLogger(structlog.WriteLogger):
+    """Writes lines. On a full disk, the line is lost, but not the call that it is about."""
+
+    def msg(self, message: str) -> None:
+        with suppress(OSError):
+            super().msg(message)
+
+    log = debug = info = warn = warning = msg
+    fatal = failure = err = error = critical = exception = msg
+
+
 structlog.configure(
     processors=[
         structlog.contextvars.merge_contextvars,
@@ -146,7 +157,7 @@ structlog.configure(
         structlog.processors.JSONRenderer(),
     ],
     wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-    logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
+    logger_factory=lambda *_: _LineLogger(sys.stderr),
 )
 
 log: Any = structlog.get_logger()
@@ -201,7 +212,7 @@ def log_warnings_to(path: Path) -> None:
     path.unlink(missing_ok=True)
     file: Any = _LogFile(path)
     log_only_warnings()
-    structlog.configure(logger_factory=lambda *_: structlog.WriteLogger(file))
+    structlog.configure(logger_factory=lambda *_: _LineLogger(file))
     logging.basicConfig(stream=file, format="%(message)s")
 
 

@@ -20,10 +20,12 @@ from shared.knowledge.source import SECTION_SEPARATOR, SOURCE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.chunked_source import ChunkedSource
     from shared.knowledge.highlight_versions import Version
+    from shared.knowledge.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +36,21 @@ class StoredHighlights:
         chunks: Its chunks in reading order.
         tags: The tags of the source at its origin.
         readwise_url: The source's page in Readwise.
+        changed_at: When its origin last changed one of its highlights, as far as logs say.
+        deleted_highlights: The highlights that logs have named as deleted.
     """
 
     chunks: Sequence[Chunk]
     tags: tuple[str, ...] = ()
     readwise_url: str | None = None
+    changed_at: datetime | None = None
+    deleted_highlights: frozenset[str] = frozenset()
+
+    def is_newer_than(self, source: Source) -> bool:
+        """Return whether a log was written before another one that is stored."""
+        if not (source.adds_only and source.changed_at and self.changed_at):
+            return False
+        return source.changed_at < self.changed_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +83,8 @@ def merge_highlights(incoming: ChunkedSource, stored: StoredHighlights) -> Merge
     """Merge what a file or Readwise brings into what is stored.
 
     A log of additions keeps all stored chunks, except earlier versions of its own highlights and
-    those that it names as deleted. Any other origin keeps only the chunks that are marked as
+    those that it names as deleted. One that is older than what is stored only adds highlights that
+    were never stored. Any other origin keeps only the chunks that are marked as
     `kept`; it removes the mark of those that it has, since from then on it may delete them.
 
     Args:
@@ -84,7 +97,8 @@ def merge_highlights(incoming: ChunkedSource, stored: StoredHighlights) -> Merge
     old = list_versions(stored_chunks, source)
     pairs = pair_same_texts(new, old)
     unpaired = _leave_out(old, {version.index for version in pairs.values()})
-    edited = _find_edited(unpaired, new)
+    is_older = stored.is_newer_than(source)
+    edited = set() if is_older else _find_edited(unpaired, new)
     extended = find_contained(unpaired, new, loses_ties=True)
     remaining = _leave_out(unpaired, edited | extended)
     if source.adds_only:
@@ -92,6 +106,10 @@ def merge_highlights(incoming: ChunkedSource, stored: StoredHighlights) -> Merge
         kept = _leave_out(remaining, removed)
         # A log may also bring a shorter version than the one that is stored.
         superseded = find_contained(new, _leave_out(old, edited | removed), loses_ties=False)
+        if is_older:
+            known_ids = {version.highlight_id for version in old} | stored.deleted_highlights
+            superseded |= pairs.keys()
+            superseded |= {v.index for v in new if v.highlight_id and v.highlight_id in known_ids}
     else:
         removed = {v.index for v in remaining if v.highlight_id and not v.chunk.kept}
         kept = [version for version in remaining if version.chunk.kept]

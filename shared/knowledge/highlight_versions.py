@@ -26,9 +26,12 @@ _MAX_COMPARED: Final = 200
 longer version beyond them is stored beside it."""
 _WORD: Final = re.compile(
     r"(?:(?<!\w)[-+\u2212](?=\d))?"
-    r"(?:[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+)"
+    r"(?:[\u3040-\u30ff\u3400-\u9fff]|[^\W\u3040-\u30ff\u3400-\u9fff]+(?:\+\+|#)?)"
 )
-"""A word, a number with its sign, or a character of Chinese or Japanese."""
+"""A word, which may end as `C++` and `C#`, a number with its sign, or a character of Chinese or
+Japanese."""
+_MIN_PHRASE: Final = 3
+"""A highlight of fewer words may be a word that its reader collects, inside another highlight."""
 _MIN_DIVIDED: Final = 200
 """A chunk with fewer characters is the last one of its highlight."""
 
@@ -206,18 +209,23 @@ def _continues(previous: Version, version: Version) -> bool:
 
 
 def _contains(longer: Version, version: Version) -> bool:
-    """Return whether the words of a highlight contain those of each paragraph of a chunk.
+    """Return whether a highlight is a chunk that the reader extended.
 
-    A note is a paragraph of its own, so it may have been extended as well. On different pages, and
-    without locations, it is not certain that the two overlap. Then the longer one must begin or end
-    with the chunk, as it does if the reader extended it over the edge of a page.
+    A word or two in the middle of a sentence are a highlight of their own, as readers collect
+    words. On different pages, and without locations, it is not certain that the two overlap. In
+    both cases, the longer one must begin or end as the chunk or its highlight does. A note is a
+    paragraph of its own, so it may have been extended as well.
     """
+    paragraphs = [extract_words(text) for text in version.chunk.content.split("\n\n")]
+    if not all(paragraph in longer.words for paragraph in paragraphs):
+        return False
     has_locations = version.place.locations and longer.place.locations
-    if has_locations or version.place.page == longer.place.page:
-        paragraphs = version.chunk.content.split("\n\n")
-        return all(extract_words(paragraph) in longer.words for paragraph in paragraphs)
-    words = extract_words(version.chunk.content)
-    return longer.words.startswith(words) or longer.words.endswith(words)
+    is_near = has_locations or version.place.page == longer.place.page
+    if is_near and len(version.words.split()) >= _MIN_PHRASE:
+        return True
+    return longer.words.startswith((version.words, paragraphs[0])) or longer.words.endswith(
+        (version.words, paragraphs[-1])
+    )
 
 
 def _find_buckets(place: BookPlace) -> Iterator[_Bucket]:

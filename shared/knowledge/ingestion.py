@@ -71,6 +71,8 @@ entries, and the vector is in one entry for each of about ten facets."""
 MAX_HASHES: Final = 50
 """The maximum number of logs whose hashes are stored with a source. Earlier ones are compared with
 the stored chunks again in each run."""
+MAX_DELETED: Final = 500
+"""The maximum number of deleted highlights that are remembered of a source, the latest."""
 INCOMPLETE: Final = "incomplete"
 """The field that the document of a new source has until its last commit."""
 PARTS: Final = "parts"
@@ -317,6 +319,7 @@ class Ingestion:
     async def _load_stored_sources(self, sources: Sequence[ChunkedSource]) -> dict[str, Document]:
         references = [self._get_reference(SOURCES, source.source.source_id) for source in sources]
         fields = ["content_hash", "revision", "readwise_url", INCOMPLETE, *OVERRIDE_FIELDS]
+        fields += ["changed_at", "deleted_highlights"]
         # Notes are read with all fields, because a note that is replaced is kept.
         with_notes = any(source.source.note for source in sources)
         snapshots = await self._database.get_all(references, None if with_notes else fields)
@@ -374,6 +377,7 @@ class Ingestion:
         update_time = update_time or (stored.update_time if stored else None)
         if source.stored_chunks:
             data = build_source_document(source, now)
+            data |= _build_log_fields(source.source, get_fields(stored))
             # A chunk repeats the metadata of its source.
             size = chunk_repository.estimate_write_size(source.chunks[0]) + 4 * sum(
                 map(len, data["facets"])
@@ -400,6 +404,7 @@ class Ingestion:
         """Return the change that records what was merged into an unchanged source."""
         reference = self._get_reference(SOURCES, source.source.source_id)
         fields = {"content_hash": " ".join(source.merged_hashes)}
+        fields |= _build_log_fields(source.source, get_fields(stored))
         return Change("", _build_put(reference, fields, stored.update_time))
 
     def _build_chunk_change(
@@ -505,6 +510,8 @@ def _merge(
         sorted(chunks, key=lambda chunk: (chunk.position, chunk.kept is not Kept.RESTORED)),
         tags=origin_values.get("tags", tuple(data.get("tags") or ())),
         readwise_url=data.get("readwise_url"),
+        changed_at=data.get("changed_at"),
+        deleted_highlights=frozenset(data.get("deleted_highlights") or ()),
     )
     merged = merge_highlights(source, stored)
     former_hashes = _get_hashes(data)[1 - MAX_HASHES :] if adds_only else ()
@@ -527,6 +534,21 @@ def _says_nothing_new(source: ChunkedSource, stored: Document) -> bool:
 def _build_first_fields(source: Source, now: datetime) -> dict[str, Any]:
     """Return the fields that only a source's first write sets: its dates, and those of a note."""
     return _build_dates(source, now) | (build_note_fields(source.note) if source.note else {})
+
+
+def _build_log_fields(source: Source, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields by which a later log is compared with those that are stored."""
+    if not source.adds_only:
+        return {}
+    times = [time for time in (stored.get("changed_at"), source.changed_at) if time]
+    deleted = dict.fromkeys(
+        (*stored.get("deleted_highlights", ()), *sorted(source.deleted_highlights))
+    )
+    fields = {
+        "changed_at": max(times, default=None),
+        "deleted_highlights": list(deleted)[-MAX_DELETED:],
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
 def _build_dates(source: Source, now: datetime) -> dict[str, Any]:

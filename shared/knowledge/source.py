@@ -144,6 +144,8 @@ class Source(SourceFields):
             Stored chunks that such a source lacks stay.
         is_deleted: Whether its file says that it was deleted.
         deleted_highlights: The pages in Readwise of highlights that its file names as deleted.
+        changed_at: When a highlight was last changed at the origin, if the file says so. An earlier
+            one shows that a log is older than what is stored.
         warnings: What could not be read, in messages for the user.
         links_to: The ids of the sources that its text links to, whether or not they are stored.
             None if there are no links.
@@ -159,6 +161,7 @@ class Source(SourceFields):
     adds_only: bool = False
     is_deleted: bool = False
     deleted_highlights: frozenset[str] = frozenset()
+    changed_at: datetime | None = None
     warnings: tuple[str, ...] = ()
     links_to: tuple[str, ...] | None = None
     unread: str | None = None

@@ -168,20 +168,21 @@ class FollowedFolder:
         return await asyncio.to_thread(_ChangeFinder(self._listing, states, books).find_changes)
 
     async def _load_books_elsewhere(self) -> frozenset[str]:
-        """Load the ids of the books in the exports of other folders."""
+        """Load the ids of the books that exports of other folders brought.
+
+        An export that is gone there says nothing: its folder may never be ingested again, and only
+        that would remove what it alone brought.
+        """
         others = [root for root in self._all_roots if root not in self._stored]
         loaded = await asyncio.gather(
             *(FollowedFiles.of_folder(self._database, root).load_files() for root in others)
         )
-        exports = {
-            root.path / name: state.ids
-            for root, files in zip(others, loaded, strict=True)
+        return frozenset(
+            source_id
+            for files in loaded
             for name, state in files.items()
             if find_identity(PurePath(name)) is Identity.ORIGIN and not state.missing
-        }
-        gone = await asyncio.to_thread(lambda: set(filter(is_gone, exports)))
-        return frozenset(
-            source_id for path, ids in exports.items() if path not in gone for source_id in ids
+            for source_id in state.ids
         )
 
     async def load_source_ids(self) -> list[str]:
@@ -429,10 +430,15 @@ def hash_content(name: str, path: Path) -> int:
 
 
 def _find_empty_folder(path: Path, scope: Path) -> Path | None:
-    """Return the folder of a file that is gone if the folder is below `scope`, and is empty."""
+    """Return the folder of a file that is gone if the folder is below `scope`, and is empty.
+
+    Hidden files, such as `.DS_Store`, do not count.
+    """
     folder = next(parent for parent in path.parents if parent == scope or not is_gone(parent))
     try:
-        is_empty = scope in folder.parents and not any(folder.iterdir())
+        is_empty = scope in folder.parents and all(
+            entry.name.startswith(".") for entry in folder.iterdir()
+        )
     except OSError:
         return None
     return folder if is_empty else None

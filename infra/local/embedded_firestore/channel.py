@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, Self
 
-import apsw
 import grpc
 from grpc import aio
 
@@ -21,26 +20,13 @@ PREFIX: Final = "/google.firestore.v1.Firestore/"
 _STATUS: Final = grpc.StatusCode
 
 
-def to_status(error: Exception) -> FirestoreError:  # noqa: PLR0911 - one for each kind
-    """Return an error as a status of gRPC.
-
-    What cannot pass by itself has a code that Google's client does not try again for minutes, as it
-    does for INTERNAL, RESOURCE_EXHAUSTED and UNAVAILABLE.
-    """
+def to_status(error: Exception) -> FirestoreError:
+    """Return an error as a status of gRPC."""
     match error:
         case FirestoreError():
             return error
         case DatabaseFileError():
             return FirestoreError(_STATUS.FAILED_PRECONDITION, str(error))
-        case apsw.BusyError():
-            return FirestoreError(_STATUS.ABORTED, "Other processes write. Try again.")
-        case apsw.FullError():
-            message = "The disk is full, and nothing was written. Free some space, and try again."
-            return FirestoreError(_STATUS.UNKNOWN, message)
-        case apsw.ReadOnlyError():
-            return FirestoreError(_STATUS.PERMISSION_DENIED, f"The file is read-only: {error}")
-        case apsw.CorruptError() | apsw.NotADBError():
-            return FirestoreError(_STATUS.DATA_LOSS, f"The file is damaged: {error}")
     return FirestoreError(_STATUS.UNKNOWN, f"{type(error).__name__}: {error}")
 
 

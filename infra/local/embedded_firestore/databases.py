@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import apsw
 from google.api_core.client_options import ClientOptions
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.firestore import AsyncClient
@@ -16,7 +17,7 @@ from infra.local.embedded_firestore import protos
 from infra.local.embedded_firestore.channel import InProcessChannel
 from infra.local.embedded_firestore.errors import invalid_argument, unimplemented
 from infra.local.embedded_firestore.service import Service
-from infra.local.embedded_firestore.storage import Store
+from infra.local.embedded_firestore.storage import Store, make_file_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +97,10 @@ class Databases:
                 f'"{getattr(request, call.name)}" is not the name of a database.'
             )
         service = self.open(*match.groups())
-        responses: list[bytes] = await getattr(service, call.method)(request)
+        try:
+            responses: list[bytes] = await getattr(service, call.method)(request)
+        except apsw.Error as error:
+            raise make_file_error(service.store.path, error) from error
         return responses
 
     def open(self, project: str, database: str = "(default)") -> Service:

@@ -412,7 +412,25 @@ def describe_failure(path: Path, error: Exception) -> str:
             return f"The disk of {path} is full. Free some space, and try again."
         case apsw.BusyError():
             return f"{path} is in use by a long operation of another process. Try again."
-    return f"{path} cannot be opened: {error}."
+    return f"{path} cannot be used: {error}."
+
+
+def make_file_error(path: Path, error: apsw.Error) -> FirestoreError:
+    """Return the error of a call that failed because of the file.
+
+    What cannot pass by itself has a code that Google's client does not try again for minutes, as it
+    does for INTERNAL, RESOURCE_EXHAUSTED and UNAVAILABLE.
+    """
+    match error:
+        case apsw.BusyError():
+            code = grpc.StatusCode.ABORTED
+        case apsw.ReadOnlyError() | apsw.CantOpenError():
+            code = grpc.StatusCode.PERMISSION_DENIED
+        case apsw.CorruptError() | apsw.NotADBError():
+            code = grpc.StatusCode.DATA_LOSS
+        case _:
+            code = grpc.StatusCode.UNKNOWN
+    return FirestoreError(code, describe_failure(path, error))
 
 
 def _identify(path: Path) -> int | None:

@@ -163,6 +163,22 @@ async def test_a_highlight_that_a_log_names_as_deleted_is_removed(
     assert await read_passages(ctx) == list(FULL)
 
 
+async def test_an_older_export_adds_what_is_missing_and_changes_nothing(
+    ctx: Context, tmp_path: Path
+) -> None:
+    """Whatever the times of the files are: a newer one may have been read before an older one."""
+    [corrected] = make_highlights("A channel is kept.", updated_at="2026-05-02T00:00:00Z")
+    [deleted] = make_highlights("Gone.", first=32, is_deleted=True)
+    write_book(tmp_path, "since.json", 0, highlights=[corrected, deleted])
+    await ingest_cleanly(ctx, tmp_path)
+    assert await read_passages(ctx) == ["A channel is kept."]
+
+    older = make_highlights("A chanel is kept.", *FULL[1:], updated_at="2026-05-01T00:00:00Z")
+    write_book(tmp_path, "full.json", -60, highlights=older)
+    await ingest_cleanly(ctx, tmp_path)
+    assert await read_passages(ctx) == ["A channel is kept.", FULL[2]]
+
+
 async def test_a_deletion_of_all_highlights_forgets_the_book(ctx: Context, tmp_path: Path) -> None:
     write_book(tmp_path, "full.json", 100, highlights=make_highlights(*FULL))
     await ingest_cleanly(ctx, tmp_path)

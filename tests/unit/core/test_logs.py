@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import logging
 
-import shared.core.log  # noqa: F401 - what it does to `logging` is what is tested
+from shared.core.log import _LineLogger
 
 SECRET = "what-nobody-may-read"
 
@@ -30,3 +31,12 @@ def test_a_librarys_message_is_not_logged() -> None:
     assert line["error"] == "ValueError"
     assert line["where"].startswith(__file__)
     assert SECRET not in output.getvalue()
+
+
+class _FullDisk(io.StringIO):
+    def write(self, _text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_loses_the_line_and_not_the_call() -> None:
+    _LineLogger(_FullDisk()).info("a line")

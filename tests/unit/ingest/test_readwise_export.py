@@ -78,6 +78,7 @@ def test_a_book_becomes_a_source_with_a_section_a_highlight(tmp_path: Path) -> N
         readwise_url="https://readwise.io/bookreview/12345",
         source_url="https://example.com/walden",
         adds_only=True,
+        changed_at=datetime(2024, 5, 31, 16, 41, 53, 186_000, tzinfo=UTC),
         sections=(
             Section(
                 "Simplify, simplify.\n\nTwice!",

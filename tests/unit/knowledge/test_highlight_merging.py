@@ -140,6 +140,13 @@ def test_the_longest_version_at_a_place_is_kept() -> None:
         assert texts == ["When the tide turns, ships leave.", "The tide"]
 
 
+def test_a_word_inside_a_sentence_is_a_highlight_of_its_own() -> None:
+    word = make_log(make_section("palimpsest", "10-11"))
+    sentence = make_log(make_section("A city is a palimpsest of harbours.", "10-12"))
+    for logs in ([word, sentence], [sentence, word]):
+        assert len(get_texts(merge_all(*logs))) == 2
+
+
 def test_an_extended_note_replaces_the_former_one() -> None:
     short = make_log(make_section("The tide turns.\n\nTrue", "10-11"))
     long = make_log(make_section("The tide turns.\n\nHow true!", "10-11"))

@@ -28,6 +28,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(local_database, "KNOWLEDGE", files / "default.sqlite")
     monkeypatch.setattr(local_database, "EMULATOR_EXPORT", folder / "firestore" / "(default)")
     monkeypatch.delenv("FIRESTORE_EMULATOR_HOST")
+    choose_target(None)
     credentials = tmp_path / "credentials.json"
     account = {"type": "service_account", "client_email": "me@real.iam.gserviceaccount.com"}
     credentials.write_text(json.dumps(account))
@@ -107,10 +108,7 @@ def test_a_damaged_file_is_an_error_that_names_it(state: Path, content: bytes) -
         local_database.open_local_database()
 
 
-def test_data_of_the_emulator_is_named_until_there_is_a_base(state: Path) -> None:
+def test_data_of_the_emulator_is_named(state: Path) -> None:
     assert local_database.describe_emulator_export() == ""
     (state / "firestore" / "(default)" / "00000001").mkdir(parents=True)
-    assert f"{state}/firestore holds the data" in local_database.describe_emulator_export()
-    use_local_database()
-    local_database.open_local_database()
-    assert local_database.describe_emulator_export() == ""
+    assert f"{state}/firestore holds data" in local_database.describe_emulator_export()

@@ -76,6 +76,7 @@ class Highlight(ExternalModel):
     end_location: float | None = None
     location_type: Line = None
     highlighted_at: Moment = None
+    updated_at: Moment = None
     url: Line = None
     readwise_url: Line = None
     external_id: Line = None
@@ -107,6 +108,7 @@ class Book(ExternalModel):
 
 
 OPTIONAL_FIELDS: Final = DATES | {
+    "updated_at",
     "location",
     "end_location",
     "location_type",
@@ -119,7 +121,7 @@ OPTIONAL_FIELDS: Final = DATES | {
 }
 """Fields that are dropped from a book or a highlight if they are not valid."""
 _UNUSED_BOOK_FIELDS: Final = {"cover_image_url"}
-_UNUSED_HIGHLIGHT_FIELDS: Final = {"book_id", "color", "created_at", "updated_at"}
+_UNUSED_HIGHLIGHT_FIELDS: Final = {"book_id", "color", "created_at"}
 
 
 def read_records(file: SourceFile) -> Iterator[Record]:
@@ -202,6 +204,14 @@ def make_source(book: Book, warnings: Sequence[str] = ()) -> Source:
             highlight.readwise_url
             for highlight in book.highlights or ()
             if highlight.readwise_url and not _is_present(highlight)
+        ),
+        changed_at=max(
+            (
+                localize(highlight.updated_at, UTC)
+                for highlight in book.highlights or ()
+                if highlight.updated_at
+            ),
+            default=None,
         ),
         warnings=tuple(warnings),
     )
