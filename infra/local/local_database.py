@@ -130,9 +130,9 @@ def describe_emulator_export() -> str:
     if not any(EMULATOR_EXPORT.glob("[0-9]*")):
         return ""
     return (
-        f"Note: {EMULATOR_EXPORT.parent} holds data of the Firestore emulator, which is not read any"
-        " more. To continue with your texts, ingest their files again. Export notes that you wrote"
-        " in Carrel with the version that wrote them (`carrel export`). Then delete the folder."
+        f"Note: {EMULATOR_EXPORT.parent} holds data of the Firestore emulator, which is not read."
+        " To continue with your texts, ingest their files again. Export notes that you wrote in"
+        " Carrel with the version that wrote them (`carrel export`). Then delete the folder."
     )
 
 
