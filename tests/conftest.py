@@ -28,7 +28,7 @@ from tests.support import embedded_database
 from tests.support.clock import SettableClock
 from tests.support.cloud_run.bundles import OWN_ENVIRONMENTS
 from tests.support.emulator import ORACLE, run_emulator
-from tests.support.emulator_programs import EmulatorError
+from tests.support.emulator_programs import EmulatorError, is_emulator_installed
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.monotonic_clock import MonotonicClock
 
@@ -72,12 +72,11 @@ _SERVERS = pytest.StashKey[ExitStack]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run use Google's emulator instead of the embedded Firestore."""
+    """Let a run choose what it uses as Firestore."""
     parser.addoption(
         "--database",
         choices=["embedded", "emulator"],
-        default="embedded",
-        help="what tests use as Firestore: the embedded one, or Google's emulator",
+        help="what tests use as Firestore; by default Google's emulator, if it is installed",
     )
 
 
@@ -93,6 +92,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if _is_slow_run(config):
         hypothesis.settings.load_profile("exploring")
+    if config.option.database is None:
+        config.option.database = "emulator" if is_emulator_installed() else "embedded"
     if config.option.database == "embedded":
         embedded_database.connect_in_process()
     if hasattr(config, "workerinput"):
