@@ -103,8 +103,11 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[OWN_ENVIRONMENTS] = "1"
         config.option.hypothesis_seed = config.option.hypothesis_seed or _SEED
     os.environ.setdefault("OPENBLAS_NUM_THREADS", _BLAS_THREADS)
-    if _selects_only_unit_tests(config):
-        return
+    if not _selects_only_unit_tests(config):
+        _start_servers(config)
+
+
+def _start_servers(config: pytest.Config) -> None:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", _JAVA_OPTIONS)
     stack = config.stash[_SERVERS] = ExitStack()
     try:

@@ -131,8 +131,9 @@ def describe_emulator_export() -> str:
         return ""
     return (
         f"Note: {EMULATOR_EXPORT.parent} holds data of the Firestore emulator, which is not read."
-        " To continue with your texts, ingest their files again. Export notes that you wrote in"
-        " Carrel with the version that wrote them (`carrel export`). Then delete the folder."
+        " To continue with your texts, ingest their files again. Notes that you wrote in Carrel"
+        " come along by the command `export` of the version that wrote them. Then delete the"
+        " folder."
     )
 
 

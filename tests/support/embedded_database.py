@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient
 
 ANY_INDEX: Final = Definitions(builds_missing=True)
-DIMENSIONS: Final = (64, 384, 768)
-"""The dimensions of the vectors of tests. Each is indexed."""
 _FOLDER: Final = "CARREL_EMBEDDED_TESTS"
 """The environment variable that names the folder of a run, for pytest's workers."""
 
@@ -75,7 +73,7 @@ def serve_index_files() -> Iterator[str]:
 
 
 def _write_index_file(file: Path, folder: Path) -> Path:
-    """Write a copy of an index file, in which each vector is indexed in all dimensions.
+    """Write a copy of an index file, in which vectors of any dimension are indexed.
 
     No document expires: tests pin their clocks, and the database's is the system's.
     """
@@ -86,13 +84,8 @@ def _write_index_file(file: Path, folder: Path) -> Path:
         # The corpus of `tests.support.jottings` is searched as chunks are.
         chunks = [entry for entry in entries if entry["collectionGroup"] == "chunks"]
         entries += [entry | {"collectionGroup": "jottings"} for entry in chunks]
-    content["indexes"] = [
-        json.loads(json.dumps(index).replace('"dimension": 768', f'"dimension": {dimension}'))
-        for index in content["indexes"]
-        for dimension in (DIMENSIONS if "vectorConfig" in json.dumps(index) else (0,))
-    ]
     copy = folder / file.name
-    copy.write_text(json.dumps(content))
+    copy.write_text(json.dumps(content).replace('"dimension": 768', '"dimension": 0'))
     return copy
 
 

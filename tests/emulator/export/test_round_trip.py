@@ -62,6 +62,8 @@ SHARED_FIELDS: Final = {
 """The fields that edits change, by collection."""
 CHUNK_BOOKKEEPING: Final = ("created_at", "updated_at", "pending")
 """Fields of a chunk that say what jobs did in a base, and when."""
+SOURCE_BOOKKEEPING: Final = ("changed_at", "deleted_highlights")
+"""Fields of a source that say which logs a base has read."""
 
 
 class NoteState(NamedTuple):
@@ -113,7 +115,10 @@ async def run_ingest(ctx: Context, path: Path) -> dict[str, int]:
 
 async def read_stored(ctx: Context) -> dict[str, dict[str, Any]]:
     """Return the sources and chunks of a base, without the bookkeeping of its jobs."""
-    state = await read_documents(ctx, "sources")
+    state = {
+        source_id: {name: value for name, value in source.items() if name not in SOURCE_BOOKKEEPING}
+        for source_id, source in (await read_documents(ctx, "sources")).items()
+    }
     for chunk_id, chunk in (await read_chunks(ctx)).items():
         state[f"chunks/{chunk_id}"] = {
             name: value for name, value in chunk.items() if name not in CHUNK_BOOKKEEPING

@@ -88,6 +88,7 @@ async def test_a_source_and_its_passages_are_returned(ctx: Context) -> None:
         "text": None,
         "notes": [],
         "links_to": [],
+        "unread": None,
         "linked_from": [],
     }
 
