@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import certifi
 import hypothesis
 import pytest
+import structlog
 from xdist.scheduler import LoadScopeScheduling
 
 from shared.ai.local_embedding import LocalEmbedder
@@ -178,13 +179,14 @@ def anyio_backend() -> str:
 
 @pytest.fixture(autouse=True)
 def restored_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Restore the variables and the database of this process, since commands choose both."""
-    before = dict(os.environ)
+    """Restore the variables, the database and the log of this process: commands choose them."""
+    before, log = dict(os.environ), structlog.get_config()
     monkeypatch.setattr(target, "_chosen", target._chosen)  # noqa: SLF001 - a test's own choice
     yield
     for name in os.environ.keys() - before.keys():
         del os.environ[name]
     os.environ.update(before)
+    structlog.configure(**log)
 
 
 @pytest.fixture(scope="session", autouse=True)

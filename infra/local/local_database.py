@@ -95,8 +95,11 @@ def _open_databases(*, durable: bool) -> Databases:
     protect_state()
     databases = Databases(
         FILES.parent,
-        # The dimension of vectors is the embedding model's, and any is indexed.
-        lambda database: Definitions.read(INDEX_FILES[database], dimension=0),
+        # The knowledge base may have another name (FIRESTORE_DATABASE). The dimension of vectors is
+        # the embedding model's, and any is indexed.
+        lambda database: Definitions.read(
+            INDEX_FILES.get(database, INDEX_FILES["(default)"]), dimension=0
+        ),
         durable=durable,
     )
     atexit.register(databases.close)

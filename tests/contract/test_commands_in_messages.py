@@ -7,17 +7,18 @@ import re
 from typing import TYPE_CHECKING
 
 import click
+import pytest
 
 from infra.build.discovery import ROOT
 from infra.cli.main import main
 from shared.core import installation
 from shared.core.installation import carrel, carrel_deploy, carrel_on_deployment, when_job_runs
+from shared.core.target import choose_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import pytest
 
 COMMANDS = "|".join(main.list_commands(click.Context(main)))
 BARE_COMMAND = re.compile(rf"(?<![\w/.-])carrel (--cloud )?({COMMANDS})\b")
@@ -54,6 +55,12 @@ def test_no_message_has_a_command_that_cannot_be_pasted() -> None:
         if BARE_COMMAND.search(message) and path != NAME_OF_A_KEY
     ]
     assert messages == []
+
+
+@pytest.fixture(autouse=True)
+def unchosen_target() -> None:
+    """Let the environment decide what the database is."""
+    choose_target(None)
 
 
 def test_a_clone_names_its_own_program(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,8 +82,9 @@ def _write_index_file(file: Path, folder: Path) -> Path:
         override.pop("ttl", None)
     for entries in (content["indexes"], content["fieldOverrides"]):
         # The corpus of `tests.support.jottings` is searched as chunks are.
-        chunks = [entry for entry in entries if entry["collectionGroup"] == "chunks"]
-        entries += [entry | {"collectionGroup": "jottings"} for entry in chunks]
+        for group, copy_of in (("jottings", "chunks"), ("jotting_facets", "facets")):
+            copied = [entry for entry in entries if entry["collectionGroup"] == copy_of]
+            entries += [entry | {"collectionGroup": group} for entry in copied]
     copy = folder / file.name
     copy.write_text(json.dumps(content).replace('"dimension": 768', '"dimension": 0'))
     return copy
@@ -96,7 +97,9 @@ def connect_in_process() -> None:
     def open_databases() -> Databases:
         folder = Path(os.environ[_FOLDER])
         definitions = read_definitions([folder / file.name for file in INDEX_FILES.values()], None)
-        return Databases(folder, lambda name: definitions[name], durable=False)
+        return Databases(
+            folder, lambda name: definitions.get(name, definitions["(default)"]), durable=False
+        )
 
     def make_client(project: str, database: str) -> AsyncClient:
         return open_databases().make_client(project, database)

@@ -7,6 +7,7 @@ import os
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from shared.core.target import EMULATOR, choose_target, get_target
 from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
@@ -95,9 +96,11 @@ async def run_emulator_proxy() -> AsyncIterator[TcpProxy]:
 @contextmanager
 def use_emulator_at(host: str) -> Iterator[None]:
     """Let new clients connect to the database at this host and port, until the block ends."""
-    original = os.environ[_EMULATOR]
+    original, target = os.environ[_EMULATOR], get_target()
     os.environ[_EMULATOR] = host
+    choose_target(EMULATOR)
     try:
         yield
     finally:
         os.environ[_EMULATOR] = original
+        choose_target(target)

@@ -117,7 +117,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     by_database = read_definitions(arguments.indexes, arguments.dimension)
 
     def define(database: str) -> Definitions:
-        definitions = by_database.get(database, Definitions())
+        definitions = by_database.get(database) or by_database.get("(default)", Definitions())
         return replace(definitions, builds_missing=arguments.build_missing)
 
     databases = Databases(arguments.folder, define, durable=not arguments.fast)

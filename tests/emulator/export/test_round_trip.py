@@ -23,6 +23,7 @@ from infra.local.sample.knowledge import KNOWLEDGE
 from shared.core.caller import Caller, Role
 from shared.core.meter import Meter
 from shared.core.settings import Settings
+from shared.core.target import EMULATOR, choose_target
 from shared.knowledge.cards import Cards
 from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.knowledge_card import KnowledgeCard
@@ -276,6 +277,7 @@ async def test_a_source_that_lost_a_chunk_is_reported(base: Context, tmp_path: P
 
 
 async def test_an_export_takes_less_memory_than_its_size(base: Context, tmp_path: Path) -> None:
+    choose_target(EMULATOR)  # so that the memory of the database is not this process's
     text = "word " * 4_000
     count = 100
     await save(

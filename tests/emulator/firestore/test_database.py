@@ -10,6 +10,7 @@ from google.cloud.firestore import LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.errors import PlatformFault, Unavailable
+from shared.core.target import choose_target
 from shared.firestore.database import WriteConflict
 from shared.runtime.context import App
 from tests.support.ports import find_free_port
@@ -188,6 +189,7 @@ async def test_a_database_that_does_not_answer_is_unavailable(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, monotonic: MonotonicClock
 ) -> None:
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{find_free_port()}")
+    choose_target(None)
     app = App(settings)
     monotonic.advance_soon(3)  # seconds, after which a ping gives up
     with pytest.raises(Unavailable, match="does not answer") as caught:

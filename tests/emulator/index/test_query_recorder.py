@@ -11,10 +11,12 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
+from google.api_core.exceptions import FailedPrecondition
 from google.cloud.firestore import (
     AsyncClient,
     Client,
@@ -119,11 +121,14 @@ def test_a_query_in_an_async_transaction_is_recorded(project: str) -> None:
 
 
 def test_a_vector_query_is_recorded_with_its_filter(client: Client, project: str) -> None:
+    """It is recorded although an embedded database lacks the index."""
+
     async def send_queries(client: AsyncClient) -> None:
-        await make_nearest_query(client.collection("people").where(filter=AGE_FILTER)).get()
+        with suppress(FailedPrecondition):
+            await make_nearest_query(client.collection("people").where(filter=AGE_FILTER)).get()
 
     expected = {QueryShape("people", disjuncts=AGE_DISJUNCTS, nearest=VectorStage("embedding", 2))}
-    with record_queries() as shapes:
+    with record_queries() as shapes, suppress(FailedPrecondition):
         make_nearest_query(client.collection("people").where(filter=AGE_FILTER)).get()
     assert shapes == expected
     assert record_async(project, send_queries) == expected

@@ -12,6 +12,7 @@ from google.api_core.exceptions import PermissionDenied
 from shared.core.caller import Caller
 from shared.core.errors import PlatformFault
 from shared.core.meter import Meter
+from shared.core.target import EMULATOR, choose_target
 from shared.knowledge.chunked_source import ChunkedSource
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
@@ -97,5 +98,6 @@ async def test_a_refusal_of_all_writes_is_not_blamed_on_a_source(
         raise PermissionDenied("no")
 
     ctx = make_watched_app(call_before_commit(1, refuse)).context(Caller(), Meter())
+    choose_target(EMULATOR)  # an embedded database refuses so if its file cannot be written
     with pytest.raises(PlatformFault, match="PermissionDenied"):
         await Ingestion(ctx.database).save_each([chunk_source(SAILING)], NOON)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 import pytest
-import structlog
 
 from infra.local.jobs import JobRuns, Progress, run_jobs
 from shared.core.caller import Caller
@@ -20,7 +19,7 @@ from shared.pipeline.worker import run_isolated
 from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from shared.runtime.context import App, Context
@@ -76,15 +75,6 @@ async def test_a_job_works_alongside_the_job_that_feeds_it(
     assert progress.items["consume"] == 2
 
 
-@pytest.fixture
-def _restored_log() -> Iterator[None]:
-    """Restore the configuration of the log after the test."""
-    configuration = structlog.get_config()
-    yield
-    structlog.configure(**configuration)
-
-
-@pytest.mark.usefixtures("_restored_log")
 async def test_failures_are_printed_in_words_and_logged_to_a_file(
     app: App,
     tmp_path: Path,

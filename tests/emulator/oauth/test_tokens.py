@@ -16,6 +16,7 @@ from functions.gateway.auth.access_tokens import ACCESS_TOKEN_LIFETIME
 from functions.gateway.oauth.provider import make_refresh_token
 from shared.accounts.grant import MAX_TOKEN_REMAINDER
 from shared.core.caller import Scope
+from shared.core.target import choose_target
 from tests.support.authorization_server import (
     GOOGLE_PROOF,
     ISSUER,
@@ -283,6 +284,7 @@ async def test_an_unreachable_database_is_reported_in_time(
         client = await server.register()
         code = await server.issue_code(client.client_id)
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{find_free_port()}")
+    choose_target(None)
     async with serve_authorization_server(project, seconds=0.2) as offline:
         for answer in (
             await offline.exchange(client, code),

@@ -291,7 +291,7 @@ async def test_a_chunk_with_a_field_of_the_wrong_type_blocks_no_other(
 
 async def test_a_chunk_rejected_by_the_database_blocks_no_other(notes: Context) -> None:
     """The document is so large that its terms do not fit: a document may have 1 MiB."""
-    await set_fields(notes, f"chunks/{ODD.chunk_id}", {"padding": "x" * 1_047_900})
+    await set_fields(notes, f"chunks/{ODD.chunk_id}", {"padding": "x" * 1_047_800})
 
     report = await index(notes, make_ample_budget())
     assert report.counts == {"indexed": 9}
