@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PROJECT: Final = "my-carrel-123"
 REGION: Final = "europe-west1"
-_FILES: Final = ("infra/build/*.json", "infra/terraform/*.tf")
+_FILES: Final = ("firestore.indexes.json", "infra/build/*.json", "infra/terraform/*.tf")
 """The files that Terraform reads."""
 _LOCAL_BACKEND: Final = 'terraform {\n  backend "local" {}\n}\n'
 """The configuration that stores the state in a file instead of Cloud Storage."""
