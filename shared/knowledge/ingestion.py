@@ -17,17 +17,10 @@ from shared.core.log import error_fields, log
 from shared.firestore.database import get_fields
 from shared.firestore.writes import combine_writes
 from shared.knowledge import chunk_repository
-from shared.knowledge.chunk import Kept
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.chunk_repository import to_chunk
 from shared.knowledge.chunked_source import ChunkedSource, build_source_document
 from shared.knowledge.forgotten_repository import ForgottenSources
-from shared.knowledge.highlight_merging import (
-    MergedHighlights,
-    StoredHighlights,
-    merge_highlights,
-)
-from shared.knowledge.overrides import read_values
+from shared.knowledge.source_commits import Change, pack_commits, split_commits
 from shared.knowledge.source_repository import (
     COLLECTION as SOURCES,
 )
@@ -36,9 +29,16 @@ from shared.knowledge.source_repository import (
     READ_AGAIN,
     RESTORED,
     build_note_fields,
-    build_origin_fields,
     build_removed_fields,
     read_overrides,
+)
+from shared.knowledge.stored_merging import (
+    INCOMPLETE,
+    LOG_FIELDS,
+    build_log_fields,
+    get_merged_hashes,
+    merge_into_stored,
+    says_nothing_new,
 )
 
 if TYPE_CHECKING:
@@ -60,21 +60,9 @@ if TYPE_CHECKING:
 BATCH_SIZE: Final = 30
 """The maximum number of sources that are compared at a time. Firestore accepts 30 values in one
 `in`."""
-MAX_WRITES: Final = 200
-"""The maximum number of writes in a commit."""
-MAX_BYTES: Final = 2_000_000
-"""The maximum size of a commit, in bytes. The emulator rejects requests above 4 MiB, the cloud
-above 10 MiB."""
 _DELETION_BYTES: Final = 80_000
 """The size for which the deletion of a chunk counts. The cloud also counts the deleted index
 entries, and the vector is in one entry for each of about ten facets."""
-MAX_HASHES: Final = 50
-"""The maximum number of logs whose hashes are stored with a source. Earlier ones are compared with
-the stored chunks again in each run."""
-MAX_DELETED: Final = 500
-"""The maximum number of deleted highlights that are remembered of a source, the latest."""
-INCOMPLETE: Final = "incomplete"
-"""The field that the document of a new source has until its last commit."""
 PARTS: Final = "parts"
 """The field that counts the commits of a source before its last one. So each of them changes the
 document: a write that changes nothing would leave the update time as it was."""
@@ -99,15 +87,6 @@ class SaveResult:
     missing: frozenset[str] = frozenset()
     emptied: frozenset[str] = frozenset()
     removed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A write, the name of the count that it adds to, and its approximate size in bytes."""
-
-    kind: str
-    write: Write
-    size: int = 1_000
 
 
 class Ingestion:
@@ -233,7 +212,7 @@ class Ingestion:
         for read in _skip_forgotten(different, forgotten):
             source_id = read.source.source_id
             document, stored_chunks = stored.get(source_id), chunks.get(source_id, {})
-            source, merged = _merge(read, document, stored_chunks)
+            source, merged = merge_into_stored(read, document, stored_chunks)
             kept_count += merged.kept_count
             if merged.removed_ids and not source.stored_chunks:
                 self._emptied.add(source_id)
@@ -245,7 +224,7 @@ class Ingestion:
                     Change("removed", write, _DELETION_BYTES + _get_size(stored_chunks[chunk_id]))
                     for chunk_id, write in kept.items()
                 ]
-            if not changes and document and _says_nothing_new(source, document):
+            if not changes and document and says_nothing_new(source, document):
                 # Its hash is stored, so that the next run reads no chunks.
                 small_sources.append([self._build_hash_change(source, document)])
                 continue
@@ -318,8 +297,7 @@ class Ingestion:
 
     async def _load_stored_sources(self, sources: Sequence[ChunkedSource]) -> dict[str, Document]:
         references = [self._get_reference(SOURCES, source.source.source_id) for source in sources]
-        fields = ["content_hash", "revision", "readwise_url", INCOMPLETE, *OVERRIDE_FIELDS]
-        fields += ["changed_at", "deleted_highlights"]
+        fields = ["revision", "readwise_url", *LOG_FIELDS, *OVERRIDE_FIELDS]
         # Notes are read with all fields, because a note that is replaced is kept.
         with_notes = any(source.source.note for source in sources)
         snapshots = await self._database.get_all(references, None if with_notes else fields)
@@ -377,7 +355,7 @@ class Ingestion:
         update_time = update_time or (stored.update_time if stored else None)
         if source.stored_chunks:
             data = build_source_document(source, now)
-            data |= _build_log_fields(source.source, get_fields(stored))
+            data |= build_log_fields(source.source, get_fields(stored))
             # A chunk repeats the metadata of its source.
             size = chunk_repository.estimate_write_size(source.chunks[0]) + 4 * sum(
                 map(len, data["facets"])
@@ -404,7 +382,7 @@ class Ingestion:
         """Return the change that records what was merged into an unchanged source."""
         reference = self._get_reference(SOURCES, source.source.source_id)
         fields = {"content_hash": " ".join(source.merged_hashes)}
-        fields |= _build_log_fields(source.source, get_fields(stored))
+        fields |= build_log_fields(source.source, get_fields(stored))
         return Change("", _build_put(reference, fields, stored.update_time))
 
     def _build_chunk_change(
@@ -484,71 +462,16 @@ def _has_changed(source: ChunkedSource, stored: Mapping[str, Document]) -> bool:
     if source.source.note and source.chunks:
         return bool(data.get("revision", 0) < source.source.note.revision)
     is_deletion = not source.chunks and not source.source.adds_only
-    return is_deletion or source.content_hash not in _get_hashes(data)
-
-
-def _get_hashes(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the content hashes of what was merged into a stored source."""
-    return tuple((data.get("content_hash") or "").split())
-
-
-def _merge(
-    source: ChunkedSource, document: Document | None, stored_chunks: Mapping[str, Document]
-) -> tuple[ChunkedSource, MergedHighlights]:
-    """Merge a source into what is stored of it, if it adds to that or must keep some of it."""
-    chunks = [to_chunk(chunk_id, get_fields(chunk)) for chunk_id, chunk in stored_chunks.items()]
-    data = get_fields(document)
-    adds_only = source.source.adds_only
-    has_highlights = any(
-        chunk.kept or chunk.readwise_url != data.get("readwise_url") for chunk in chunks
-    )
-    if (not source.chunks and not adds_only) or not (adds_only or has_highlights):
-        return source, MergedHighlights(source.stored_chunks)
-    origin_values = read_values(data.get("origin_values") or {})
-    stored = StoredHighlights(
-        # A restored chunk comes before the one that has taken its position.
-        sorted(chunks, key=lambda chunk: (chunk.position, chunk.kept is not Kept.RESTORED)),
-        tags=origin_values.get("tags", tuple(data.get("tags") or ())),
-        readwise_url=data.get("readwise_url"),
-        changed_at=data.get("changed_at"),
-        deleted_highlights=frozenset(data.get("deleted_highlights") or ()),
-    )
-    merged = merge_highlights(source, stored)
-    former_hashes = _get_hashes(data)[1 - MAX_HASHES :] if adds_only else ()
-    hashes = (*former_hashes, source.content_hash)
-    return replace(source, chunks=merged.chunks, merged_hashes=hashes), merged
+    return is_deletion or source.content_hash not in get_merged_hashes(data)
 
 
 def _get_size(chunk: Document) -> int:
     return len(get_fields(chunk)["content"].encode())
 
 
-def _says_nothing_new(source: ChunkedSource, stored: Document) -> bool:
-    """Return whether a log without new chunks changes nothing else of its source either."""
-    data = get_fields(stored)
-    origin_values = build_origin_fields(source.origin_values).get("origin_values")
-    is_complete = bool(data.get("content_hash")) and INCOMPLETE not in data
-    return source.source.adds_only and is_complete and data.get("origin_values") == origin_values
-
-
 def _build_first_fields(source: Source, now: datetime) -> dict[str, Any]:
     """Return the fields that only a source's first write sets: its dates, and those of a note."""
     return _build_dates(source, now) | (build_note_fields(source.note) if source.note else {})
-
-
-def _build_log_fields(source: Source, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields by which a later log is compared with those that are stored."""
-    if not source.adds_only:
-        return {}
-    times = [time for time in (stored.get("changed_at"), source.changed_at) if time]
-    deleted = dict.fromkeys(
-        (*stored.get("deleted_highlights", ()), *sorted(source.deleted_highlights))
-    )
-    fields = {
-        "changed_at": max(times, default=None),
-        "deleted_highlights": list(deleted)[-MAX_DELETED:],
-    }
-    return {name: value for name, value in fields.items() if value}
 
 
 def _build_dates(source: Source, now: datetime) -> dict[str, Any]:
@@ -586,23 +509,3 @@ def _explain_refusal(error: PlatformFault | ValueError) -> str | None:
     if isinstance(cause, InvalidArgument | ValueError):
         return f"is refused by the database ({type(cause).__name__})"
     return None
-
-
-def split_commits(changes: Sequence[Change]) -> Iterator[list[Change]]:
-    """Split changes into commits that Firestore accepts. The order stays."""
-    return pack_commits([[change] for change in changes])
-
-
-def pack_commits(groups: Iterable[Sequence[Change]]) -> Iterator[list[Change]]:
-    """Pack groups of changes into commits that Firestore accepts. No group is split."""
-    commit: list[Change] = []
-    size = 0
-    for group in groups:
-        group_size = sum(change.size for change in group)
-        if commit and (len(commit) + len(group) > MAX_WRITES or size + group_size > MAX_BYTES):
-            yield commit
-            commit, size = [], 0
-        commit += group
-        size += group_size
-    if commit:
-        yield commit

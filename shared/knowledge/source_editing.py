@@ -19,8 +19,8 @@ from shared.index.facets import Kind, make_named_facet
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import of_source_query
 from shared.knowledge.chunked_source import collect_source_facets
-from shared.knowledge.ingestion import MAX_WRITES, Change, split_commits
 from shared.knowledge.overrides import apply_source_fields
+from shared.knowledge.source_commits import MAX_WRITES, Change, split_commits
 from shared.knowledge.source_repository import (
     COLLECTION as SOURCES,
 )

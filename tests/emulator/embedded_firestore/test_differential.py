@@ -11,7 +11,8 @@ import pytest
 from tests.emulator.embedded_firestore.deviations import DEVIATIONS
 from tests.support.embedded_database import open_any_index
 from tests.support.emulator import make_oracle_client
-from tests.support.firestore_requests import PROGRAMS, Sender
+from tests.support.firestore_programs import PROGRAMS
+from tests.support.firestore_requests import Sender
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence

@@ -1,0 +1,94 @@
+"""Merges a source into its stored document and chunks, which remember the logs it came from.
+
+A log of additions may be read after a newer one, or again. The document of a source therefore has
+the hash of each log that was merged into it, the time of the latest change that a log names, and
+the highlights that logs named as deleted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.firestore.database import get_fields
+from shared.knowledge.chunk import Kept
+from shared.knowledge.chunk_repository import to_chunk
+from shared.knowledge.highlight_merging import (
+    MergedHighlights,
+    StoredHighlights,
+    merge_highlights,
+)
+from shared.knowledge.overrides import read_values
+from shared.knowledge.source_repository import build_origin_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shared.firestore.database import Document
+    from shared.knowledge.chunked_source import ChunkedSource
+    from shared.knowledge.source import Source
+
+MAX_HASHES: Final = 50
+"""The maximum number of logs whose hashes are stored with a source. Earlier ones are compared with
+the stored chunks again in each run."""
+MAX_DELETED: Final = 500
+"""The maximum number of deleted highlights that are remembered of a source, the latest."""
+INCOMPLETE: Final = "incomplete"
+"""The field that the document of a new source has until its last commit."""
+LOG_FIELDS: Final = ("content_hash", "changed_at", "deleted_highlights", INCOMPLETE)
+"""The stored fields that this module reads, beside those of the source."""
+
+
+def merge_into_stored(
+    source: ChunkedSource, document: Document | None, stored_chunks: Mapping[str, Document]
+) -> tuple[ChunkedSource, MergedHighlights]:
+    """Merge a source into what is stored of it, if it adds to that or must keep some of it."""
+    chunks = [to_chunk(chunk_id, get_fields(chunk)) for chunk_id, chunk in stored_chunks.items()]
+    data = get_fields(document)
+    adds_only = source.source.adds_only
+    has_highlights = any(
+        chunk.kept or chunk.readwise_url != data.get("readwise_url") for chunk in chunks
+    )
+    if (not source.chunks and not adds_only) or not (adds_only or has_highlights):
+        return source, MergedHighlights(source.stored_chunks)
+    origin_values = read_values(data.get("origin_values") or {})
+    stored = StoredHighlights(
+        # A restored chunk comes before the one that has taken its position.
+        sorted(chunks, key=lambda chunk: (chunk.position, chunk.kept is not Kept.RESTORED)),
+        tags=origin_values.get("tags", tuple(data.get("tags") or ())),
+        readwise_url=data.get("readwise_url"),
+        changed_at=data.get("changed_at"),
+        deleted_highlights=frozenset(data.get("deleted_highlights") or ()),
+    )
+    merged = merge_highlights(source, stored)
+    former_hashes = get_merged_hashes(data)[1 - MAX_HASHES :] if adds_only else ()
+    hashes = (*former_hashes, source.content_hash)
+    return replace(source, chunks=merged.chunks, merged_hashes=hashes), merged
+
+
+def get_merged_hashes(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the content hashes of what was merged into a stored source."""
+    return tuple((data.get("content_hash") or "").split())
+
+
+def says_nothing_new(source: ChunkedSource, stored: Document) -> bool:
+    """Return whether a log without new chunks changes nothing else of its source either."""
+    data = get_fields(stored)
+    origin_values = build_origin_fields(source.origin_values).get("origin_values")
+    is_complete = bool(data.get("content_hash")) and INCOMPLETE not in data
+    return source.source.adds_only and is_complete and data.get("origin_values") == origin_values
+
+
+def build_log_fields(source: Source, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields by which a later log is compared with those that are stored."""
+    if not source.adds_only:
+        return {}
+    times = [time for time in (stored.get("changed_at"), source.changed_at) if time]
+    deleted = dict.fromkeys(
+        (*stored.get("deleted_highlights", ()), *sorted(source.deleted_highlights))
+    )
+    fields = {
+        "changed_at": max(times, default=None),
+        "deleted_highlights": list(deleted)[-MAX_DELETED:],
+    }
+    return {name: value for name, value in fields.items() if value}
