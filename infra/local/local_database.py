@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from infra.folders import DATA, run_command
 from infra.local.processes import is_listening
-from shared.core.errors import Unavailable
+from shared.core.errors import Unavailable, Unusable
 from shared.core.installation import ROOT
 from shared.core.target import Target, TargetKind, choose_target, get_target
 
@@ -68,9 +68,9 @@ def use_local_database(*, durable: bool = True) -> None:
         try:
             return _open_databases(durable=durable).make_client(project, database)
         except DatabaseFileError as error:
-            raise Unavailable(str(error)) from error
+            raise Unusable(str(error)) from error
         except OSError as error:
-            raise Unavailable(explain_os_error(error) or str(error)) from error
+            raise Unusable(explain_os_error(error) or str(error)) from error
 
     choose_target(Target(TargetKind.EMBEDDED, make_client))
 
@@ -79,7 +79,7 @@ def open_local_database() -> None:
     """Open all databases now, so that a problem with the files appears before anything starts.
 
     Raises:
-        Unavailable: A database cannot be opened. The message says what to do.
+        Unusable: A database cannot be opened. The message says what to do.
     """
     target = get_target()
     if target and target.make_client:

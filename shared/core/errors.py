@@ -10,6 +10,7 @@ CarrelError
 │   ├── PaymentRequired    PAYMENT_REQUIRED
 │   ├── RateLimited        RATE_LIMITED, with retry_after
 │   └── Unavailable        UNAVAILABLE, with retry_after
+│       └── Unusable           UNAVAILABLE, and waiting does not help
 └── PlatformFault      INTERNAL_ERROR: the caller can only report it, with the call id
 """
 
@@ -124,6 +125,10 @@ class Unavailable(ToolFailure):
 
     code = "UNAVAILABLE"
     status = 503
+
+
+class Unusable(Unavailable):
+    """What the call needs, such as a file, must be mended first. The message says how."""
 
 
 class PlatformFault(CarrelError):

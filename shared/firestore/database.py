@@ -26,7 +26,7 @@ from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 
 from shared.core import telemetry
 from shared.core.bisection import bisect_batch
-from shared.core.errors import Conflict, PlatformFault, Unavailable
+from shared.core.errors import Conflict, PlatformFault, Unavailable, Unusable
 from shared.core.log import log
 from shared.core.target import TargetKind, get_target
 from shared.core.telemetry import SpanKind
@@ -404,14 +404,15 @@ def _translate_errors(conflicts: tuple[type[Exception], ...] = ()) -> Iterator[N
     """Translate the errors of Google's client to Carrel's.
 
     Raises:
-        Unavailable: The database cannot be reached, or its file cannot be read or written.
+        Unavailable: The database cannot be reached.
+        Unusable: Its file cannot be read or written.
         WriteConflict: The error is one of `conflicts`.
         PlatformFault: The database rejects the request for another reason.
     """
     try:
         yield
     except _list_file_errors() as error:
-        raise Unavailable(error.message) from error
+        raise Unusable(error.message) from error
     except _OUTAGE_ERRORS as error:
         raise Unavailable(_UNREACHABLE, retry_after=5) from error
     except conflicts as error:

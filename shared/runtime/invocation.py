@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from shared.core import telemetry
-from shared.core.errors import InvalidInput, ToolFailure, Unavailable, make_internal_error
+from shared.core.errors import InvalidInput, ToolFailure, Unavailable, Unusable, make_internal_error
 from shared.core.log import error_fields, log
 from shared.core.meter import Meter
 from shared.core.telemetry import SpanKind
@@ -227,6 +227,8 @@ async def _run(
             raise
         problem = f"{tool.name} did not finish within {round(seconds, 1):g} s"
         raise make_outage_error(tool, request, problem, _get_write_state(ctx)) from None
+    except Unusable:
+        raise  # its message says what to mend, and calling again does not help
     except Unavailable as error:
         failure = add_advice(tool, request, error, _get_write_state(ctx))
         failure.facts = error.facts

@@ -110,6 +110,7 @@ async def test_a_damaged_file_is_an_answer_over_mcp(machine: Machine) -> None:
         result = await client.call_tool("list_sources", {})
     assert result.is_error
     assert "default.sqlite is damaged" in str(result.content)
+    assert "call it again" not in str(result.content)
 
 
 def test_an_emulator_is_used_where_one_is_named(machine: Machine) -> None:
