@@ -33,6 +33,7 @@ COPIED_PATHS = (
     "pyproject.toml",
     "README.md",
     "server.json",
+    "firestore.indexes.json",
 )
 CARREL = "from infra.cli.main import main; main()"
 """A program that runs the command `carrel`."""

@@ -217,6 +217,8 @@ async def test_a_changed_account_gives_the_same_base_as_a_new_one(
     await run_all_jobs(new_settings, clock)
     expected = remove_history(await read_database_contents(new_settings, clock))
     actual = remove_history(await read_database_contents(settings, clock))
+    restorable = actual.pop("forgotten")
+    assert [chunk_id.rsplit("-", 1)[0] for chunk_id in restorable] == [f"readwise-{PYRAMID}"]
     differences = describe_differences(expected, actual)
     assert not differences, differences
 
