@@ -12,6 +12,7 @@ import os
 import secrets
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -96,9 +97,11 @@ def _open_databases(*, durable: bool) -> Databases:
     databases = Databases(
         FILES.parent,
         # The knowledge base may have another name (FIRESTORE_DATABASE). The dimension of vectors is
-        # the embedding model's, and any is indexed.
-        lambda database: Definitions.read(
-            INDEX_FILES.get(database, INDEX_FILES["(default)"]), dimension=0
+        # the embedding model's, and any is indexed. After a large import, no tool waits for an
+        # index of several fields.
+        lambda database: replace(
+            Definitions.read(INDEX_FILES.get(database, INDEX_FILES["(default)"]), dimension=0),
+            eager=True,
         ),
         durable=durable,
     )

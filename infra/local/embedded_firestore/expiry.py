@@ -10,14 +10,14 @@ from infra.local.embedded_firestore import protos
 from infra.local.embedded_firestore.commits import commit
 from infra.local.embedded_firestore.documents import get_value
 from infra.local.embedded_firestore.protos import DocumentProto
-from infra.local.embedded_firestore.storage import BATCH
+from infra.local.embedded_firestore.storage import BATCH, START
 from infra.local.embedded_firestore.values import decode_name
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from infra.local.embedded_firestore.documents import Path
-    from infra.local.embedded_firestore.storage import Store
+    from infra.local.embedded_firestore.storage import Place, Store
 
 SWEEP_SECONDS: Final = 86_400
 """Expired documents are deleted once in this time, after the next commit."""
@@ -53,9 +53,9 @@ class Expiry:
                 return  # another process did
             self._store.set_meta("swept", now)
         for collection, path in self._store.definitions.ttl:
-            self._sweep(collection, path, 0)
+            self._sweep(collection, path, START)
 
-    def _sweep(self, collection: str, path: Path, after: int) -> None:
+    def _sweep(self, collection: str, path: Path, after: Place) -> None:
         """Delete the expired ones of the next documents of a collection."""
         now = time.time_ns() // 1_000
         with self._store.write():
@@ -69,7 +69,7 @@ class Expiry:
                 commit(self._store, self._root, writes)
                 _logger.info("Deleted %d expired documents of %s.", len(writes), collection)
         if len(rows) == BATCH:
-            self._writing.submit(self._sweep, collection, path, rows[-1].rowid)
+            self._writing.submit(self._sweep, collection, path, rows[-1].place)
 
 
 def has_expired(value: Any, now: int) -> bool:

@@ -342,6 +342,15 @@ def _check(conjunctions: Sequence[tuple[Filter, ...]], explicit: Sequence[Order]
         raise invalid_argument(
             "'NOT_IN' cannot be used in the same query with 'IN', 'ARRAY_CONTAINS_ANY' or 'OR'."
         )
+    unequal_paths = {condition.path for condition in filters if condition.is_inequality}
+    names_are_equal = any(
+        condition.path == NAME and not condition.is_inequality for condition in filters
+    )
+    if names_are_equal and unequal_paths and NAME not in unequal_paths:
+        raise invalid_argument(
+            "Equality on key is not allowed if there are other inequality fields and key does not "
+            "appear in inequalities."
+        )
     for conjunction in conjunctions:
         if (
             len([condition for condition in conjunction if condition.operator == "ARRAY_CONTAINS"])

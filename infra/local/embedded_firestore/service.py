@@ -36,6 +36,7 @@ from infra.local.embedded_firestore.scans import (
     read_document,
     read_names,
 )
+from infra.local.embedded_firestore.storage import START
 from infra.local.embedded_firestore.transactions import Transactions
 from infra.local.embedded_firestore.values import decode_name, decode_path, encode_path
 
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from infra.local.embedded_firestore.entries import StoredIndex
     from infra.local.embedded_firestore.planner import Scan
     from infra.local.embedded_firestore.queries import NearestQuery, Query
-    from infra.local.embedded_firestore.storage import Store
+    from infra.local.embedded_firestore.storage import Place, Store
     from infra.local.embedded_firestore.transactions import Read
 
 DEFAULT_PAGE: Final = 300
@@ -123,7 +124,7 @@ class Service:
             if is_built:
                 return
             stored = await self._write(self.store.register_index, index)
-            after: int | None = 0
+            after: Place | None = START
             while after is not None:
                 after = await self._write(self.store.build_index, stored, after)
 

@@ -3,9 +3,10 @@
 A document is found by its collection's number and its name, which is its id in the order of
 `values`. A body is the serialized fields, which an answer contains as they are.
 
-An index is built when a query first needs it, a few hundred documents at a time, so that commits
-go on between. From its registration on, commits write its entries; the builder catches up with the
-rest and marks it as built. A builder that is killed leaves an index that the next query builds.
+Unless a new file has it already, an index is built when a query first needs it, a few hundred
+documents at a time, so that commits go on between. From its registration on, commits write its
+entries; the builder catches up with the rest and marks it as built. A builder that is killed leaves
+an index that the next query builds.
 """
 
 from __future__ import annotations
@@ -96,14 +97,24 @@ class _Indexes:
     by_collection: dict[str, list[StoredIndex]]
 
 
+Place = tuple[int, bytes]
+"""The number of a collection, and the name of a document in it."""
+START: Final[Place] = (0, b"")
+"""The place before all documents."""
+
+
 class StoredDocument(NamedTuple):
     """A document as it is stored, with its collection's path and number."""
 
-    rowid: int
     path: str
     collection: int
     name: bytes
     body: bytes
+
+    @property
+    def place(self) -> Place:
+        """Its place among all documents."""
+        return self.collection, self.name
 
 
 class Store:
@@ -231,6 +242,8 @@ class Store:
                     if self.writer.execute("SELECT count(*) FROM sqlite_schema").get:
                         raise DatabaseFileError(f"{self.path} is a file of another program.")
                     self.writer.execute(_SCHEMA)
+                    if self.definitions.eager:
+                        self._add_composite_indexes()
                     version = FORMAT
             if not self._durable:
                 self.writer.pragma("synchronous", "NORMAL")
@@ -327,15 +340,25 @@ class Store:
         self._change_indexes()
         return StoredIndex(int(number), index, is_built=False)
 
-    def build_index(self, stored: StoredIndex, after: int) -> int | None:
+    def _add_composite_indexes(self) -> None:
+        """Add all composite indexes to an empty file."""
+        rows = {
+            (json.dumps(index.to_json()),)
+            for indexes in self.definitions.composite.values()
+            for index in indexes
+        }
+        statement = "INSERT INTO indexes (definition, is_built) VALUES (?, TRUE)"
+        self.writer.executemany(statement, sorted(rows))
+
+    def build_index(self, stored: StoredIndex, after: Place) -> Place | None:
         """Write the entries of the next documents.
 
         Args:
             stored: The index.
-            after: The last document of the step before, or 0.
+            after: The place of the last document of the step before, or `START`.
 
         Returns:
-            The last document, or None if all are done.
+            The place of the last document, or None if all are done.
         """
         if self._load_indexes(self.writer).by_definition.get(stored.index) != stored:
             return None  # another process has built it, or removed its definition
@@ -349,22 +372,30 @@ class Store:
             self.write_vectors({}, make_vectors(*where, fields), revision)
         self.write_entries(set(), entries)
         if len(rows) == BATCH:
-            return rows[-1].rowid
+            return rows[-1].place
         self.writer.execute("UPDATE indexes SET is_built = TRUE WHERE id = ?", (stored.id,))
         self._change_indexes()
         _logger.info("Built the index %s.", json.dumps(stored.index.to_json()))
         return None
 
-    def read_batch(self, collection: str, after: int) -> list[StoredDocument]:
-        """Read the next documents of all collections of an id, or of any, after a rowid."""
-        rows = self.writer.execute(
-            "SELECT documents.rowid, collections.path, collections.id, documents.name, body"
-            " FROM documents CROSS JOIN collections ON collections.id = documents.collection"
-            " WHERE documents.rowid > ? AND ? IN ('', collections.name)"
-            " ORDER BY documents.rowid LIMIT ?",
-            (after, collection, BATCH),
+    def read_batch(self, collection: str, after: Place) -> list[StoredDocument]:
+        """Read the next documents of all collections of an id, or of any, after a place."""
+        last_number, last_name = after
+        numbers = self.writer.execute(
+            "SELECT id, path FROM collections WHERE id >= ? AND ? IN ('', name) ORDER BY id",
+            (last_number, collection),
         )
-        return [StoredDocument(*row) for row in rows]
+        documents: list[StoredDocument] = []
+        for number, path in numbers:
+            rows = self.writer.execute(
+                "SELECT name, body FROM documents WHERE collection = ? AND name > ?"
+                " ORDER BY name LIMIT ?",
+                (number, last_name if number == last_number else b"", BATCH - len(documents)),
+            )
+            documents += [StoredDocument(path, number, name, body) for name, body in rows]
+            if len(documents) == BATCH:
+                break
+        return documents
 
     def _drop_undefined(self) -> None:
         """Remove indexes that are not defined any more."""

@@ -218,6 +218,14 @@ async def test_a_query_has_one_array_filter(client: AsyncClient) -> None:
         await where(query, "a", "array_contains", 2).get()
 
 
+async def test_an_equal_name_excludes_inequalities_of_fields(client: AsyncClient) -> None:
+    name = FieldFilter("__name__", "==", client.document("c/x"))
+    query = client.collection("c").where(filter=name)
+    await query.where(filter=FieldFilter("__name__", ">", client.document("c/a"))).get()
+    with pytest.raises(exceptions.InvalidArgument):
+        await query.where(filter=FieldFilter("a", "<", 5)).get()
+
+
 async def test_or_finds_each_document_once(client: AsyncClient) -> None:
     collection = await write_all(client, {"1": 1, "2": 2, "3": 3})
     either = Or([FieldFilter("a", "==", 1), FieldFilter("a", "in", [1, 3])])

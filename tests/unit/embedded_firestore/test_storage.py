@@ -8,6 +8,7 @@ import shutil
 import stat
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from infra.local.embedded_firestore import storage
 from infra.local.embedded_firestore.databases import Databases
 from infra.local.embedded_firestore.definitions import Definitions, Index, Kind
 from infra.local.embedded_firestore.errors import DatabaseFileError
-from infra.local.embedded_firestore.storage import BATCH
+from infra.local.embedded_firestore.storage import BATCH, START
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,6 +124,17 @@ async def test_a_document_has_no_entries_before_a_query(open_folder: OpenFolder)
     assert 2 == count()
 
 
+async def test_eager_composite_indexes_are_never_built_later(open_folder: OpenFolder) -> None:
+    databases = open_folder(replace(COMPOSITE, eager=True))
+    client = databases.make_client("p")
+    await write_many(client, 3)
+    [index] = COMPOSITE.indexes
+    store = databases.open("p").store
+
+    assert store.find_index(store.reader, index)
+    assert ["0002", "0001", "0000"] == await get_ids(query_composite(client))
+
+
 async def test_an_index_of_names_follows_documents(open_folder: OpenFolder) -> None:
     client = open_folder(Definitions()).make_client("p")
     group = client.collection_group("c")
@@ -144,7 +156,7 @@ async def test_commits_go_on_while_an_index_is_built(open_folder: OpenFolder) ->
     with store.write():
         stored = store.register_index(index)
     with store.write():
-        assert store.build_index(stored, 0)
+        assert store.build_index(stored, START)
     await client.document("c/0000").update({"b": 9_000})
     await client.document("c/0001").delete()
     await client.document(f"c/{BATCH + 5:04}").update({"b": 9_001})

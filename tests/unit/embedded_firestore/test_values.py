@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 from typing import Any, Final
 
+import pytest
 from google.cloud.firestore import GeoPoint
 from google.cloud.firestore_v1 import _helpers
 from google.cloud.firestore_v1.types import Value
@@ -13,10 +14,12 @@ from google.cloud.firestore_v1.vector import Vector
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.local.embedded_firestore.protos import ValueProto
 from infra.local.embedded_firestore.values import (
     decode_path,
     encode,
     encode_path,
+    get_vector,
     invert,
     next_prefix,
 )
@@ -122,3 +125,14 @@ def test_the_next_prefix_ends_a_range(prefix: bytes, rest: bytes) -> None:
     following = next_prefix(prefix)
     assert not following or prefix + rest < following
     assert not following or not following.startswith(prefix)
+
+
+@pytest.mark.parametrize("components", [[], [0.0, -2.5], [1, 0, 2.5], [1, -2]])
+def test_a_vector_may_have_integers(components: list[float]) -> None:
+    value = ValueProto()
+    value.map_value.fields["__type__"].string_value = "__vector__"
+    members = value.map_value.fields["value"].array_value.values
+    for component in components:
+        kind = "integer_value" if isinstance(component, int) else "double_value"
+        members.add(**{kind: component})
+    assert get_vector(value) == components
