@@ -85,6 +85,11 @@ class Index:
     @classmethod
     def from_json(cls, entry: Mapping[str, Any], dimension: int | None = None) -> Index:
         """Read an entry of `firestore.indexes.json`, optionally with another dimension, or 0."""
+        return cls.read(entry, dimension)[0]
+
+    @classmethod
+    def read(cls, entry: Mapping[str, Any], dimension: int | None) -> tuple[Index, bool]:
+        """Read an entry, and whether it has descending names, so that its directions are turned."""
         fields: list[Field] = []
         vector, size, names = None, 0, None
         for part in entry["fields"]:
@@ -96,12 +101,14 @@ class Index:
                 names = _read_kind(part)
             else:
                 fields.append((path, _read_kind(part)))
+        is_turned = False
         if names is Kind.DESCENDING and not (fields or vector):
             fields = [((_NAME,), names)]  # which nothing but a query without filters needs
         elif (names or _get_direction(fields)) is Kind.DESCENDING:
             fields = [(path, kind.flipped) for path, kind in fields]
+            is_turned = True
         group = entry["queryScope"] == "COLLECTION_GROUP"
-        return cls(entry["collectionGroup"], group, tuple(fields), vector, size)
+        return cls(entry["collectionGroup"], group, tuple(fields), vector, size), is_turned
 
 
 def _get_filters(index: Index) -> set[tuple[Path, bool]]:
@@ -123,7 +130,8 @@ class Definitions:
     """The indexes of a database.
 
     Attributes:
-        indexes: The composite and vector indexes.
+        indexes: The composite and vector indexes, each with whether its names descend. Production
+            reads no index backwards, so a query needs the index of its own direction.
         overrides: By collection and field path, the only single-field indexes that there are:
             whether of the group, and how the field is indexed. The path `*` is the collection's
             default.
@@ -133,7 +141,7 @@ class Definitions:
             the first query that needs one waits until it is built.
     """
 
-    indexes: tuple[Index, ...] = ()
+    indexes: frozenset[tuple[Index, bool]] = frozenset()
     overrides: Mapping[tuple[str, Path], frozenset[tuple[bool, Kind]]] = field(default_factory=dict)
     ttl: tuple[tuple[str, Path], ...] = ()
     builds_missing: bool = False
@@ -157,20 +165,25 @@ class Definitions:
             )
             if entry.get("ttl"):
                 ttl.append((entry["collectionGroup"], path))
-        indexes = tuple(Index.from_json(entry, dimension) for entry in data.get("indexes", ()))
+        indexes = frozenset(Index.read(entry, dimension) for entry in data.get("indexes", ()))
         return cls(indexes, overrides, tuple(ttl))
 
     @cached_property
-    def composite(self) -> dict[tuple[str, bool], frozenset[Index]]:
-        """The indexes of several fields, by collection and whether they are of the group."""
-        groups: dict[tuple[str, bool], set[Index]] = {}
-        for index in self.indexes:
+    def composite(self) -> dict[tuple[str, bool, bool], frozenset[Index]]:
+        """The indexes of several fields, by collection, and whether of its group and descending."""
+        groups: dict[tuple[str, bool, bool], set[Index]] = {}
+        for index, descends in self.indexes:
             if not index.vector:
-                groups.setdefault((index.collection, index.group), set()).add(index)
+                groups.setdefault((index.collection, index.group, descends), set()).add(index)
         return {key: frozenset(indexes) for key, indexes in groups.items()}
 
-    def has(self, index: Index) -> bool:
-        """Return whether an index is there, defined or automatic."""
+    def has(self, index: Index, *, descends: bool | None = None) -> bool:
+        """Return whether an index is there, defined or automatic.
+
+        Args:
+            index: The index.
+            descends: Whether with descending names. By default, either will do.
+        """
         if self.builds_missing or not (index.fields or index.vector):
             return True
         if index.vector:
@@ -182,22 +195,25 @@ class Definitions:
                 )
                 == index
                 and (not index.fields or _get_filters(defined) == _get_filters(index))
-                for defined in self.indexes
+                for defined, _ in self.indexes
             )
-        if index in self.composite.get((index.collection, index.group), ()):
-            return True
-        return len(index.fields) == 1 and self._has_automatic(index)
+        directions = (False, True) if descends is None else (descends,)
+        return any(
+            (index, direction) in self.indexes
+            or (len(index.fields) == 1 and self._has_automatic(index, descends=direction))
+            for direction in directions
+        )
 
-    def _has_automatic(self, index: Index) -> bool:
+    def _has_automatic(self, index: Index, *, descends: bool) -> bool:
         """Return whether a single field is indexed. What holds for a map holds for its fields."""
         [(path, kind)] = index.fields
-        if kind is Kind.DESCENDING:
-            return False  # with names ascending
+        if kind is Kind.DESCENDING or (kind is Kind.CONTAINS and descends):
+            return False  # names have the direction of the field
         lengths = range(len(path), 0, -1)
         for outer in (*(path[:length] for length in lengths), ("*",)):
             kept = self.overrides.get((index.collection, outer))
             if kept is not None:
-                return not kept.isdisjoint({(index.group, kind), (index.group, kind.flipped)})
+                return (index.group, kind.flipped if descends else kind) in kept
         return not index.group
 
     @cached_property

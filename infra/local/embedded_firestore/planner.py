@@ -180,15 +180,16 @@ def _list_candidates(
 
     So few are read, if not always the fewest.
     """
+    descends = is_reverse(query)
     candidates = [
         index
-        for index in definitions.composite.get((query.collection, query.group), ())
+        for index in definitions.composite.get((query.collection, query.group, descends), ())
         if index.fields[max(0, len(index.fields) - len(suffix)) :] == suffix
         and _get_filter_fields(index, suffix) <= filter_fields
     ]
     if not suffix:  # then automatic indexes serve
         candidates += [Index(query.collection, query.group, (item,)) for item in filter_fields]
-    defined = {index for index in candidates if definitions.has(index)}
+    defined = {index for index in candidates if definitions.has(index, descends=descends)}
     return sorted(defined, key=lambda index: (-len(index.fields), repr(index)))
 
 
@@ -202,7 +203,7 @@ def _get_filter_fields(index: Index, suffix: Sequence[Field]) -> set[Field]:
 
 def _require(query: Query, fields: Iterable[Field], definitions: Definitions) -> Index:
     index = Index(query.collection, query.group, tuple(fields))
-    if definitions.has(index):
+    if definitions.has(index, descends=is_reverse(query)):
         return index
     raise make_missing_index_error(index, reverse=is_reverse(query))
 

@@ -128,7 +128,7 @@ async def test_eager_composite_indexes_are_never_built_later(open_folder: OpenFo
     databases = open_folder(replace(COMPOSITE, eager=True))
     client = databases.make_client("p")
     await write_many(client, 3)
-    [index] = COMPOSITE.indexes
+    [(index, _)] = COMPOSITE.indexes
     store = databases.open("p").store
 
     assert store.find_index(store.reader, index)
@@ -152,7 +152,7 @@ async def test_commits_go_on_while_an_index_is_built(open_folder: OpenFolder) ->
     client = writer.make_client("p")
     await write_many(client, BATCH + 10)
     store = builder.open("p").store
-    [index] = COMPOSITE.indexes
+    [(index, _)] = COMPOSITE.indexes
     with store.write():
         stored = store.register_index(index)
     with store.write():
