@@ -69,8 +69,6 @@ check: $(DEV) ## Run all static checks; writes nothing
 	@.venv/bin/lint-imports
 	@echo 'Generated files'
 	@.venv/bin/carrel generate --check
-	@echo 'Indexes'
-	@.venv/bin/python -m infra.build.index_proof
 	@echo 'Cloud Build'
 	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.cloudbuild cloudbuild.yaml
 	@echo 'Terraform'

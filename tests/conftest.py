@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 pytest_plugins = [
-    "tests.support.index_proof",
+    "tests.support.unused_indexes",
     "tests.support.browser",
     "tests.support.accessibility",
 ]

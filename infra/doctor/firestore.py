@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from infra.build.index_file import Index, IndexFile, IndexMode
 from infra.doctor.check import Check, CheckResult, failed, passed
+from infra.local.embedded_firestore.definitions import Definitions
 from shared.core.installation import carrel_deploy
 
 if TYPE_CHECKING:
@@ -40,23 +40,33 @@ def _check_indexes(live: LiveDeployment) -> CheckResult:
     missing: list[str] = []
     count = 0
     for name, path in live.indexes.items():
-        declared = {
-            _set_dimension(index, live.deployment.embedding_dimension)
-            for index in IndexFile.parse(path.read_text("utf-8")).composites
-        }
-        count += len(declared)
-        missing += [str(index) for index in sorted(declared - _fetch_ready_indexes(live, name))]
+        definitions = Definitions.read(path, live.deployment.embedding_dimension)
+        count += len(definitions.indexes)
+        ready = _fetch_ready_indexes(live, name)
+        missing += [
+            _describe(index.to_json(reverse=descends))
+            for index, descends in definitions.indexes - ready.indexes
+        ]
     if missing:
-        return failed(f"not ready: {'; '.join(missing)}", _WAIT_OR_DEPLOY)
+        return failed(f"not ready: {'; '.join(sorted(missing))}", _WAIT_OR_DEPLOY)
     return passed(f"all {count} are ready")
 
 
-def _fetch_ready_indexes(live: LiveDeployment, database: str) -> set[Index]:
+def _describe(entry: dict[str, Any]) -> str:
+    """Describe an index in one line, by its collection and fields."""
+    fields = [
+        f"{field['fieldPath']} {field.get('order') or field.get('arrayConfig') or 'VECTOR'}"
+        for field in entry["fields"]
+    ]
+    return f"{entry['collectionGroup']} ({entry['queryScope']}): {', '.join(fields)}"
+
+
+def _fetch_ready_indexes(live: LiveDeployment, database: str) -> Definitions:
     """Fetch the composite and vector indexes that queries of a database can use now."""
     path = f"v1/{_get_path(live, database)}/collectionGroups/-/indexes"
     indexes = live.api.get_all("firestore", path, "indexes")
     entries = [_to_entry(index) for index in indexes if index.get("state") == "READY"]
-    return set(IndexFile.parse(json.dumps({"indexes": entries})).composites)
+    return Definitions.from_json({"indexes": entries})
 
 
 def _to_entry(index: dict[str, Any]) -> dict[str, Any]:
@@ -102,15 +112,6 @@ def _fetch_active_expiry_fields(live: LiveDeployment, database: str) -> set[str]
     active = [field for field in fields if field.get("ttlConfig", {}).get("state") == "ACTIVE"]
     names = [str(field["name"]).split("/") for field in active]
     return {f"{parts[-3]}.{parts[-1]}" for parts in names}
-
-
-def _set_dimension(index: Index, dimension: int) -> Index:
-    """Return the index with the given dimension in its vector field."""
-    fields = [
-        field._replace(dimension=dimension) if field.mode is IndexMode.VECTOR else field
-        for field in index.fields
-    ]
-    return index._replace(fields=tuple(fields))
 
 
 def _get_path(live: LiveDeployment, database: str) -> str:

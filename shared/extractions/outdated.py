@@ -12,7 +12,6 @@ from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import build_step_pending
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
@@ -43,11 +42,6 @@ def outdated_query(client: AsyncClient, version: int) -> AsyncQuery:
     """Build the query for the chunks whose extractions have an older schema version."""
     older = FieldFilter(_VERSION, "<", version)
     return client.collection(CHUNKS).where(filter=older).select(["deleted_at"]).limit(PAGE_SIZE)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    yield outdated_query(client, 1)
 
 
 def _build_requeue_write(chunk: DocumentSnapshot[Any], now: datetime) -> Write:

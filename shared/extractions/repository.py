@@ -300,15 +300,6 @@ def nearest_query(
     )
 
 
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    yield visible_query(client, ExtractionType.DECISION)
-    yield page_query(client, "decision", 1, None)
-    yield page_query(client, "decision", 1, (1, "a"))
-    yield nearest_query(client, "decision", (1.0,), 1)
-    yield nearest_query(client, "decision", (1.0,), 1, 0.1)
-
-
 def _to_extraction(snapshot: DocumentSnapshot[Any]) -> Extraction:
     data = snapshot.to_dict() or {}
     return _CODEC.read(snapshot.id, data | {"content": to_content(data)})

@@ -16,7 +16,7 @@ from shared.extractions.extracted_chunks import TOPICS
 from shared.extractions.model import ExtractionType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
@@ -139,14 +139,6 @@ def prefix_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
         .select(_FIELDS)
         .limit(limit)
     )
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    for extraction_type in (None, *ExtractionType):
-        yield most_frequent_query(client, 1, extraction_type, None)
-        yield most_frequent_query(client, 1, extraction_type, (1, "a"))
-    yield prefix_query(client, "a", 1)
 
 
 def _to_topic(snapshot: DocumentSnapshot[Any]) -> Topic:

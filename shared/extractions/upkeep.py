@@ -275,14 +275,6 @@ def empty_topics_query(client: AsyncClient) -> AsyncQuery:
     return client.collection(TOPICS).where(filter=FieldFilter("total", "<=", 0)).limit(PAGE_SIZE)
 
 
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    yield markers_query(client)
-    yield duplicates_query(client, "a")
-    yield all_extractions_query(client, "a")
-    yield empty_topics_query(client)
-
-
 def _get_chunk_id(extraction: Snapshot) -> str:
     """Return the id of an extraction's chunk, or an empty string if another program left it out."""
     return str((extraction.to_dict() or {}).get("chunk_id", ""))

@@ -14,7 +14,6 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.firestore.codec import Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
     from google.cloud.firestore import (
@@ -94,8 +93,3 @@ def belongs_to_query(client: AsyncClient, collection: str, path: str, limit: int
     """Build the query for the answers about the records at a path, without the results."""
     query = client.collection(collection).where(filter=FieldFilter("about", "==", path))
     return query.select(["about"]).limit(limit)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, for the check that each has an index."""
-    yield belongs_to_query(client, "users/a/replays", "rag_tasks/notes", 1)

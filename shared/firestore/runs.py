@@ -14,8 +14,6 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.firestore.codec import Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.firestore.database import Database, Write
@@ -128,11 +126,6 @@ def latest_query(client: AsyncClient, job: str, limit: int) -> AsyncQuery:
     """Build the query for the runs of a job, latest first."""
     query = client.collection(COLLECTION).where(filter=FieldFilter("job", "==", job))
     return query.order_by("started_at", direction=Query.DESCENDING).limit(limit)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, for the check that each has an index."""
-    yield latest_query(client, "embed", 1)
 
 
 def _build_index_fields(run: Run) -> dict[str, Any]:

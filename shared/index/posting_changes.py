@@ -18,13 +18,12 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.core.dates import format_utc_day
 from shared.index.bm25 import CAP, select_best
 from shared.index.facets import is_month, parse_facet_id
-from shared.index.postings import KNOWLEDGE, TRACES, to_totals
+from shared.index.postings import to_totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from google.cloud.firestore import (
-        AsyncClient,
         AsyncCollectionReference,
         AsyncQuery,
         DocumentSnapshot,
@@ -264,10 +263,3 @@ def get_truncation_policies(names: IndexCollections) -> Mapping[str, TruncationP
 def overlong_query(postings: AsyncCollectionReference, length: int, limit: int) -> AsyncQuery:
     """Build the query for the ids of postings that may have at least `length` entries."""
     return postings.where(filter=FieldFilter("held", ">=", length)).select([]).limit(limit)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, for the check that each has an index."""
-    for names in (KNOWLEDGE, TRACES):
-        yield overlong_query(client.collection(names.lexicon), 1, 1)
-        yield overlong_query(client.collection(names.facets), 1, 1)

@@ -26,10 +26,9 @@ from shared.index.bm25 import Postings, Totals
 from shared.index.facets import Facet, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from google.cloud.firestore import (
-        AsyncClient,
         AsyncCollectionReference,
         AsyncQuery,
         DocumentSnapshot,
@@ -206,15 +205,6 @@ def prefix_query(
         .select(_NAME_FIELDS)
         .limit(limit)
     )
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, for the check that each has an index."""
-    for names in (KNOWLEDGE, TRACES):
-        facets = client.collection(names.facets)
-        yield commonest_query(facets, Kind.TAG)
-        yield prefix_query(facets, Kind.TAG, "a", 1)
-        yield prefix_query(facets, Kind.TAG, "a", 1, "ab")
 
 
 def to_totals(data: dict[str, Any] | None) -> Totals:

@@ -21,7 +21,7 @@ from shared.index.stored_vector import COMPACT_FIELDS, from_compact, load_compac
 from shared.index.term_counts import list_term_count_fields, read_term_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from google.cloud.firestore import AsyncCollectionReference, AsyncQuery, DocumentSnapshot
     from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
@@ -253,16 +253,3 @@ def dated_query(documents: AsyncCollectionReference, span: DateSpan) -> AsyncQue
     return documents.where(filter=FieldFilter("dated_at", ">=", span.start)).where(
         filter=FieldFilter("dated_at", "<=", span.end)
     )
-
-
-def vector_shapes(documents: AsyncCollectionReference) -> Iterator[AsyncVectorQuery]:
-    """Yield every query by vector, for the check that each has an index."""
-    yield nearest_query(documents, ["dated_at"], (1.0,), 1)
-    yield nearest_query(documents, ["dated_at"], (1.0,), 1, ["tag:a", "tag:b"])
-
-
-def date_shapes(documents: AsyncCollectionReference) -> Iterator[AsyncQuery]:
-    """Yield every query by date, for the check that each has an index."""
-    for facets in ([], ["tag:a", "tag:b"]):
-        yield newest_query(documents, 1, facets, ALL_DATES, None)
-        yield newest_query(documents, 1, facets, ALL_DATES, (0, "a"))

@@ -108,11 +108,6 @@ def page_query(client: AsyncClient, last: DocumentSnapshot[Any] | None) -> Async
     return (query.start_after(last) if last else query).limit(BATCH_SIZE)
 
 
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    yield page_query(client, None)
-
-
 def _build_card_writes(
     stored: Sequence[DocumentSnapshot[Any]],
     cards: Mapping[str, KnowledgeCard],

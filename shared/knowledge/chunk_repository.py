@@ -17,16 +17,15 @@ from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 from shared.core.dates import ALL_DATES
 from shared.firestore.codec import Codec
 from shared.index.stored_vector import COMPACT_FIELDS, NO_VECTOR, from_compact, load_compact
-from shared.index.vector_index import Documents, date_shapes, dated_query, vector_shapes
+from shared.index.vector_index import Documents, dated_query
 from shared.knowledge.chunk import Chunk, Kept
 from shared.knowledge.knowledge_card import KnowledgeCard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery
-    from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 
     from shared.ai.embedding import Vector
     from shared.core.dates import DateSpan
@@ -45,7 +44,6 @@ writes and indexes all chunks again. An `added_field` is not such a change."""
 AboutField = Literal["about_chunk_id", "about_source_id"]
 """A field of a note's chunks: the id of the chunk that the note is about, or of that chunk's
 source."""
-ABOUT_FIELDS: Final[tuple[AboutField, ...]] = ("about_chunk_id", "about_source_id")
 BY_JOBS: Final = frozenset({"dated_at", "knowledge_card", "cluster_id"})
 """The fields that other jobs write. Ingest compares and writes all other fields."""
 
@@ -275,15 +273,3 @@ def notes_about_query(
 def with_card_query(client: AsyncClient) -> AsyncQuery:
     """Build the query for the chunks that have a knowledge card."""
     return client.collection(COLLECTION).order_by("knowledge_card.generated_at")
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    chunks = client.collection(COLLECTION)
-    yield from vector_shapes(chunks)
-    yield from date_shapes(chunks)
-    yield of_source_query(client, "a", 1, 1)
-    for field in ABOUT_FIELDS:
-        yield notes_about_query(client, field, "a", 1)
-    yield dated_query(chunks, ALL_DATES)
-    yield with_card_query(client)

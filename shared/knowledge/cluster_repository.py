@@ -324,15 +324,6 @@ def named_by_words_query(client: AsyncClient) -> AsyncQuery:
     return client.collection(COLLECTION).where(filter=named_by_words)
 
 
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    yield largest_query(client, 1, None)
-    yield largest_query(client, 1, (1, "a"))
-    yield nearest_query(client, (1.0,), 1)
-    yield clusters_query(client)
-    yield named_by_words_query(client).limit(1)
-
-
 def _collect_memberships(
     clusters: Sequence[ClusterWithCentroid],
     members: Mapping[str, Sequence[str]],

@@ -346,16 +346,6 @@ def pending_query(client: AsyncClient) -> AsyncQuery:
     return client.collection(CHUNKS).order_by(f"pending.{STEP}")
 
 
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    yield embedded_query(client, "m").order_by("__name__")
-    yield embedded_query(client, "m")
-    yield members_query(client)
-    yield cluster_members_query(client, "a")
-    yield pending_query(client).limit(1)
-    yield clusters_query(client).select(["name", "size"])
-
-
 def _to_chunk(snapshot: DocumentSnapshot[Any]) -> AssignedChunk:
     data = snapshot.to_dict() or {}
     return AssignedChunk(

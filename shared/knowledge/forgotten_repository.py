@@ -17,7 +17,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.firestore.codec import Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
@@ -119,8 +119,3 @@ def unfinished_query(client: AsyncClient, limit: int) -> AsyncQuery:
     """Build the query for sources with an unfinished operation."""
     unfinished = FieldFilter("unfinished", "in", [state.value for state in Unfinished])
     return client.collection(COLLECTION).where(filter=unfinished).limit(limit)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    yield unfinished_query(client, 1)

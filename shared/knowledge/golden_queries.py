@@ -26,7 +26,7 @@ from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import READ_FIELDS, to_chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from google.cloud.firestore import AsyncClient, AsyncQuery
 
@@ -190,11 +190,6 @@ def from_query(client: AsyncClient, point: str) -> AsyncQuery:
     start = FieldFilter("content_hash", ">=", point)
     query = client.collection(CHUNKS).where(filter=start).order_by("content_hash")
     return query.select([*READ_FIELDS, "pending"]).limit(SAMPLE_SIZE)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    yield from_query(client, "a")
 
 
 def _read(data: Any) -> tuple[GoldenQuery, ...]:

@@ -417,11 +417,6 @@ def chunks_of_sources_query(client: AsyncClient, source_ids: Sequence[str]) -> A
     )
 
 
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    yield chunks_of_sources_query(client, ["a", "b"])
-
-
 def _apply_overrides(source: ChunkedSource, stored: Mapping[str, Document]) -> ChunkedSource:
     """Apply the values that the owner set: the stored ones, or for a new source, the export's."""
     if not source.chunks and not source.source.adds_only:

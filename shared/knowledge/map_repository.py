@@ -392,11 +392,6 @@ def pages_query(client: AsyncClient) -> AsyncQuery:
     return client.collection(COLLECTION).order_by("__name__").select([])
 
 
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    yield pages_query(client)
-
-
 def unpack_points(points: Iterable[bytes]) -> PointColumns:
     """Decode points that `MapPoint.pack` encoded."""
     rows = list(_POINT.iter_unpack(b"".join(points)))

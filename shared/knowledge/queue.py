@@ -16,7 +16,6 @@ from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.bisection import bisect_batch
-from shared.core.dates import utc_now
 from shared.core.deferral import schedule_retry
 from shared.core.errors import PlatformFault
 from shared.firestore.database import WriteConflict
@@ -25,10 +24,9 @@ from shared.index.stored_vector import build_vector_fields
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk import build_embedding_text
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.chunk_repository import STEPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
@@ -281,14 +279,6 @@ def due_query(client: AsyncClient, step: str, now: datetime, limit: int) -> Asyn
 def dead_letter_query(client: AsyncClient, step: str) -> AsyncQuery:
     """Build the query for chunks on which a step is not retried."""
     return client.collection(CHUNKS).order_by(f"parked.{step}")
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    for step in STEPS:
-        yield due_query(client, step, utc_now(), 1)
-        yield pending_query(client, step)
-        yield dead_letter_query(client, step)
 
 
 def _is_unedited(snapshot: DocumentSnapshot[Any], chunk: PendingChunk, step: str) -> bool:

@@ -183,12 +183,6 @@ def unfinished_query(client: AsyncClient, limit: int) -> AsyncQuery:
     return client.collection(SOURCES).where(filter=unfinished).select([]).limit(limit)
 
 
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    yield unfinished_query(client, 1)
-    yield of_source_query(client, "a", 1, 1)
-
-
 def _compute_edited_facets(before: StoredSource, after: StoredSource) -> list[str]:
     """Return the facets of an edited source, until the index job collects them from all chunks."""
     other_facets = before.facets - set(_iterate_own_facets(before))

@@ -16,7 +16,7 @@ from shared.knowledge.overrides import EDITABLE, read_values
 from shared.knowledge.source import SOURCE_FIELDS, NoteFields, SourceFields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
@@ -275,17 +275,6 @@ def linking_query(client: AsyncClient, source_id: str, limit: int) -> AsyncQuery
 def sources_query(client: AsyncClient) -> AsyncQuery:
     """Build the query for all sources, sorted by id."""
     return client.collection(COLLECTION).order_by("__name__")
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    for order, value in ((SourceOrder.RECENT, 0), (SourceOrder.TITLE, "a")):
-        for facet in (None, Facet(Kind.TAG, "a")):
-            yield list_query(client, order, 1, facet, None)
-            yield list_query(client, order, 1, facet, (value, "a"))
-    yield title_prefix_query(client, "a", 1)
-    yield linking_query(client, "a", 1)
-    yield sources_query(client)
 
 
 def to_source(snapshot: DocumentSnapshot[Any]) -> StoredSource:

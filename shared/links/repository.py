@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import LastUpdateOption
 from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
-from shared.core.dates import utc_now
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
 from shared.links.model import Link, LinkState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
@@ -131,11 +129,3 @@ def failed_query(client: AsyncClient) -> AsyncQuery:
     """Build the query for the links that could not be fetched."""
     is_failed = FieldFilter("state", "==", LinkState.FAILED.value)
     return client.collection(COLLECTION).where(filter=is_failed)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    yield waiting_query(client).limit(1)
-    yield due_query(client, utc_now()).limit(1)
-    yield newest_query(client, 1)
-    yield failed_query(client).limit(1)

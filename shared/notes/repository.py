@@ -43,9 +43,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from google.cloud.firestore import (
-        AsyncClient,
         AsyncDocumentReference,
-        AsyncQuery,
         DocumentSnapshot,
     )
 
@@ -327,11 +325,6 @@ class Notes:
 
     def _get_revision_reference(self, source_id: str, number: int) -> AsyncDocumentReference:
         return self._database.document(f"{SOURCES}/{source_id}/{REVISIONS}", str(number))
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    yield of_source_query(client, "a", 1, 1)
 
 
 def _build_chunk_update(

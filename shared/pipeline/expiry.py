@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.core.dates import utc_now
 from shared.firestore.writes import delete_if_unchanged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
@@ -104,9 +103,3 @@ def expired_query(client: AsyncClient, kind: ExpiringKind, now: datetime) -> Asy
     get_collection = client.collection_group if kind.nested else client.collection
     expired = FieldFilter(kind.field, "<=", now - kind.delay)
     return get_collection(kind.collection).where(filter=expired).order_by(kind.field)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    for kind in EXPIRING_KINDS:
-        yield expired_query(client, kind, utc_now()).limit(1)

@@ -18,7 +18,7 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.index.indexed_state import read_indexed_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from google.cloud.firestore import AsyncClient, AsyncQuery
 
@@ -76,8 +76,3 @@ def forgotten_with_source_query(client: AsyncClient, source_id: str) -> AsyncQue
     """Build the query for chunks that were forgotten with a source: as many as one commit moves."""
     same_source = FieldFilter("of_source", "==", source_id)
     return client.collection(COLLECTION).where(filter=same_source).limit(CHUNKS_PER_COMMIT)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    yield forgotten_with_source_query(client, "a")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from google.cloud.firestore import DELETE_FIELD, ArrayRemove
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.core.dates import utc_now
 from shared.firestore.database import get_fields
 from shared.firestore.writes import delete_if_unchanged, put_if_unchanged
 from shared.knowledge.chunk import parse_source_id
@@ -29,10 +28,10 @@ from shared.pipeline.forgotten_chunks import (
 from shared.pipeline.source_move import MovedElsewhere
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, AsyncCollectionReference, AsyncQuery
+    from google.cloud.firestore import AsyncCollectionReference, AsyncQuery
 
     from shared.firestore.database import Database, Document, Write
 
@@ -134,9 +133,3 @@ def expired_query(collection: AsyncCollectionReference, now: datetime) -> AsyncQ
     expired = FieldFilter("expires_at", "<=", now)
     query = collection.where(filter=expired).order_by("expires_at")
     return query.select(["expires_at"]).limit(CHUNKS_PER_COMMIT)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    for name in (FORGOTTEN_CHUNKS, FORGOTTEN_SOURCES):
-        yield expired_query(client.collection(name), utc_now())

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import AsyncQuery
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.core.dates import from_microseconds, to_microseconds, utc_now
+from shared.core.dates import from_microseconds, to_microseconds
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
 from shared.knowledge.forgotten_repository import RESTORABLE
 from shared.pipeline.forgetting import INGEST
 from shared.pipeline.forgotten_chunks import COLLECTION as FORGOTTEN_CHUNKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, DocumentSnapshot
@@ -142,14 +141,6 @@ def restorable_query(
         moment = from_microseconds(after[0])
         query = query.start_after({"expires_at": moment, "__name__": reference})
     return query.limit(limit)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    for collection in _FIELDS:
-        yield run_query(client, collection, utc_now())
-        for after in (None, (0, "a")):
-            yield restorable_query(client, collection, utc_now(), 1, after)
 
 
 def _to_item(snapshot: DocumentSnapshot[Any]) -> ForgottenItem:

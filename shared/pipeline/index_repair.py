@@ -218,14 +218,6 @@ def postings_query(
     return query
 
 
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    for corpus in CORPORA:
-        yield indexed_states_query(client, corpus).limit(1)
-        for collection in corpus.collections:
-            yield postings_query(client, collection, (collection, "a"), (collection, "b")).limit(1)
-
-
 def _split_into_blocks(
     postings: Mapping[PostingsRef, PostingsData | None],
 ) -> Iterator[list[PostingsRef]]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import LastUpdateOption
 
-from shared.core.dates import utc_now
 from shared.extractions.extracted_chunks import build_removal_writes
 from shared.firestore.database import get_fields
 from shared.index.facets import select_vector_index_facets
@@ -27,7 +26,7 @@ from shared.knowledge.queue import due_query
 from shared.text.terms import ANALYZER_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import (
@@ -192,12 +191,6 @@ def ids_query(client: AsyncClient, after: str) -> AsyncQuery:
     query = client.collection(chunk_repository.COLLECTION).order_by("__name__").select([])
     start = client.collection(chunk_repository.COLLECTION).document(after) if after else None
     return (query.start_after({"__name__": start}) if start else query).limit(REQUEUE_BATCH_SIZE)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    yield due_query(client, STEP, utc_now(), 1)
-    yield ids_query(client, "a")
 
 
 def _build_state_update(change: IndexChange) -> dict[str, Any]:

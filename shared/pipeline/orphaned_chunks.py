@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.core.dates import utc_now
 from shared.firestore.database import get_fields
 from shared.firestore.writes import delete_if_unchanged, put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
@@ -21,7 +20,7 @@ from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.pipeline.indexing import STEP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
@@ -120,12 +119,6 @@ def tombstones_query(client: AsyncClient, before: datetime) -> AsyncQuery:
     is_old = FieldFilter("deleted_at", "<", before)
     query = client.collection(CHUNKS).where(filter=is_old).order_by("deleted_at")
     return query.select(["deleted_at", f"pending.{STEP}"]).limit(PAGE)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    yield chunks_query(client, "a")
-    yield tombstones_query(client, utc_now())
 
 
 def _is_settled(chunk: DocumentSnapshot[Any], now: datetime) -> bool:

@@ -248,11 +248,6 @@ def forgotten_extractions_query(client: AsyncClient, extraction_ids: Sequence[st
     return query.select(["of_source", "extraction_ids"])
 
 
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    yield forgotten_extractions_query(client, ["a"])
-
-
 def _make_original(extraction: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a duplicate extraction that becomes an original."""
     kind, topics = ExtractionType(extraction["type"]), extraction["topics"]

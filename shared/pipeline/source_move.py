@@ -37,7 +37,7 @@ from shared.pipeline.forgotten_chunks import (
 from shared.pipeline.restoring import Restoring
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery
@@ -303,8 +303,3 @@ def chunks_of_source_query(client: AsyncClient, source_id: str) -> AsyncQuery:
     """Build the query for the next chunks of a source, with their vectors."""
     same_source = FieldFilter("source_id", "==", source_id)
     return client.collection(CHUNKS).where(filter=same_source).limit(CHUNKS_PER_COMMIT)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    yield chunks_of_source_query(client, "a")

@@ -19,7 +19,7 @@ from shared.firestore.writes import put_if_unchanged
 from shared.tasks.model import Priority, Task, TaskStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
@@ -167,14 +167,3 @@ def page_query(
     if after is not None:
         query = query.start_after({"number": after})
     return query.limit(size)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    day = date(2025, 1, 1)
-    for statuses in ([TaskStatus.OPEN], [TaskStatus.OPEN, TaskStatus.COMPLETED]):
-        for priority in (None, Priority.HIGH):
-            for first, last in ((None, None), (day, None), (None, day), (day, day)):
-                task_filter = TaskFilter(statuses, priority, first, last)
-                yield page_query(client, "users/a/tasks", task_filter, 1, None)
-                yield page_query(client, "users/a/tasks", task_filter, 1, 1)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import Increment, LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.core.dates import utc_now
 from shared.firestore.writes import put_if_unchanged
 from shared.index.indexed_state import NOT_INDEXED
 from shared.index.posting_changes import IndexDifference, build_postings_writes
@@ -27,7 +26,7 @@ from shared.traces.repository import COLLECTION, CONTRIBUTORS, REVISIONS, VOTES
 from shared.traces.trust import VoteType
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import (
@@ -189,14 +188,6 @@ def votes_query(client: AsyncClient, trace_id: str, vote_type: VoteType) -> Asyn
 def names_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:
     """Build the query for the first documents of a collection, without their fields."""
     return client.collection(collection).select(["__name__"]).limit(limit)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    yield withdrawn_query(client, utc_now()).limit(1)
-    yield followers_query(client, "a", 1)
-    yield votes_query(client, "a", VoteType.UP)
-    yield names_query(client, f"{COLLECTION}/a/{VOTES}", 1)
 
 
 def _build_deletion(snapshot: DocumentSnapshot[Any]) -> Write:

@@ -28,12 +28,11 @@ from shared.index.indexed_state import NOT_INDEXED, IndexedState, read_indexed_s
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import TRACES
 from shared.index.stored_vector import NO_VECTOR, build_vector_fields
-from shared.index.vector_index import Documents, date_shapes, vector_shapes
+from shared.index.vector_index import Documents
 from shared.traces.model import Trace, TraceContent
 from shared.traces.trust import ContributorRecord, FeedbackTag, Vote, VoteTally, VoteType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
     from google.cloud.firestore import (
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
         AsyncQuery,
         DocumentSnapshot,
     )
-    from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 
     from shared.ai.embedding import Vector
     from shared.firestore.claims import Claim
@@ -327,14 +325,6 @@ def contributor_query(client: AsyncClient, user_id: str) -> AsyncQuery:
     """Build the query for the traces of a contributor, sorted by id."""
     traces = client.collection(COLLECTION)
     return traces.where(filter=FieldFilter("contributor", "==", user_id)).order_by("__name__")
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    yield from vector_shapes(client.collection(COLLECTION))
-    yield from date_shapes(client.collection(COLLECTION))
-    yield feedback_query(client, "a", 1)
-    yield contributor_query(client, "a")
 
 
 def _read_listed_trace(trace_id: str, data: dict[str, Any]) -> Trace | None:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.core.dates import utc_now
 from shared.firestore.writes import put_if_unchanged
 from shared.traces.erasure import ERASED_FIELDS
 from shared.traces.repository import (
@@ -31,7 +30,7 @@ from shared.traces.repository import (
 from shared.traces.trust import ContributorRecord, VoteTally, VoteType
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
@@ -208,11 +207,3 @@ def votes_since_query(client: AsyncClient, since: datetime) -> AsyncQuery:
     is_new = FieldFilter("given_at", ">", since)
     query = client.collection_group(VOTES).where(filter=is_new).order_by("given_at")
     return query.select(["given_at"])
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    yield contributors_query(client, "a").limit(1)
-    yield contributed_by_query(client, "a").limit(1)
-    yield votes_query(client, "a").limit(1)
-    yield votes_since_query(client, utc_now()).limit(1)

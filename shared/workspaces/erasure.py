@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.core.dates import from_microseconds
 from shared.firestore.idempotency_records import IdempotencyRecords
 from shared.firestore.writes import delete_if_unchanged, put_if_unchanged
-from shared.workspaces.repository import DOCUMENTS, PARTS, PASSAGES, WORKSPACES
+from shared.workspaces.repository import DOCUMENTS, PARTS, PASSAGES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
@@ -116,11 +116,6 @@ class WorkspaceErasure:
 def names_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:
     """Build the query for the first documents of a collection, without their fields."""
     return client.collection(collection).select(["__name__"]).limit(limit)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    yield names_query(client, f"users/a/{WORKSPACES}/b/{PASSAGES}", 1)
 
 
 def _build_deletion(snapshot: DocumentSnapshot[Any]) -> Write:

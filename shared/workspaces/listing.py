@@ -14,7 +14,7 @@ from google.cloud.firestore_v1.base_query import BaseQuery
 from shared.workspaces.repository import DOCUMENTS, WORKSPACES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery
@@ -72,8 +72,3 @@ def latest_query(client: AsyncClient, path: str, limit: int) -> AsyncQuery:
     """Build the query for the most recently used workspaces, latest first."""
     workspaces = client.collection(path).select(["touched_at", "erasing"])
     return workspaces.order_by("touched_at", direction=BaseQuery.DESCENDING).limit(limit)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    yield latest_query(client, f"users/a/{WORKSPACES}", 1)

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.core.dates import utc_now
 from shared.workspaces.model import DocumentStatus
 from shared.workspaces.repository import DOCUMENTS, WORKSPACES, Workspace, to_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
@@ -80,10 +78,3 @@ def idle_query(client: AsyncClient, before: datetime) -> AsyncQuery:
     """Build the query for the workspaces last used before a time, the longest unused first."""
     is_idle = FieldFilter("touched_at", "<", before)
     return client.collection_group(WORKSPACES).where(filter=is_idle).order_by("touched_at")
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    yield waiting_query(client).limit(1)
-    yield due_query(client, utc_now()).limit(1)
-    yield idle_query(client, utc_now()).limit(1)

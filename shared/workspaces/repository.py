@@ -43,7 +43,6 @@ from shared.index.vector_index import (
     Documents,
     Neighbour,
     make_distance_key,
-    nearest_query,
 )
 from shared.workspaces.model import (
     DocumentPart,
@@ -55,7 +54,7 @@ from shared.workspaces.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import (
@@ -64,7 +63,6 @@ if TYPE_CHECKING:
         AsyncQuery,
         DocumentSnapshot,
     )
-    from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 
     from shared.ai.embedding import Vector
     from shared.firestore.database import Database, Write
@@ -524,14 +522,6 @@ def waiting_query(client: AsyncClient, path: str) -> AsyncQuery:
     """Build the query for the documents of a workspace that wait for vectors."""
     is_waiting = FieldFilter("status", "==", DocumentStatus.WAITING.value)
     return client.collection(f"{path}/{DOCUMENTS}").where(filter=is_waiting)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery | AsyncVectorQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    workspace = f"users/a/{WORKSPACES}/b"
-    passages = client.collection(f"{workspace}/{PASSAGES}")
-    yield nearest_query(passages, ["text"], (1.0,), 1, ["document:a"])
-    yield ready_query(client, workspace, IndexProfile(model="m", dimension=1, analysis=1), 1)
 
 
 def _to_passage(passage_id: str, data: dict[str, Any]) -> WorkspacePassage:

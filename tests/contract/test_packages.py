@@ -52,16 +52,6 @@ def find_calls(path: Path) -> Iterator[str]:
             yield node.func.id
 
 
-def find_database_methods(path: Path) -> set[str]:
-    """Find the methods of `database` that a file calls."""
-    return {
-        node.func.attr
-        for node in ast.walk(parse(path))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        if "database" in ast.unparse(node.func.value)
-    }
-
-
 def list_files(*folders: str) -> list[Path]:
     """Return the Python files below these folders, such as `shared/`."""
     return [path for path in FILES if get_relative_path(path).startswith(folders)]
@@ -101,14 +91,3 @@ def test_every_module_has_a_docstring() -> None:
     assert [
         get_relative_path(path) for path in FILES if not DOCSTRING.match(path.read_text())
     ] == []
-
-
-def test_modules_that_query_list_their_query_shapes() -> None:
-    without_shapes = {
-        get_relative_path(path)
-        for path in list_files("shared/")
-        if {"find", "count"} & find_database_methods(path)
-        if "query_shapes" not in {getattr(node, "name", None) for node in parse(path).body}
-    }
-    # Other modules complete the queries of this one, and list them.
-    assert without_shapes == {"shared/index/vector_index.py"}

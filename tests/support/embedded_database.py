@@ -72,6 +72,12 @@ def serve_index_files() -> Iterator[str]:
             yield address
 
 
+def get_run_folder() -> Path | None:
+    """Return the folder with the databases of this run, or None if it uses no such databases."""
+    folder = os.environ.get(_FOLDER)
+    return Path(folder) if folder else None
+
+
 def _write_index_file(file: Path, folder: Path) -> Path:
     """Write a copy of an index file, in which vectors of any dimension are indexed.
 

@@ -40,9 +40,8 @@ PROGRESS: Final = "progress"
 
 PROJECT: Final = "killed"
 """The project of the writers' database."""
-DEFINITIONS: Final = Definitions(
-    indexes=(Index("written", group=False, fields=(), vector=("vector",), dimension=3),)
-)
+_VECTORS: Final = Index("written", group=False, fields=(), vector=("vector",), dimension=3)
+DEFINITIONS: Final = Definitions(indexes=frozenset({(_VECTORS, False)}))
 """The writers' vectors can be searched."""
 
 

@@ -22,12 +22,11 @@ from shared.accounts.call_record import (
     PaymentState,
 )
 from shared.accounts.repositories import accounts
-from shared.core.dates import ALL_DATES
 from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import (
@@ -167,11 +166,6 @@ def day_query(client: AsyncClient, user_id: str, day: DateSpan) -> AsyncQuery:
         .where(filter=FieldFilter("started_at", ">=", day.start))
         .where(filter=FieldFilter("started_at", "<=", day.end))
     )
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    yield day_query(client, "anna", ALL_DATES)
 
 
 _BILL: Final = Codec(Bill, inline={"entry": Codec(CallEntry)})

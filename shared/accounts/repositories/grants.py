@@ -17,7 +17,7 @@ from shared.firestore.codec import Codec
 from shared.firestore.writes import put_if_unchanged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from google.cloud.firestore import (
         AsyncClient,
@@ -115,12 +115,6 @@ def active_query(client: AsyncClient, field: str, value: str) -> AsyncQuery:
         .where(filter=FieldFilter("ended_at", "==", None))
         .limit(MAX_ACTIVE_GRANTS)
     )
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    for field in ("proof.key_id", "user_id"):
-        yield active_query(client, field, "")
 
 
 def _to_grant(snapshot: DocumentSnapshot[Any]) -> Grant | None:

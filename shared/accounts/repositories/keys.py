@@ -13,7 +13,6 @@ from shared.core.installation import carrel
 from shared.firestore.codec import Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncDocumentReference, DocumentSnapshot
@@ -90,12 +89,6 @@ def keys_query(client: AsyncClient, user_id: str | None) -> AsyncQuery:
         return query.order_by("created_at", direction=AsyncQuery.DESCENDING)
     # `list_keys` sorts a user's keys, which are too few to justify a composite index.
     return query.where(filter=FieldFilter("user_id", "==", user_id))
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield a query of each shape, so that a test can check that each has an index."""
-    yield keys_query(client, None)
-    yield keys_query(client, "anna")
 
 
 _CODEC: Final = Codec(AccessKey, readers={"scopes": parse_scopes})

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 
-from shared.core.dates import utc_now
 from shared.firestore.codec import Codec
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.queue import PENDING_FIELDS, due_query, pending_query, to_pending
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator, Mapping
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
@@ -151,12 +150,6 @@ def due_since_query(client: AsyncClient, after: datetime, now: datetime, limit: 
     """Build the query for the passages that became pending after a time and are due now."""
     later = FieldFilter(f"pending.{STEP}", ">", after)
     return due_query(client, STEP, now, limit).where(filter=later)
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    yield due_until_query(client, utc_now())
-    yield due_since_query(client, utc_now(), utc_now(), 1)
 
 
 def _is_unedited(snapshot: DocumentSnapshot[Any], content_hash: str) -> bool:

@@ -23,7 +23,7 @@ from shared.workspaces.model import DocumentStatus
 from shared.workspaces.repository import DOCUMENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
@@ -149,14 +149,6 @@ def page_query(client: AsyncClient, corpus: EmbeddedCorpus, after: str) -> Async
     """Build the query for the page of a corpus after a path."""
     query = corpus.query(client).select(corpus.fields).limit(PAGE_SIZE)
     return query.start_after({"__name__": client.document(after)}) if after else query
-
-
-def query_shapes(client: AsyncClient) -> Iterator[AsyncQuery]:
-    """Yield every query of this module, so that a test can check that each has an index."""
-    for corpus in CORPORA:
-        for after in ("", corpus.name + "/a"):
-            yield page_query(client, corpus, after)
-        yield corpus.query(client)
 
 
 def _clear_passage(

@@ -9,20 +9,12 @@ import pytest
 
 from tests.support.embedded_database import open_any_index
 from tests.support.emulator import make_oracle_client
-from tests.support.query_recorder import record_queries
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from google.cloud.firestore import AsyncClient
-
-
-@pytest.fixture(autouse=True)
-def unrecorded_queries() -> Iterator[None]:
-    """Keep the queries of these tests from the check of Carrel's indexes."""
-    with record_queries():
-        yield
 
 
 @pytest.fixture(params=["emulator", "embedded"])

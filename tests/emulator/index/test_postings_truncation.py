@@ -15,11 +15,10 @@ from shared.index.facets import Kind, make_named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import IndexDifference, PostingsTruncation, build_postings_writes
 from tests.support.jottings import INDEX_COLLECTIONS
-from tests.support.query_recorder import record_queries
 from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
 
@@ -30,13 +29,6 @@ pytestmark = pytest.mark.anyio
 SEA = make_named_facet(Kind.TAG, "sea")
 SEA_POSTINGS = (INDEX_COLLECTIONS.facets, SEA.id)
 RYE, BREAD = (INDEX_COLLECTIONS.lexicon, "rye"), (INDEX_COLLECTIONS.lexicon, "bread")
-
-
-@pytest.fixture(autouse=True)
-def exempt_queries() -> Iterator[None]:
-    """Exempt queries that only tests make from the index proof."""
-    with record_queries():
-        yield
 
 
 class RacingDatabase(Database):

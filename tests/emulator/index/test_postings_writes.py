@@ -23,12 +23,9 @@ from tests.support.jottings import (
     make_corpus,
     save_jottings,
 )
-from tests.support.query_recorder import record_queries
 from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from shared.core.meter import Meter
     from shared.runtime.context import Context
 
@@ -37,13 +34,6 @@ pytestmark = pytest.mark.anyio
 SEA = make_named_facet(Kind.TAG, "Sea")
 RYE = IndexedState({"rye": 2, "bread": 1}, {SEA.id: "Sea"}, 7)
 """The state of a document with two terms and a tag."""
-
-
-@pytest.fixture(autouse=True)
-def exempt_queries() -> Iterator[None]:
-    """Exempt queries that only tests make from the index proof."""
-    with record_queries():
-        yield
 
 
 async def write(ctx: Context, name: str, before: IndexedState, after: IndexedState) -> None:

@@ -33,12 +33,9 @@ from tests.support.jottings import (
     save_jottings,
 )
 from tests.support.knowledge import set_fields, store_sources
-from tests.support.query_recorder import record_queries
 from tests.support.searches import make_source_of_text, make_source_of_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from shared.core.meter import Meter
     from shared.runtime.context import Context
     from shared.search.query import Ranking
@@ -47,13 +44,6 @@ pytestmark = pytest.mark.anyio
 
 TEXTS = ("anchor rye rye", "rye bread in the oven", "anchor and storm", "a gull on the pier")
 """The texts of the jottings `j00` to `j03`."""
-
-
-@pytest.fixture(autouse=True)
-def exempt_queries() -> Iterator[None]:
-    """Exempt queries that only tests make from the index proof."""
-    with record_queries():
-        yield
 
 
 def select_by_tags(*tags: str) -> Selection:

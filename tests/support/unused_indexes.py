@@ -1,0 +1,80 @@
+"""A pytest plugin that fails a whole run if an index is declared that no query needed.
+
+A query without its index fails by itself on the embedded Firestore, which builds an index when a
+query first needs it. So the files of a run know the indexes that were used, by any process.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import apsw
+import pytest
+
+from infra.local.embedded_firestore.definitions import Definitions, Index, Kind
+from infra.local.local_database import INDEX_FILES
+from tests.support.embedded_database import get_run_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_UNUSED: Final = pytest.StashKey[list[str]]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Look for unused indexes after a whole run that passed."""
+    folder = get_run_folder()
+    if exitstatus == pytest.ExitCode.OK and folder and _is_whole_run(session.config):
+        unused = session.config.stash[_UNUSED] = find_unused_indexes(folder)
+        if unused:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the unused indexes."""
+    if unused := terminalreporter.config.stash.get(_UNUSED, []):
+        terminalreporter.section("No query uses these indexes", red=True)
+        terminalreporter.write_line("\n".join(unused))
+
+
+def find_unused_indexes(folder: Path) -> list[str]:
+    """Return the declared indexes that the databases of a folder lack, as entries of the files."""
+    unused = []
+    for database, file in INDEX_FILES.items():
+        used: set[Index] = set()
+        for path in folder.glob(f"*/{database.strip('()')}.sqlite"):
+            used |= _read_indexes(path)
+        lines = (json.dumps(index.to_json()) for index in _list_declared_indexes(file) - used)
+        unused += [f"{file.name}: {line}" for line in sorted(lines)]
+    return unused
+
+
+def _is_whole_run(config: pytest.Config) -> bool:
+    return (
+        not hasattr(config, "workerinput")
+        and config.args_source is pytest.Config.ArgsSource.TESTPATHS
+        and config.option.markexpr == "not slow"
+        and not config.option.keyword
+    )
+
+
+def _list_declared_indexes(file: Path) -> set[Index]:
+    """Return the indexes of several fields, of vectors and of collection groups."""
+    definitions = Definitions.read(file, dimension=0)
+    groups = {
+        Index(collection, group=True, fields=((path, kind),))
+        for (collection, path), kinds in definitions.overrides.items()
+        for is_group, kind in kinds
+        if is_group and kind is not Kind.DESCENDING
+    }
+    return groups | {index for index, _ in definitions.indexes}
+
+
+def _read_indexes(path: Path) -> set[Index]:
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    texts = [row[0] for row in connection.execute("SELECT definition FROM indexes")]
+    connection.close()
+    return {replace(Index.from_json(json.loads(text)), dimension=0) for text in texts}

@@ -1,0 +1,28 @@
+"""The check at the end of a run names the indexes that no query used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from google.cloud.firestore_v1.base_query import FieldFilter
+
+from infra.local.embedded_firestore.databases import Databases
+from infra.local.embedded_firestore.definitions import Definitions
+from infra.local.local_database import INDEX_FILES
+from tests.support.unused_indexes import find_unused_indexes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+async def test_an_index_is_unused_until_a_query_needs_it(tmp_path: Path) -> None:
+    databases = Databases(tmp_path, lambda name: Definitions.read(INDEX_FILES[name]), durable=False)
+    client = databases.make_client("p")
+    before = find_unused_indexes(tmp_path)
+    facet = FieldFilter("facets", "array_contains", "tag:a")
+    await client.collection("sources").where(filter=facet).order_by("title_key").get()
+    databases.close()
+
+    [used] = set(before) - set(find_unused_indexes(tmp_path))
+    assert used.startswith("firestore.indexes.json: ")
+    assert '"title_key"' in used
