@@ -18,14 +18,19 @@ if TYPE_CHECKING:
 REFUSED: Final = ("error", "INVALID_ARGUMENT")
 
 
-def repeats_a_document(request: Request, expected: Normal, _: Normal, message: str) -> bool:
-    """The emulator refuses some writes with preconditions to one document in one commit.
+def repeats_a_document(request: Request, expected: Normal, actual: Normal, message: str) -> bool:
+    """The emulator joins writes to one document in one commit before it checks preconditions.
 
-    Firestore documents no such rule: the writes of a commit apply in order.
+    So it refuses some, and applies a second deletion that requires a time of update. Firestore
+    documents no such rule: the writes of a commit apply in order.
     """
-    if not isinstance(request, Commit) or expected != REFUSED:
+    if not isinstance(request, Commit):
         return False
-    return message.startswith("Cannot collapse mutations") or "in the same request" in message
+    if expected == REFUSED:
+        return message.startswith("Cannot collapse mutations") or "in the same request" in message
+    conditional = [write.path for write in request.writes if write.precondition]
+    has_repetition = len(set(conditional)) < len(conditional)
+    return has_repetition and actual == ("error", "FAILED_PRECONDITION")
 
 
 def aggregates_fields(request: Request, expected: Normal, _: Normal, __: str) -> bool:
