@@ -29,7 +29,7 @@ from tests.support import embedded_database
 from tests.support.clock import SettableClock
 from tests.support.cloud_run.bundles import OWN_ENVIRONMENTS
 from tests.support.emulator import ORACLE, run_emulator
-from tests.support.emulator_programs import EmulatorError, is_emulator_installed
+from tests.support.emulator_programs import EmulatorError
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.monotonic_clock import MonotonicClock
 
@@ -77,7 +77,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--database",
         choices=["embedded", "emulator"],
-        help="what tests use as Firestore; by default Google's emulator, if it is installed",
+        default="embedded",
+        help="what tests use as Firestore; Google's emulator must be installed",
     )
 
 
@@ -93,8 +94,6 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if _is_slow_run(config):
         hypothesis.settings.load_profile("exploring")
-    if config.option.database is None:
-        config.option.database = "emulator" if is_emulator_installed() else "embedded"
     if config.option.database == "embedded":
         embedded_database.connect_in_process()
     if hasattr(config, "workerinput"):

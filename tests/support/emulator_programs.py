@@ -34,15 +34,6 @@ class EmulatorError(Exception):
     """The emulator cannot run."""
 
 
-def is_emulator_installed() -> bool:
-    """Return whether the emulator can be started here."""
-    try:
-        find_emulator()
-    except EmulatorError:
-        return False
-    return True
-
-
 def find_emulator(environ: Mapping[str, str] = os.environ) -> list[str]:
     """Return the command that starts the emulator, without the arguments for its address.
 
