@@ -48,6 +48,12 @@ class Filter:
         """Whether the filter orders the query."""
         return self.operator not in {"EQUAL", "ARRAY_CONTAINS"}
 
+    @property
+    def is_never_met(self) -> bool:
+        """Whether it compares with null or NaN, which are neither less nor greater."""
+        is_range = self.is_inequality and self.operator not in {"NOT_EQUAL", "NOT_IN"}
+        return is_range and self.operands[0] in {values.NULL, values.NAN}
+
     def matches_encoded(self, encoded: bytes) -> bool:  # noqa: PLR0911 - one for each operator
         """Return whether a value meets the condition."""
         [operand, *_] = self.operands
@@ -342,11 +348,17 @@ def _check(conjunctions: Sequence[tuple[Filter, ...]], explicit: Sequence[Order]
         raise invalid_argument(
             "'NOT_IN' cannot be used in the same query with 'IN', 'ARRAY_CONTAINS_ANY' or 'OR'."
         )
-    unequal_paths = {condition.path for condition in filters if condition.is_inequality}
-    names_are_equal = any(
-        condition.path == NAME and not condition.is_inequality for condition in filters
+    satisfiable = [
+        condition
+        for conjunction in conjunctions
+        if not any(condition.is_never_met for condition in conjunction)
+        for condition in conjunction
+    ]
+    unequal_paths = {condition.path for condition in satisfiable if condition.is_inequality}
+    has_equal_name = any(
+        condition.path == NAME and not condition.is_inequality for condition in satisfiable
     )
-    if names_are_equal and unequal_paths and NAME not in unequal_paths:
+    if has_equal_name and unequal_paths and NAME not in unequal_paths:
         raise invalid_argument(
             "Equality on key is not allowed if there are other inequality fields and key does not "
             "appear in inequalities."

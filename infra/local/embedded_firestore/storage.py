@@ -32,7 +32,7 @@ from infra.local.embedded_firestore.errors import DatabaseFileError, FirestoreEr
 from infra.local.embedded_firestore.protos import DocumentProto
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from infra.local.embedded_firestore.entries import Entry, VectorKey
@@ -350,32 +350,36 @@ class Store:
         statement = "INSERT INTO indexes (definition, is_built) VALUES (?, TRUE)"
         self.writer.executemany(statement, sorted(rows))
 
-    def build_index(self, stored: StoredIndex, after: Place) -> Place | None:
+    def build_indexes(self, indexes: Sequence[StoredIndex], after: Place) -> Place | None:
         """Write the entries of the next documents.
 
         Args:
-            stored: The index.
+            indexes: Registered indexes of one collection.
             after: The place of the last document of the step before, or `START`.
 
         Returns:
             The place of the last document, or None if all are done.
         """
-        if self._load_indexes(self.writer).by_definition.get(stored.index) != stored:
-            return None  # another process has built it, or removed its definition
-        rows = self.read_batch(stored.index.collection, after)
-        revision = self.tick() if stored.index.vector else 0
+        # Another process may have built some, or removed their definitions.
+        current = self._load_indexes(self.writer).by_definition
+        unbuilt = [stored for stored in indexes if current.get(stored.index) == stored]
+        if not unbuilt:
+            return None
+        rows = self.read_batch(unbuilt[0].index.collection, after)
+        revision = self.tick() if any(stored.index.vector for stored in unbuilt) else 0
         entries: set[Entry] = set()
         for row in rows:
-            where = ([stored], row.path, row.collection, row.name)
+            where = (unbuilt, row.path, row.collection, row.name)
             fields = DocumentProto.FromString(row.body).fields
             entries |= make_entries(*where, fields)
             self.write_vectors({}, make_vectors(*where, fields), revision)
         self.write_entries(set(), entries)
         if len(rows) == BATCH:
             return rows[-1].place
-        self.writer.execute("UPDATE indexes SET is_built = TRUE WHERE id = ?", (stored.id,))
+        for stored in unbuilt:
+            self.writer.execute("UPDATE indexes SET is_built = TRUE WHERE id = ?", (stored.id,))
+            _logger.info("Built the index %s.", json.dumps(stored.index.to_json()))
         self._change_indexes()
-        _logger.info("Built the index %s.", json.dumps(stored.index.to_json()))
         return None
 
     def read_batch(self, collection: str, after: Place) -> list[StoredDocument]:

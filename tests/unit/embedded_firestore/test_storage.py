@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import shutil
@@ -108,6 +109,26 @@ async def test_an_index_is_built_over_many_documents(open_folder: OpenFolder) ->
     assert [f"{number:04}" for number in reversed(range(2 * BATCH + 1))] == ids
 
 
+async def test_indexes_that_are_needed_at_once_are_built_together(
+    open_folder: OpenFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    databases = open_folder(Definitions())
+    client = databases.make_client("p")
+    await write_many(client, BATCH + 1)
+    passes = []
+    build = storage.Store.build_indexes
+
+    def record(store: storage.Store, indexes: Any, after: Any) -> Any:
+        passes.append({stored.index.fields[0][0] for stored in indexes})
+        return build(store, indexes, after)
+
+    monkeypatch.setattr(storage.Store, "build_indexes", record)
+    collection = client.collection("c")
+    queries = [collection.where(filter=FieldFilter(name, ">", 0)).limit(1) for name in ("a", "b")]
+    assert [["0000"], ["0001"]] == await asyncio.gather(*map(get_ids, queries))
+    assert 2 * [{("a",), ("b",)}] == passes
+
+
 async def test_a_document_has_no_entries_before_a_query(open_folder: OpenFolder) -> None:
     databases = open_folder(COMPOSITE)
     client = databases.make_client("p")
@@ -156,7 +177,7 @@ async def test_commits_go_on_while_an_index_is_built(open_folder: OpenFolder) ->
     with store.write():
         stored = store.register_index(index)
     with store.write():
-        assert store.build_index(stored, START)
+        assert store.build_indexes([stored], START)
     await client.document("c/0000").update({"b": 9_000})
     await client.document("c/0001").delete()
     await client.document(f"c/{BATCH + 5:04}").update({"b": 9_001})
