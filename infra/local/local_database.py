@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore import AsyncClient
 
     from infra.local.embedded_firestore.databases import Databases
+    from infra.local.embedded_firestore.definitions import Definitions
 
 PROJECT: Final = "carrel-local"
 """The id of the project that local databases belong to."""
@@ -45,6 +46,8 @@ INDEX_FILES: Final = {
 """The indexes of each database. The first is a link to the root's, which a wheel lacks."""
 EMULATOR_EXPORT: Final = STATE / "firestore" / "(default)"
 """Where versions that ran the Firestore emulator saved the knowledge base."""
+LOCAL_DIMENSION: Final = 384
+"""The dimension of the local embedding model, whose module takes long to import."""
 _SECRET_BYTES: Final = 32
 """The secret of local runs has this many random bytes."""
 
@@ -91,22 +94,32 @@ def open_local_database() -> None:
 @cache
 def _open_databases(*, durable: bool) -> Databases:
     from infra.local.embedded_firestore.databases import Databases
-    from infra.local.embedded_firestore.definitions import Definitions
 
     protect_state()
     databases = Databases(
         FILES.parent,
-        # The knowledge base may have another name (FIRESTORE_DATABASE). The dimension of vectors is
-        # the embedding model's, and any is indexed. After a large import, no tool waits for an
-        # index of several fields.
-        lambda database: replace(
-            Definitions.read(INDEX_FILES.get(database, INDEX_FILES["(default)"]), dimension=0),
-            eager=True,
-        ),
+        # The knowledge base may have another name (FIRESTORE_DATABASE).
+        lambda database: _read_definitions(INDEX_FILES.get(database, INDEX_FILES["(default)"])),
         durable=durable,
     )
     atexit.register(databases.close)
     return databases
+
+
+def _read_definitions(file: Path) -> Definitions:
+    """Read an index file, for vectors of any dimension, which is the embedding model's.
+
+    A new base has all these indexes, for vectors of the local model, from its first text on, so
+    that no tool waits for one after a large import.
+    """
+    from infra.local.embedded_firestore.definitions import Definitions
+
+    definitions = Definitions.read(file, dimension=0)
+    eager = {
+        replace(index, dimension=LOCAL_DIMENSION) if index.vector else index
+        for index, _ in definitions.indexes
+    }
+    return replace(definitions, eager=frozenset(eager))
 
 
 def _make_emulator_client(project: str, database: str) -> AsyncClient:

@@ -137,15 +137,15 @@ class Definitions:
             default.
         ttl: Collections and fields with the time at which a document is deleted.
         builds_missing: Whether a query gets an index that is not defined. For tests.
-        eager: Whether a new file has the composite indexes from its first document on. Otherwise,
-            the first query that needs one waits until it is built.
+        eager: Indexes that a new file has from its first document on. The first query that needs
+            another waits until it is built.
     """
 
     indexes: frozenset[tuple[Index, bool]] = frozenset()
     overrides: Mapping[tuple[str, Path], frozenset[tuple[bool, Kind]]] = field(default_factory=dict)
     ttl: tuple[tuple[str, Path], ...] = ()
     builds_missing: bool = False
-    eager: bool = False
+    eager: frozenset[Index] = frozenset()
 
     @classmethod
     def read(cls, file: FilePath, dimension: int | None = None) -> Definitions:

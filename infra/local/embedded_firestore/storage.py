@@ -242,8 +242,7 @@ class Store:
                     if self.writer.execute("SELECT count(*) FROM sqlite_schema").get:
                         raise DatabaseFileError(f"{self.path} is a file of another program.")
                     self.writer.execute(_SCHEMA)
-                    if self.definitions.eager:
-                        self._add_composite_indexes()
+                    self._add_eager_indexes()
                     version = FORMAT
             if not self._durable:
                 self.writer.pragma("synchronous", "NORMAL")
@@ -340,13 +339,9 @@ class Store:
         self._change_indexes()
         return StoredIndex(int(number), index, is_built=False)
 
-    def _add_composite_indexes(self) -> None:
-        """Add all composite indexes to an empty file."""
-        rows = {
-            (json.dumps(index.to_json()),)
-            for indexes in self.definitions.composite.values()
-            for index in indexes
-        }
+    def _add_eager_indexes(self) -> None:
+        """Add indexes to an empty file, which need not be built."""
+        rows = [(json.dumps(index.to_json()),) for index in self.definitions.eager]
         statement = "INSERT INTO indexes (definition, is_built) VALUES (?, TRUE)"
         self.writer.executemany(statement, sorted(rows))
 

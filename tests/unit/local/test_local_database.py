@@ -9,6 +9,7 @@ import pytest
 
 from infra.local import local_database
 from infra.local.local_database import protect_state, use_local_database
+from shared.ai.local_embedding import LocalEmbedder
 from shared.core.errors import PlatformFault, Unavailable
 from shared.core.target import CLOUD, TargetKind, choose_target, get_target
 from shared.firestore.database import Connection
@@ -112,3 +113,7 @@ def test_data_of_the_emulator_is_named(state: Path) -> None:
     assert local_database.describe_emulator_export() == ""
     (state / "firestore" / "(default)" / "00000001").mkdir(parents=True)
     assert f"{state}/firestore holds data" in local_database.describe_emulator_export()
+
+
+def test_vectors_of_the_local_model_are_indexed_from_the_start() -> None:
+    assert local_database.LOCAL_DIMENSION == LocalEmbedder.dimension
