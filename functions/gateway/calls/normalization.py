@@ -146,6 +146,8 @@ class _Normalization:
 def _has_type(value: Any, types: Collection[str]) -> bool:
     if isinstance(value, bool):  # which is an int to Python
         return "boolean" in types
+    if value == [] and "object" in types:  # see `_normalize`
+        return True
     return any(isinstance(value, _JSON_TYPES.get(name, ())) for name in types)
 
 

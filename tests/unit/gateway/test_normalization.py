@@ -60,6 +60,7 @@ def normalize(arguments: dict[str, Any], *, is_read: bool = True) -> dict[str, A
         ({"tasks": {"title": "t", "due": None}}, {"tasks": [{"title": "t"}]}),
         ({"tasks": ['{"title": "t"}', {"title": None}]}, {"tasks": [{"title": "t"}, {}]}),
         ({"filters": [], "tags": []}, {"filters": {}, "tags": []}),
+        ({"filters": "[]"}, {"filters": {}}),
         ({"query": None, "details": None}, {"details": None}),
     ],
 )
