@@ -159,14 +159,17 @@ def wikilink_words(wikilink: str) -> str:
     """Return what Obsidian shows for a wikilink, given the text within `[[...]]`.
 
     The link may name a note, a heading in it and the words to show: `folder/Note#Heading|words`.
-    Without words, the note's name and the heading are shown, without the folder.
+    Without words, the note's name and the heading are shown, without the folder. Of a link to a
+    block of the same note, the id is shown, since nothing else stands for it.
     """
     target, *words = _ALIAS.split(wikilink, maxsplit=1)
     if words and words[0].strip():
         return words[0].strip()
     path, *parts = (part.strip() for part in target.split("#"))
     name = path.rpartition("/")[2].removesuffix(".md")
-    headings = (part for part in parts if not part.startswith("^"))  # `^` begins the id of a block
+    headings = [part for part in parts if not part.startswith("^")]  # `^` begins the id of a block
+    if not name and not headings:
+        return "".join(parts).lstrip("^")
     return " > ".join(part for part in (name, *headings) if part)
 
 

@@ -28,6 +28,7 @@ class Annotation:
         lines: The indexes of the lines that it covers, from 0.
         note: The note of the reader.
         modified: The date of its last change, such as `D:20240531164153Z`.
+        width: The width of the box of each line, in points.
     """
 
     subtype: str
@@ -35,6 +36,7 @@ class Annotation:
     lines: Sequence[int] = ()
     note: str = ""
     modified: str = ""
+    width: int = LINE_WIDTH
 
 
 @dataclass(slots=True)
@@ -170,7 +172,7 @@ def _format_references(numbers: Sequence[int]) -> bytes:
 
 
 def _format_annotation(annotation: Annotation) -> bytes:
-    boxes = [_compute_box(line) for line in annotation.lines]
+    boxes = [_compute_box(line, annotation.width) for line in annotation.lines]
     entries = b"/Type /Annot /Subtype /%b" % annotation.subtype.encode()
     if boxes:
         entries += b" /Rect [%d %d %d %d]" % boxes[0]
@@ -183,13 +185,13 @@ def _format_annotation(annotation: Annotation) -> bytes:
     return b"<< %b >>" % entries
 
 
-def _compute_box(line: int) -> tuple[int, int, int, int]:
+def _compute_box(line: int, width: int) -> tuple[int, int, int, int]:
     """Return the left, bottom, right and top of a line, from its baseline to its capitals.
 
     Some viewers mark only this part of a line. Commas extend below it.
     """
     baseline = TOP - LEADING * line
-    return LEFT, baseline, LEFT + LINE_WIDTH, baseline + SIZE - 3
+    return LEFT, baseline, LEFT + width, baseline + SIZE - 3
 
 
 def _format_quad(box: tuple[int, int, int, int]) -> bytes:

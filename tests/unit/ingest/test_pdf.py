@@ -223,6 +223,22 @@ def test_a_highlight_is_joined_like_the_lines_of_the_text(tmp_path: Path) -> Non
     assert highlight.text == "Round the cape before winter, they said: “never, ever, wait.”"
 
 
+@pytest.mark.parametrize(
+    ("line", "highlight"),
+    [
+        ("Reef early. Then rest.", "Reef early."),
+        ("Reef early? Then rest.", "Reef early?"),
+        ("Reef early, then rest.", "Reef early"),
+    ],
+)
+def test_a_narrow_highlight_has_the_end_of_its_sentence(
+    tmp_path: Path, line: str, highlight: str
+) -> None:
+    narrow = Annotation("Highlight", 0, (0,), width=51)
+    data = make_pdf([line], annotations=[narrow])
+    assert read_pdf(tmp_path, data).sections[1].text == highlight
+
+
 def test_a_note_that_repeats_the_highlight_is_not_a_note(tmp_path: Path) -> None:
     annotation = Annotation("Highlight", 0, (0,), REEFS[0], "D:20240601100000Z")
     source = read_pdf(tmp_path, make_pdf(REEFS, annotations=[annotation]))

@@ -25,6 +25,7 @@ TEXTS_WITH_MARKS = st.text(alphabet='ab \n\t*_~=`#>|<![]()\\-^:/é1.&;"${', max_
         ("[words](https://example.com/a_(b) 'title') [more](<a b.md>)", "words more"),
         ("![a picture](p.png) [![badge](https://a/b.svg)](https://c)", "a picture badge"),
         ("[[a/Note#Part|words]] [[a/Note#Part]] [[Note#^37066d]]", "words Note > Part Note"),
+        ("See [[#^elbow]] and [[#Pump]].", "See elbow and Pump."),
         ("before ![[picture.png]]", "before "),
         ("a <!-- comment --> b", "a  b"),
         ("***both*** and **a *b* c**, (**d**).", "both and a b c, (d)."),

@@ -42,6 +42,8 @@ _NOTES: Final = frozenset({1, 3})
 """The subtypes of notes that mark no text, Text and FreeText, from fpdf_annot.h."""
 _HIGHLIGHTS: Final = frozenset({9, 10, 11})
 """The subtypes of annotations that mark text: Highlight, Underline and Squiggly."""
+_END_MARKS: Final = frozenset(".!?…。\uff01\uff1f")
+"""The marks that end a sentence, the last two in their wide form."""
 _MAX_ADDED: Final = 2
 """The most characters that PDFium adds between separate words: a space, or a line break of two."""
 
@@ -238,7 +240,10 @@ def _locate_characters(text_page: Any) -> list[_Character]:
 
 
 def _read_text_in(text_page: Any, characters: list[_Character], box: _Box) -> str:
-    """Return the text of the characters whose centre is in a rectangle."""
+    """Return the text of the characters whose centre is in a rectangle.
+
+    The end of a sentence comes along: programs draw highlights a little too narrow for a full stop.
+    """
     first = bisect_left(characters, box.bottom, key=_get_height)
     end = bisect_right(characters, box.top, key=_get_height)
     indexes = sorted(
@@ -252,7 +257,10 @@ def _read_text_in(text_page: Any, characters: list[_Character], box: _Box) -> st
             runs[-1].append(index)
         else:
             runs.append([index])
-    return "\r\n".join(text_page.get_text_range(run[0], run[-1] - run[0] + 1) for run in runs)
+    lines = [text_page.get_text_range(run[0], run[-1] - run[0] + 1) for run in runs]
+    if runs and (end_mark := text_page.get_text_range(runs[-1][-1] + 1, 1)) in _END_MARKS:
+        lines[-1] += end_mark
+    return "\r\n".join(lines)
 
 
 def _get_height(character: _Character) -> float:
