@@ -14,6 +14,7 @@ import tempfile
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from stat import S_IMODE
 from typing import TYPE_CHECKING, Final
 
 from infra.folders import DATA, run_command
@@ -119,13 +120,14 @@ def _make_emulator_client(project: str, database: str) -> AsyncClient:
 
 
 def protect_state() -> None:
-    """Create the state folder, and close it and its files to other users of the machine."""
+    """Create the state folder, and close it and what is in it to other users of the machine."""
     FILES.mkdir(parents=True, exist_ok=True)
-    with suppress(PermissionError):  # another user's folder is theirs to protect
-        STATE.chmod(0o700)
-    for path in (STATE / "secret", *FILES.glob("*.sqlite*")):
-        with suppress(FileNotFoundError, PermissionError):  # a log ends with its last process
-            path.chmod(0o600)
+    for path in (STATE, FILES.parent, FILES, STATE / "secret", *FILES.glob("*.sqlite*")):
+        # A log ends with its last process. Another user's folder is theirs to protect.
+        with suppress(FileNotFoundError, PermissionError):
+            mode = S_IMODE(path.stat().st_mode)
+            if mode & 0o077:
+                path.chmod(mode & 0o700)
 
 
 def describe_emulator_export() -> str:

@@ -196,15 +196,24 @@ class Store:
                 vars(self)[name].close()
         os.close(self._lock)
 
-    @contextmanager
-    def write(self) -> Iterator[None]:
-        """Make changes by the writer in one transaction."""
+    def require_usable(self) -> None:
+        """Check that the file is neither damaged, as far as is known, nor gone.
+
+        Raises:
+            FirestoreError: What is read would be wrong, or what is written be lost.
+        """
+        if self.damage:
+            raise FirestoreError(grpc.StatusCode.DATA_LOSS, self.damage)
         if self._file != _identify(self.path):
-            # What is written would be lost with the last process.
             raise FirestoreError(
                 grpc.StatusCode.DATA_LOSS,
                 f"{self.path} was deleted or replaced while it was open. Start again.",
             )
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """Make changes by the writer in one transaction."""
+        self.require_usable()
         try:
             self.writer.execute("BEGIN IMMEDIATE")
         except apsw.BusyError as error:

@@ -90,12 +90,23 @@ def test_only_the_user_may_read_the_files(state: Path) -> None:
     local_database.open_local_database()
     files = state / "databases" / "carrel-local"
     (files / "default.sqlite").chmod(0o644)
+    files.chmod(0o755)
     protect_state()
 
-    assert get_mode(state) == 0o700
+    assert {get_mode(folder) for folder in (state, files.parent, files)} == {0o700}
     assert get_mode(state / "secret") == 0o600
     assert {path.name for path in files.iterdir()} >= {"default.sqlite", "default.sqlite-wal"}
     assert {get_mode(path) for path in files.iterdir()} == {0o600}
+
+
+def test_what_its_user_closed_further_stays_closed(state: Path) -> None:
+    files = state / "databases" / "carrel-local"
+    files.mkdir(parents=True)
+    for path, mode in ((files / "default.sqlite", 0o444), (files / "access.sqlite", 0o400)):
+        path.touch()
+        path.chmod(mode)
+    protect_state()
+    assert {get_mode(path) for path in files.iterdir()} == {0o400}
 
 
 @pytest.mark.parametrize("content", [b"no database" * 100, b"\0" * 5_000])
