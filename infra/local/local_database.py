@@ -17,6 +17,7 @@ from pathlib import Path
 from stat import S_IMODE
 from typing import TYPE_CHECKING, Final
 
+from infra.file_lock import hold_lock
 from infra.folders import DATA, run_command
 from infra.local.processes import is_listening
 from shared.core.errors import Unavailable, Unusable
@@ -38,6 +39,8 @@ FILES: Final = STATE / "databases" / PROJECT
 """The folder with the files of the databases."""
 KNOWLEDGE: Final = FILES / "default.sqlite"
 """The file with the knowledge base and the users' data."""
+LOADED_SAMPLE: Final = FILES / "sample"
+"""The file that says which version of the sample was loaded, so that no start loads it again."""
 INDEX_FILES: Final = {
     "(default)": ROOT / "infra" / "build" / "firestore.indexes.json",
     "access": ROOT / "infra" / "build" / "access.indexes.json",
@@ -60,6 +63,7 @@ def use_local_database(*, durable: bool = True) -> None:
         choose_target(Target(TargetKind.EMULATOR, _make_emulator_client))
         return
     os.environ["GOOGLE_CLOUD_PROJECT"] = PROJECT
+    _finish_restores()
     # Local steps are short, so a short lease lets a person soon restart a job they interrupted.
     os.environ.setdefault("LEASE_SECONDS", "10")
 
@@ -128,6 +132,32 @@ def protect_state() -> None:
             mode = S_IMODE(path.stat().st_mode)
             if mode & 0o077:
                 path.chmod(mode & 0o700)
+
+
+def put_in_place(restored: Path) -> Path | None:
+    """Let a restored base take the place of the present one, and return where that is now, if any.
+
+    Args:
+        restored: A folder `restored-TIME` in the state folder, with a whole base. If this process
+            is killed, the next one that uses the state folder goes on where it stopped.
+    """
+    former = STATE / restored.name.replace("restored", "replaced")
+    for name in ("databases", "secret"):
+        if (restored / name).exists():
+            if (STATE / name).exists():
+                former.mkdir(mode=0o700, exist_ok=True)
+                (STATE / name).rename(former / name)
+            (restored / name).rename(STATE / name)
+    restored.rmdir()
+    return former if former.exists() else None
+
+
+def _finish_restores() -> None:
+    """Put in place what a killed restore left."""
+    for restored in STATE.glob("restored-*"):
+        with hold_lock(STATE):
+            if restored.exists():
+                put_in_place(restored)
 
 
 def describe_emulator_export() -> str:

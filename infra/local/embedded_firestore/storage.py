@@ -16,7 +16,7 @@ import logging
 import os
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -243,13 +243,7 @@ class Store:
                     version = FORMAT
             if not self._durable:
                 self.writer.pragma("synchronous", "NORMAL")
-        if self.writer.pragma("application_id") != _APPLICATION:
-            raise DatabaseFileError(f"{self.path} is a file of another program.")
-        if version > FORMAT:
-            raise DatabaseFileError(
-                f"{self.path} was written by a later version, in format {version}; this version "
-                f"reads format {FORMAT}. Update, and start again."
-            )
+        _require_format(self.path, self.writer)
         if self.get_meta(self.writer, "definitions") != self.definitions.fingerprint:
             with self.write():
                 self._drop_undefined()
@@ -257,13 +251,10 @@ class Store:
     def _check(self) -> None:
         """Look for damage after an unclean end, in a thread."""
         try:
-            connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
-            result = connection.execute("PRAGMA quick_check(1)").get
-            connection.close()
-        except apsw.Error as error:
-            result = str(error)
-        if result != "ok":
-            self.damage = f"{self.path} is damaged: {result}. Restore a copy, or move it away."
+            check_file(self.path)
+        except DatabaseFileError as error:
+            self.damage = str(error)
+        if self.damage:
             _logger.error(self.damage)
 
     # Numbers and times
@@ -408,6 +399,35 @@ class Store:
         for (space, key), components in new.items():
             if old.get((space, key)) != components:
                 vectors.store(self.writer, space, key, revision, components)
+
+
+def check_file(path: Path) -> None:
+    """Check that a file can be opened, and look for damage in all of it, without changing it.
+
+    Raises:
+        DatabaseFileError: It is damaged, of a later version, or of another program.
+    """
+    if not path.stat().st_size:
+        return  # it was created, and nothing was written
+    try:
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+            _require_format(path, connection)
+            result = connection.execute("PRAGMA quick_check(1)").get
+    except apsw.Error as error:
+        raise DatabaseFileError(describe_failure(path, error)) from error
+    if result != "ok":
+        raise DatabaseFileError(describe_failure(path, apsw.CorruptError(result)))
+
+
+def _require_format(path: Path, connection: apsw.Connection) -> None:
+    if connection.pragma("application_id") != _APPLICATION:
+        raise DatabaseFileError(f"{path} is a file of another program.")
+    version = connection.pragma("user_version")
+    if version > FORMAT:
+        raise DatabaseFileError(
+            f"{path} was written by a later version, in format {version}; this version reads format"
+            f" {FORMAT}. Update, and start again."
+        )
 
 
 def describe_failure(path: Path, error: Exception) -> str:

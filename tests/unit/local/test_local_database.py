@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,30 +13,10 @@ from shared.core.target import CLOUD, TargetKind, choose_target, get_target
 from shared.firestore.database import Connection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty state folder, on a machine whose user has the credentials of a cloud."""
-    folder = tmp_path / "state"
-    files = folder / "databases" / local_database.PROJECT
-    monkeypatch.setattr(local_database, "STATE", folder)
-    monkeypatch.setattr(local_database, "FILES", files)
-    monkeypatch.setattr(local_database, "KNOWLEDGE", files / "default.sqlite")
-    monkeypatch.setattr(local_database, "EMULATOR_EXPORT", folder / "firestore" / "(default)")
-    monkeypatch.delenv("FIRESTORE_EMULATOR_HOST")
-    choose_target(None)
-    credentials = tmp_path / "credentials.json"
-    account = {"type": "service_account", "client_email": "me@real.iam.gserviceaccount.com"}
-    credentials.write_text(json.dumps(account))
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(credentials))
-    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "real")
-    yield folder
-    for durable in (True, False):
-        local_database._open_databases(durable=durable).close()  # noqa: SLF001 - no process ends
-    local_database._open_databases.cache_clear()  # noqa: SLF001
+pytestmark = pytest.mark.usefixtures("state")
 
 
 def get_mode(path: Path) -> int:
