@@ -210,7 +210,7 @@ def stdio() -> None:
     from infra.local.stdio import serve_stdio
     from shared.core.settings import Settings
 
-    if note := local_database.describe_emulator_export():
+    for note in local_database.list_notes():
         click.echo(note, err=True)
     local_database.set_local_secrets()
     asyncio.run(serve_stdio(Settings()))

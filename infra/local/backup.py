@@ -145,8 +145,10 @@ def restore_backup(archive: Path, *, replace: bool) -> Restored:
     Raises:
         Conflict: There is a base, and it may not be replaced, or a process uses it.
         InvalidInput: The archive is damaged, of a later version, or none of Carrel's.
+        Unusable: The state folder is not on a disk of this machine.
     """
     state, files = local_database.STATE, local_database.FILES
+    local_database.require_local_disk()
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     with ExitStack() as stack:
         stack.enter_context(hold_lock(state))

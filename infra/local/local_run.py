@@ -23,8 +23,8 @@ from infra.local.local_database import (
     LOADED_SAMPLE,
     SAMPLE,
     STATE,
-    describe_emulator_export,
     list_environment_variables,
+    list_notes,
     open_local_database,
     protect_state,
     set_local_secrets,
@@ -94,7 +94,7 @@ def _run(stack: ExitStack, options: RunOptions) -> None:
 
     Closing the stack stops what runs.
     """
-    if note := describe_emulator_export():
+    for note in list_notes():
         click.echo(note)
     click.echo(_describe_database())
     protect_state()

@@ -19,6 +19,7 @@ import time
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from shutil import disk_usage
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import apsw
@@ -45,6 +46,8 @@ BUSY_MILLISECONDS: Final = 8_000
 BATCH: Final = 500
 """Work on all documents holds up commits for this many at a time."""
 
+_LEAST_FREE_BYTES: Final = 1_000_000
+"""With less than this, a disk counts as full."""
 _APPLICATION: Final = 0x46697265
 """`PRAGMA application_id`: this is one of our files."""
 _SCHEMA: Final = (
@@ -437,11 +440,16 @@ def describe_failure(path: Path, error: Exception) -> str:
             return f"{path} is damaged: {error}. Restore a copy, or move it away."
         case apsw.ReadOnlyError() | apsw.CantOpenError() | PermissionError():
             return f"{path} cannot be written: {error}. Check its permissions and its folder's."
-        case apsw.FullError():
+        case apsw.FullError() | apsw.IOError() if _is_full(path, error):
             return f"The disk of {path} is full. Free some space, and try again."
         case apsw.BusyError():
             return f"{path} is in use by a long operation of another process. Try again."
     return f"{path} cannot be used: {error}."
+
+
+def _is_full(path: Path, error: Exception) -> bool:
+    """Return whether a disk is full, on which SQLite cannot even create its shared memory."""
+    return isinstance(error, apsw.FullError) or disk_usage(path.parent).free < _LEAST_FREE_BYTES
 
 
 def make_file_error(path: Path, error: apsw.Error) -> FirestoreError:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+from infra.build.discovery import ROOT
 from infra.local import local_database
 from infra.local.local_database import protect_state, use_local_database
-from shared.core.errors import PlatformFault, Unavailable
+from infra.local.state_disk import Mount
+from shared.core.errors import PlatformFault, Unavailable, Unusable
 from shared.core.target import CLOUD, TargetKind, choose_target, get_target
 from shared.firestore.database import Connection
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 pytestmark = pytest.mark.usefixtures("state")
 
@@ -99,6 +99,40 @@ def test_a_damaged_file_is_an_error_that_names_it(state: Path, content: bytes) -
 
 
 def test_data_of_the_emulator_is_named(state: Path) -> None:
-    assert local_database.describe_emulator_export() == ""
+    assert local_database.list_notes() == []
     (state / "firestore" / "(default)" / "00000001").mkdir(parents=True)
-    assert f"{state}/firestore holds data" in local_database.describe_emulator_export()
+    [note] = local_database.list_notes()
+    assert f"{state}/firestore holds data" in note
+
+
+def test_a_synchronised_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synchronised = tmp_path / "Dropbox" / "state"
+    monkeypatch.setattr(local_database, "STATE", synchronised)
+    [note] = local_database.list_notes()
+    assert f"{synchronised} is in {tmp_path}/Dropbox, which a program seems to" in note
+    assert "CARREL_STATE=/another/folder make run" in note
+
+
+def test_a_network_drive_is_refused(state: Path) -> None:
+    mounts = [Mount(Path("/"), "ext4"), Mount(state.parent, "nfs4")]
+    with pytest.raises(
+        Unusable, match=r"\(nfs4\), .* CARREL_STATE=/another/folder make run"
+    ) as error:
+        local_database.require_local_disk(mounts)
+    assert f"Carrel cannot store data in {state}" in str(error.value)
+
+
+@pytest.mark.parametrize("command", ["up", "stdio", "doctor"])
+def test_windows_is_refused_in_a_sentence(command: str) -> None:
+    """It has none of these modules."""
+    missing = ["fcntl", "grp", "pwd", "resource", "termios"]
+    script = (
+        f"import sys; sys.modules.update(dict.fromkeys({missing}));"
+        f"from infra.cli.main import main; main(['{command}'])"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+    assert process.returncode == 1
+    assert process.stderr.startswith("Error: Carrel does not run on Windows itself")
+    assert "WSL 2" in process.stderr
