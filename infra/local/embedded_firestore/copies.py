@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+_ATTEMPTS = 10_000
+"""A commit takes much longer than an attempt, so that the next one mostly succeeds."""
+
 
 def copy_files(paths: Sequence[Path], folder: Path) -> None:
     """Copy database files, all as they are at one moment, while other processes write to them.
@@ -32,17 +35,13 @@ def copy_files(paths: Sequence[Path], folder: Path) -> None:
             connection.set_busy_timeout(BUSY_MILLISECONDS)
             return connection
 
+        path = folder
         try:
-            path = folder
-            writers, readers = [], []
+            readers, watchers = [], []
             for path in paths:
-                writers.append(connect(path))
-                writers[-1].execute("BEGIN IMMEDIATE")
-            for path in paths:  # while nobody writes to any of them
                 readers.append(connect(path))
-                readers[-1].execute("BEGIN; SELECT count(*) FROM sqlite_schema")
-            for writer in writers:
-                writer.execute("ROLLBACK")
+                watchers.append(connect(path))
+            _begin_at_one_moment(readers, watchers)
             for source, reader in zip(paths, readers, strict=True):
                 path = folder / source.name
                 copy = connect(path)
@@ -51,3 +50,25 @@ def copy_files(paths: Sequence[Path], folder: Path) -> None:
                     backup.step()
         except apsw.Error as error:
             raise DatabaseFileError(describe_failure(path, error)) from error
+
+
+def _begin_at_one_moment(
+    readers: Sequence[apsw.Connection], watchers: Sequence[apsw.Connection]
+) -> None:
+    """Begin to read several files, and again if one of them changed before the last was begun.
+
+    A reader sees its file as it was when it began. So nobody has to wait.
+    """
+
+    def read_versions() -> list[int]:
+        return [watcher.pragma("data_version") for watcher in watchers]
+
+    for _ in range(_ATTEMPTS):
+        before = read_versions()
+        for reader in readers:
+            reader.execute("BEGIN; SELECT count(*) FROM sqlite_schema")
+        if before == read_versions():
+            return
+        for reader in readers:
+            reader.execute("COMMIT")
+    raise apsw.BusyError("Other processes write without a pause.")
