@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import fcntl
-from contextlib import contextmanager
+import os
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
+
+from shared.core.errors import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,15 +21,34 @@ def hold_lock(path: Path, mode: int = fcntl.LOCK_EX) -> Iterator[None]:
     Child processes do not inherit the lock, because Python closes the file in them.
 
     Args:
-        path: The file, which is created if it is missing. Never delete it, because a lock on a
-            deleted file has no effect.
+        path: The file, which is created if it is missing, or a folder. Never delete it, because a
+            lock on a deleted file has no effect.
         mode: `LOCK_EX` or `LOCK_SH`, with `LOCK_NB` in order not to wait.
 
     Raises:
         BlockingIOError: The mode includes `LOCK_NB`, and another process holds the lock.
     """
-    with path.open("ab") as file:
-        fcntl.flock(file, mode)
+    flags = os.O_RDONLY if path.is_dir() else os.O_WRONLY | os.O_CREAT
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        fcntl.flock(descriptor, mode)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def hold_lock_or_refuse(path: Path, reason: str) -> Iterator[None]:
+    """Hold a lock as `hold_lock` does, but do not wait for it.
+
+    Raises:
+        Conflict: Another process holds the lock. The message is `reason`.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(hold_lock(path, fcntl.LOCK_EX | fcntl.LOCK_NB))
+        except BlockingIOError as error:
+            raise Conflict(reason) from error
         yield
 
 

@@ -65,6 +65,7 @@ class CommandPlan:
 
 PLANS: Final = {
     "accounts": CommandPlan(place=Place.EITHER, module="accounts"),
+    "backup": CommandPlan(place=Place.MACHINE, module="backup"),
     "call": CommandPlan(place=Place.EITHER, module="tools"),
     "deploy": CommandPlan(place=Place.DEPLOYMENT, module="deploy", needs_checkout=True),
     "destroy": CommandPlan(place=Place.DEPLOYMENT, module="deploy", needs_checkout=True),
@@ -78,6 +79,7 @@ PLANS: Final = {
     "keys": CommandPlan(place=Place.EITHER, module="keys"),
     "materials": CommandPlan(place=Place.EITHER, module="materials"),
     "new-tool": CommandPlan(place=Place.MACHINE, needs_checkout=True),
+    "restore": CommandPlan(place=Place.MACHINE, module="backup"),
     "search": CommandPlan(place=Place.EITHER, module="tools"),
     "show": CommandPlan(place=Place.EITHER, module="tools"),
     "smoke": CommandPlan(place=Place.DEPLOYMENT, module="deploy", needs_checkout=True),
@@ -208,7 +210,7 @@ def stdio() -> None:
     from infra.local.stdio import serve_stdio
     from shared.core.settings import Settings
 
-    if note := local_database.describe_emulator_export():
+    for note in local_database.list_notes():
         click.echo(note, err=True)
     local_database.set_local_secrets()
     asyncio.run(serve_stdio(Settings()))

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from infra.cloud.errors import CommandFailed
-from shared.core.errors import CarrelError
+from shared.core.errors import CarrelError, Unusable
 from shared.core.installation import carrel
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ def _run_check(check: Check[SubjectT], subject: SubjectT) -> CheckResult:
     """Run a check. An expected error is a failure of the check."""
     try:
         return check.run(subject)
+    except Unusable as error:
+        return failed(error.message, f"that, then {carrel('doctor')}")
     except (CommandFailed, CarrelError) as error:
         # Messages of commands end with the next command, after "Next:".
         message, _, command = error.message.partition("Next: ")

@@ -1,12 +1,13 @@
 """The doctor's checks of this machine: programs for local runs, their data, and the gateway.
 
-The embedding model is imported late, so that the first checks appear fast.
+The embedding model and the database are imported late, so that the first checks appear fast.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import shutil
 import sys
 from dataclasses import dataclass, field
@@ -17,19 +18,24 @@ import httpx2
 from infra.doctor.check import Check, CheckResult, CheckStatus, failed, passed
 from infra.folders import run_command
 from infra.local import local_database
+from infra.local.state_disk import find_remote_disk, find_synchronised_folder, read_mounts
+from shared.core.errors import Unusable
 from shared.core.installation import carrel, carrel_deploy
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from infra.local.state_disk import Mount
     from shared.core.settings import Settings
 
 _MIN_PYTHON: Final = (3, 11, 7)
 """The oldest version of Python that Carrel supports, as `pyproject.toml` says."""
 _TIMEOUT_SECONDS: Final = 5.0
 """The gateway on this machine answers well within this time."""
+_LEAST_FREE_BYTES: Final = 100_000_000
+"""With less than this, the disk is about to be full."""
 _OK: Final = 200
 
 
@@ -42,12 +48,16 @@ class Machine:
         port: The port of the gateway.
         state: The folder with the data of local runs.
         python: The version of Python.
+        mounts: The file systems.
+        measure_free_bytes: Returns what is free on the disk of a folder.
     """
 
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     port: int = 8080
     state: Path = local_database.STATE
     python: tuple[int, ...] = sys.version_info[:3]
+    mounts: Sequence[Mount] = field(default_factory=read_mounts)
+    measure_free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
 
 
 def _check_python(machine: Machine) -> CheckResult:
@@ -60,14 +70,36 @@ def _check_python(machine: Machine) -> CheckResult:
 
 
 def _check_state(machine: Machine) -> CheckResult:
-    """Check that the state folder is writable or, before the first run, can be created."""
+    """Check that the state folder can hold the databases or, before the first run, be created."""
     path = next(path for path in (machine.state, *machine.state.parents) if path.exists())
     command = f"CARREL_STATE=/another/folder {run_command()}"
     if not path.is_dir():
         return failed(f"{path} is a file, not a folder", command)
     if not os.access(path, os.W_OK):
         return failed(f"{path} is not writable", command)
+    if kind := find_remote_disk(path, machine.mounts):
+        return failed(f"{path} is on a drive of a network or of another system ({kind})", command)
+    if folder := find_synchronised_folder(machine.state):
+        return failed(f"{machine.state} is in {folder}, which a program synchronises", command)
+    if (free := machine.measure_free_bytes(path)) < _LEAST_FREE_BYTES:
+        return failed(f"only {free // 1_000_000} MB are free on its disk", "free some space")
     return passed(f"{machine.state}{'' if machine.state.exists() else ' (not created yet)'}")
+
+
+def _check_files(machine: Machine) -> CheckResult:
+    """Check that the databases can be written, and look for damage in all of them."""
+    from infra.local.embedded_firestore.errors import DatabaseFileError
+    from infra.local.embedded_firestore.storage import check_file
+
+    files = sorted((machine.state / "databases").glob("*/*.sqlite"))
+    for path in files:
+        if os.access(path.parent, os.W_OK) and not os.access(path, os.W_OK):
+            return failed(f"{path} is not writable", f"chmod u+w {shlex.quote(str(path))}")
+        try:
+            check_file(path)
+        except DatabaseFileError as error:
+            raise Unusable(str(error)) from error
+    return passed(f"{format_count(len(files), 'database')}, whole")
 
 
 def _check_knowledge(_: Machine) -> CheckResult:
@@ -147,6 +179,7 @@ def _make_program_check(name: str, purpose: str) -> Check[Machine]:
 CHECKS: Final[tuple[Check[Machine], ...]] = (
     Check("Python", _check_python),
     Check("state folder", _check_state),
+    Check("files", _check_files),
     Check("knowledge", _check_knowledge),
     Check("gateway", _check_gateway),
     Check("embedding model", _check_embedding),

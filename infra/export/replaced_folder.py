@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING
 
-from shared.core.errors import Conflict, InvalidInput
+from infra.file_lock import hold_lock_or_refuse
+from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,7 +40,8 @@ def replace_folder(target: Path, manifest: str, others: Sequence[str]) -> Iterat
         target.parent.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
         raise InvalidInput(f"{target.parent} is not a folder.") from error
-    with _locked(target.parent):
+    busy = f"Another export is writing to {target.parent}. Try again when it has ended."
+    with hold_lock_or_refuse(target.parent, busy):
         _put_back(former, target)
         _require_replaceable(target, manifest, others)
         shutil.rmtree(new, ignore_errors=True)
@@ -56,21 +57,6 @@ def replace_folder(target: Path, manifest: str, others: Sequence[str]) -> Iterat
             _put_back(former, target)
             shutil.rmtree(new, ignore_errors=True)
         shutil.rmtree(former, ignore_errors=True)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold a lock on a folder, which is released even if the process is killed."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            message = f"Another export is writing to {folder}. Try again when it has ended."
-            raise Conflict(message) from error
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _put_back(former: Path, target: Path) -> None:

@@ -14,20 +14,26 @@ import tempfile
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from stat import S_IMODE
 from typing import TYPE_CHECKING, Final
 
 from infra.folders import DATA, run_command
 from infra.local.processes import is_listening
+from infra.local.state_disk import find_remote_disk, find_synchronised_folder, read_mounts
 from shared.core.errors import Unavailable, Unusable
 from shared.core.installation import ROOT
 from shared.core.target import Target, TargetKind, choose_target, get_target
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from google.cloud.firestore import AsyncClient
 
     from infra.local.embedded_firestore.databases import Databases
     from infra.local.embedded_firestore.definitions import Definitions
+    from infra.local.state_disk import Mount
 
 PROJECT: Final = "carrel-local"
 """The id of the project that local databases belong to."""
@@ -39,6 +45,8 @@ FILES: Final = STATE / "databases" / PROJECT
 """The folder with the files of the databases."""
 KNOWLEDGE: Final = FILES / "default.sqlite"
 """The file with the knowledge base and the users' data."""
+LOADED_SAMPLE: Final = FILES / "sample"
+"""The file that says which version of the sample was loaded, so that no start loads it again."""
 INDEX_FILES: Final = {
     "(default)": ROOT / "infra" / "build" / "firestore.indexes.json",
     "access": ROOT / "infra" / "build" / "access.indexes.json",
@@ -48,6 +56,10 @@ EMULATOR_EXPORT: Final = STATE / "firestore" / "(default)"
 """Where versions that ran the Firestore emulator saved the knowledge base."""
 LOCAL_DIMENSION: Final = 384
 """The dimension of the local embedding model, whose module takes long to import."""
+_NO_WINDOWS: Final = (
+    "Carrel does not run on Windows itself, but in its Linux. Install that with `wsl --install`"
+    " (WSL 2), and install and start Carrel in its shell, in a folder of Linux, not below /mnt/c."
+)
 _SECRET_BYTES: Final = 32
 """The secret of local runs has this many random bytes."""
 
@@ -58,11 +70,17 @@ def use_local_database(*, durable: bool = True) -> None:
     Args:
         durable: Whether a write survives a power failure as soon as it is answered. Otherwise, the
             last ones may be lost; all survive the end of the process.
+
+    Raises:
+        Unusable: This is Windows.
     """
+    if not find_spec("fcntl"):
+        raise Unusable(_NO_WINDOWS)
     if os.environ.get("FIRESTORE_EMULATOR_HOST"):
         choose_target(Target(TargetKind.EMULATOR, _make_emulator_client))
         return
     os.environ["GOOGLE_CLOUD_PROJECT"] = PROJECT
+    _finish_restores()
     # Local steps are short, so a short lease lets a person soon restart a job they interrupted.
     os.environ.setdefault("LEASE_SECONDS", "10")
 
@@ -72,7 +90,9 @@ def use_local_database(*, durable: bool = True) -> None:
         try:
             return _open_databases(durable=durable).make_client(project, database)
         except DatabaseFileError as error:
-            raise Unusable(str(error)) from error
+            cause = error.__cause__
+            reason = explain_os_error(cause) if isinstance(cause, OSError) else None
+            raise Unusable(reason or str(error)) from error
         except OSError as error:
             raise Unusable(explain_os_error(error) or str(error)) from error
 
@@ -95,6 +115,7 @@ def open_local_database() -> None:
 def _open_databases(*, durable: bool) -> Databases:
     from infra.local.embedded_firestore.databases import Databases
 
+    require_local_disk()
     protect_state()
     databases = Databases(
         FILES.parent,
@@ -135,24 +156,88 @@ def _make_emulator_client(project: str, database: str) -> AsyncClient:
 
 
 def protect_state() -> None:
-    """Create the state folder, and close it and its files to other users of the machine."""
+    """Create the state folder, and close it and what is in it to other users of the machine."""
     FILES.mkdir(parents=True, exist_ok=True)
-    with suppress(PermissionError):  # another user's folder is theirs to protect
-        STATE.chmod(0o700)
-    for path in (STATE / "secret", *FILES.glob("*.sqlite*")):
-        with suppress(FileNotFoundError, PermissionError):  # a log ends with its last process
-            path.chmod(0o600)
+    for path in (STATE, FILES.parent, FILES, STATE / "secret", *FILES.glob("*.sqlite*")):
+        # A log ends with its last process. Another user's folder is theirs to protect.
+        with suppress(FileNotFoundError, PermissionError):
+            mode = S_IMODE(path.stat().st_mode)
+            if mode & 0o077:
+                path.chmod(mode & 0o700)
 
 
-def describe_emulator_export() -> str:
-    """Return how to take over data that the emulator saved, or an empty string if there is none."""
-    if not any(EMULATOR_EXPORT.glob("[0-9]*")):
-        return ""
+def put_in_place(restored: Path) -> Path | None:
+    """Let a restored base take the place of the present one, and return where that is now, if any.
+
+    Args:
+        restored: A folder `restored-TIME` in the state folder, with a whole base. If this process
+            is killed, the next one that uses the state folder goes on where it stopped.
+    """
+    former = STATE / restored.name.replace("restored", "replaced")
+    for name in ("databases", "secret"):
+        if (restored / name).exists():
+            if (STATE / name).exists():
+                former.mkdir(mode=0o700, exist_ok=True)
+                (STATE / name).rename(former / name)
+            (restored / name).rename(STATE / name)
+    restored.rmdir()
+    return former if former.exists() else None
+
+
+def _finish_restores() -> None:
+    """Put in place what a killed restore left."""
+    from infra.file_lock import hold_lock  # Windows, which is refused by now, has no such locks
+
+    for restored in STATE.glob("restored-*"):
+        with hold_lock(STATE):
+            if restored.exists():
+                put_in_place(restored)
+
+
+def require_local_disk(mounts: Iterable[Mount] | None = None) -> None:
+    """Check that the state folder is on a disk of this machine.
+
+    Args:
+        mounts: The file systems, by default those that this machine has.
+
+    Raises:
+        Unusable: SQLite cannot protect its files there.
+    """
+    if kind := find_remote_disk(STATE, read_mounts() if mounts is None else mounts):
+        raise Unusable(
+            f"Carrel cannot store data in {STATE}: it is on a drive of a network or of another"
+            f" system ({kind}), where a database that several processes use can be damaged."
+            f" {_describe_other_folder()}"
+        )
+
+
+def list_notes() -> list[str]:
+    """List what a person should know about the state folder when Carrel starts."""
+    notes = []
+    if folder := find_synchronised_folder(STATE):
+        notes.append(
+            f"Warning: {STATE} is in {folder}, which a program seems to synchronise. That can"
+            f" damage the database, or bring an older one back. {_describe_other_folder()}"
+        )
+    if any(EMULATOR_EXPORT.glob("[0-9]*")):
+        notes.append(_describe_emulator_export())
+    return notes
+
+
+def _describe_other_folder() -> str:
     return (
-        f"Note: {EMULATOR_EXPORT.parent} holds data of the Firestore emulator, which is not read."
-        " To continue with your texts, ingest their files again. Notes that you wrote in Carrel"
-        " come along by the command `export` of the version that wrote them. Then delete the"
-        " folder."
+        f"To use a folder on a disk of this machine: CARREL_STATE=/another/folder {run_command()}."
+        " To take your data along, copy the folder there first, while Carrel does not run."
+    )
+
+
+def _describe_emulator_export() -> str:
+    return (
+        f"Note: {EMULATOR_EXPORT.parent} holds data of the Firestore emulator, which this version"
+        " does not read. To continue with your texts, ingest their files again. For notes that you"
+        " wrote in Carrel, run the command `export` of the version that wrote them, and ingest its"
+        " folder here. Traces and to-dos, which it exports for reading, and keys do not come along."
+        " Then delete the folder."
     )
 
 

@@ -20,10 +20,11 @@ from infra.folders import run_command
 from infra.local.local_database import (
     FILES,
     KNOWLEDGE,
+    LOADED_SAMPLE,
     SAMPLE,
     STATE,
-    describe_emulator_export,
     list_environment_variables,
+    list_notes,
     open_local_database,
     protect_state,
     set_local_secrets,
@@ -93,7 +94,7 @@ def _run(stack: ExitStack, options: RunOptions) -> None:
 
     Closing the stack stops what runs.
     """
-    if note := describe_emulator_export():
+    for note in list_notes():
         click.echo(note)
     click.echo(_describe_database())
     protect_state()
@@ -113,14 +114,14 @@ def _load_sample() -> None:
     """
     is_embedded = "FIRESTORE_EMULATOR_HOST" not in os.environ
     content = b"".join(path.read_bytes() for path in sorted(SAMPLE.parent.glob("*.*")))
-    marker, digest = FILES / "sample", sha256(content).hexdigest()
-    if is_embedded and marker.exists() and marker.read_text("ascii") == digest:
+    digest = sha256(content).hexdigest()
+    if is_embedded and LOADED_SAMPLE.exists() and LOADED_SAMPLE.read_text("ascii") == digest:
         return
     from infra.local.jobs import load_sample
 
     click.echo("Loading the sample knowledge base ...")
     if load_sample() and is_embedded:
-        marker.write_text(digest, "ascii")
+        LOADED_SAMPLE.write_text(digest, "ascii")
 
 
 def _describe_database() -> str:

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-import grpc
 from google.protobuf.internal.encoder import _VarintBytes
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -23,7 +22,7 @@ from infra.local.embedded_firestore.documents import (
     set_value,
 )
 from infra.local.embedded_firestore.entries import make_space
-from infra.local.embedded_firestore.errors import FirestoreError, invalid_argument, unimplemented
+from infra.local.embedded_firestore.errors import invalid_argument, unimplemented
 from infra.local.embedded_firestore.expiry import Expiry
 from infra.local.embedded_firestore.limits import MAX_REQUEST_BYTES, get_path
 from infra.local.embedded_firestore.planner import make_missing_index_error, plan
@@ -88,8 +87,7 @@ class Service:
 
     async def _read(self, read: Read, transaction: bytes = b"", *, is_quick: bool = False) -> Any:
         """Return the results of a read at one moment, after building the indexes that it needs."""
-        if self.store.damage:
-            raise FirestoreError(grpc.StatusCode.DATA_LOSS, self.store.damage)
+        self.store.require_usable()
         while True:  # as often as an index is missing
             try:
                 if transaction:
@@ -144,8 +142,6 @@ class Service:
         """Apply writes, all or none."""
         if request.ByteSize() > MAX_REQUEST_BYTES:
             raise invalid_argument(f"A request has at most {MAX_REQUEST_BYTES:,} bytes.")
-        if self.store.damage:
-            raise FirestoreError(grpc.StatusCode.DATA_LOSS, self.store.damage)
         response = await self._write(self._commit, request)
         self._expiry.sweep_if_due()
         return [response.SerializeToString()]

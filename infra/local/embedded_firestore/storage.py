@@ -17,9 +17,10 @@ import logging
 import os
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from shutil import disk_usage
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import apsw
@@ -46,6 +47,8 @@ BUSY_MILLISECONDS: Final = 8_000
 BATCH: Final = 500
 """Work on all documents holds up commits for this many at a time."""
 
+_LEAST_FREE_BYTES: Final = 1_000_000
+"""With less than this, a disk counts as full."""
 _APPLICATION: Final = 0x46697265
 """`PRAGMA application_id`: this is one of our files."""
 _SCHEMA: Final = (
@@ -207,15 +210,24 @@ class Store:
                 vars(self)[name].close()
         os.close(self._lock)
 
-    @contextmanager
-    def write(self) -> Iterator[None]:
-        """Make changes by the writer in one transaction."""
+    def require_usable(self) -> None:
+        """Check that the file is neither damaged, as far as is known, nor gone.
+
+        Raises:
+            FirestoreError: What is read would be wrong, or what is written be lost.
+        """
+        if self.damage:
+            raise FirestoreError(grpc.StatusCode.DATA_LOSS, self.damage)
         if self._file != _identify(self.path):
-            # What is written would be lost with the last process.
             raise FirestoreError(
                 grpc.StatusCode.DATA_LOSS,
                 f"{self.path} was deleted or replaced while it was open. Start again.",
             )
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """Make changes by the writer in one transaction."""
+        self.require_usable()
         try:
             self.writer.execute("BEGIN IMMEDIATE")
         except apsw.BusyError as error:
@@ -246,13 +258,7 @@ class Store:
                     version = FORMAT
             if not self._durable:
                 self.writer.pragma("synchronous", "NORMAL")
-        if self.writer.pragma("application_id") != _APPLICATION:
-            raise DatabaseFileError(f"{self.path} is a file of another program.")
-        if version > FORMAT:
-            raise DatabaseFileError(
-                f"{self.path} was written by a later version, in format {version}; this version "
-                f"reads format {FORMAT}. Update, and start again."
-            )
+        _require_format(self.path, self.writer)
         if self.get_meta(self.writer, "definitions") != self.definitions.fingerprint:
             with self.write():
                 self._drop_undefined()
@@ -260,13 +266,10 @@ class Store:
     def _check(self) -> None:
         """Look for damage after an unclean end, in a thread."""
         try:
-            connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
-            result = connection.execute("PRAGMA quick_check(1)").get
-            connection.close()
-        except apsw.Error as error:
-            result = str(error)
-        if result != "ok":
-            self.damage = f"{self.path} is damaged: {result}. Restore a copy, or move it away."
+            check_file(self.path)
+        except DatabaseFileError as error:
+            self.damage = str(error)
+        if self.damage:
             _logger.error(self.damage)
 
     # Numbers and times
@@ -431,6 +434,35 @@ class Store:
                 vectors.store(self.writer, space, key, revision, components)
 
 
+def check_file(path: Path) -> None:
+    """Check that a file can be opened, and look for damage in all of it, without changing it.
+
+    Raises:
+        DatabaseFileError: It is damaged, of a later version, or of another program.
+    """
+    if not path.stat().st_size:
+        return  # it was created, and nothing was written
+    try:
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+            _require_format(path, connection)
+            result = connection.execute("PRAGMA quick_check(1)").get
+    except apsw.Error as error:
+        raise DatabaseFileError(describe_failure(path, error)) from error
+    if result != "ok":
+        raise DatabaseFileError(describe_failure(path, apsw.CorruptError(result)))
+
+
+def _require_format(path: Path, connection: apsw.Connection) -> None:
+    if connection.pragma("application_id") != _APPLICATION:
+        raise DatabaseFileError(f"{path} is a file of another program.")
+    version = connection.pragma("user_version")
+    if version > FORMAT:
+        raise DatabaseFileError(
+            f"{path} was written by a later version, in format {version}; this version reads format"
+            f" {FORMAT}. Update, and start again."
+        )
+
+
 def describe_failure(path: Path, error: Exception) -> str:
     """Say what is wrong with a file, and what to do, for people."""
     match error:
@@ -438,11 +470,16 @@ def describe_failure(path: Path, error: Exception) -> str:
             return f"{path} is damaged: {error}. Restore a copy, or move it away."
         case apsw.ReadOnlyError() | apsw.CantOpenError() | PermissionError():
             return f"{path} cannot be written: {error}. Check its permissions and its folder's."
-        case apsw.FullError():
+        case apsw.FullError() | apsw.IOError() if _is_full(path, error):
             return f"The disk of {path} is full. Free some space, and try again."
         case apsw.BusyError():
             return f"{path} is in use by a long operation of another process. Try again."
     return f"{path} cannot be used: {error}."
+
+
+def _is_full(path: Path, error: Exception) -> bool:
+    """Return whether a disk is full, on which SQLite cannot even create its shared memory."""
+    return isinstance(error, apsw.FullError) or disk_usage(path.parent).free < _LEAST_FREE_BYTES
 
 
 def make_file_error(path: Path, error: apsw.Error) -> FirestoreError:

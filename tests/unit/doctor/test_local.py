@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from infra.doctor.check import CheckResult, CheckStatus, run_checks
 from infra.doctor.local import CHECKS, Machine
+from infra.local.embedded_firestore import storage
+from infra.local.embedded_firestore.databases import Databases
+from infra.local.embedded_firestore.definitions import Definitions
+from infra.local.state_disk import Mount
 from tests.support.fakes.gateway import FakeGateway
 from tests.support.ports import find_free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -69,6 +70,68 @@ def test_a_file_instead_of_a_state_folder_fails(machine: Machine) -> None:
         message, command = expect_failure("state folder", broken_machine)
         assert message == f"{machine.state} is a file, not a folder"
         assert command == "CARREL_STATE=/another/folder make run"
+
+
+def test_a_state_folder_on_a_network_drive_fails(machine: Machine) -> None:
+    mounts = [Mount(Path("/"), "ext4"), Mount(machine.state.parent, "cifs")]
+    message, command = expect_failure("state folder", replace(machine, mounts=mounts))
+    assert message.endswith("is on a drive of a network or of another system (cifs)")
+    assert command == "CARREL_STATE=/another/folder make run"
+
+
+def test_a_state_folder_that_is_synchronised_fails(machine: Machine, tmp_path: Path) -> None:
+    synchronised = tmp_path / "OneDrive - Contoso" / "state"
+    message, command = expect_failure("state folder", replace(machine, state=synchronised))
+    assert message == f"{synchronised} is in {synchronised.parent}, which a program synchronises"
+    assert command == "CARREL_STATE=/another/folder make run"
+
+
+def test_a_disk_that_is_almost_full_fails(machine: Machine) -> None:
+    full = replace(machine, measure_free_bytes=lambda _: 12_345_678)
+    message, command = expect_failure("state folder", full)
+    assert message == "only 12 MB are free on its disk"
+    assert command == "free some space"
+
+
+@pytest.fixture
+def database(machine: Machine) -> Path:
+    """The file of a database of the machine."""
+    databases = Databases(machine.state / "databases", lambda _: Definitions())
+    path = databases.open("carrel-local").store.path
+    databases.close()
+    return path
+
+
+def test_whole_files_pass(machine: Machine, database: Path) -> None:
+    assert run_check("files", machine).message == "1 database, whole"
+    assert database.exists()
+
+
+def test_damage_anywhere_in_a_file_fails(machine: Machine, database: Path) -> None:
+    with database.open("r+b") as file:
+        file.seek(4_096)
+        file.write(b"x" * 4_096)
+    message, command = expect_failure("files", machine)
+    assert message.startswith(f"{database} is damaged")
+    assert command == "that, then .venv/bin/carrel doctor"
+
+
+def test_a_file_of_a_later_version_fails(
+    machine: Machine, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "FORMAT", 0)
+    message, command = expect_failure("files", machine)
+    assert message.startswith(f"{database} was written by a later version, in format 1")
+    assert message.endswith("Update, and start again.")
+    assert "wait" not in command
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_file_that_cannot_be_written_fails(machine: Machine, database: Path) -> None:
+    database.chmod(0o400)
+    message, command = expect_failure("files", machine)
+    assert message == f"{database} is not writable"
+    assert command == f"chmod u+w {database}"
 
 
 def test_a_stopped_gateway_names_the_command_to_start_it(machine: Machine) -> None:

@@ -269,14 +269,20 @@ async def test_a_long_wait_for_other_writers_aborts(open_folder: OpenFolder) -> 
     other.close()
 
 
-async def test_nothing_is_answered_that_a_deleted_file_loses(
+async def test_a_file_that_was_deleted_answers_no_call(
     open_folder: OpenFolder, tmp_path: Path
 ) -> None:
     client = open_folder(Definitions()).make_client("p")
     await client.document("c/x").set({"a": 1})
     shutil.rmtree(tmp_path / "p")
-    with pytest.raises(DataLoss, match="was deleted or replaced while it was open"):
-        await client.document("c/x").set({"a": 2})
+    for call in (
+        client.document("c/x").set({"a": 2}),
+        client.document("c/x").get(),
+        client.collection("c").get(),
+        client.collection("c").count().get(),
+    ):
+        with pytest.raises(DataLoss, match="was deleted or replaced while it was open"):
+            await call
 
 
 def test_only_the_owner_reads_the_files(open_folder: OpenFolder, tmp_path: Path) -> None:

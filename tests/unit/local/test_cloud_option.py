@@ -31,7 +31,10 @@ def test_a_command_says_what_cloud_means_for_it(command: str) -> None:
         assert "Leave out --cloud." in result.output
 
 
-@pytest.mark.parametrize("command", ["generate", "init", "new-tool", "stage", "stdio", "up"])
+@pytest.mark.parametrize(
+    "command",
+    ["backup", "generate", "init", "new-tool", "restore", "stage", "stdio", "up"],
+)
 def test_a_command_of_this_machine_is_declared_so(command: str) -> None:
     assert PLANS[command].place is Place.MACHINE
 

@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+from infra.build.discovery import ROOT
 from infra.local import local_database
 from infra.local.local_database import protect_state, use_local_database
+from infra.local.state_disk import Mount
 from shared.ai.local_embedding import LocalEmbedder
-from shared.core.errors import PlatformFault, Unavailable
+from shared.core.errors import PlatformFault, Unavailable, Unusable
 from shared.core.target import CLOUD, TargetKind, choose_target, get_target
 from shared.firestore.database import Connection
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-
-@pytest.fixture(autouse=True)
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty state folder, on a machine whose user has the credentials of a cloud."""
-    folder = tmp_path / "state"
-    files = folder / "databases" / local_database.PROJECT
-    monkeypatch.setattr(local_database, "STATE", folder)
-    monkeypatch.setattr(local_database, "FILES", files)
-    monkeypatch.setattr(local_database, "KNOWLEDGE", files / "default.sqlite")
-    monkeypatch.setattr(local_database, "EMULATOR_EXPORT", folder / "firestore" / "(default)")
-    monkeypatch.delenv("FIRESTORE_EMULATOR_HOST")
-    choose_target(None)
-    credentials = tmp_path / "credentials.json"
-    account = {"type": "service_account", "client_email": "me@real.iam.gserviceaccount.com"}
-    credentials.write_text(json.dumps(account))
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(credentials))
-    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "real")
-    yield folder
-    for durable in (True, False):
-        local_database._open_databases(durable=durable).close()  # noqa: SLF001 - no process ends
-    local_database._open_databases.cache_clear()  # noqa: SLF001
+pytestmark = pytest.mark.usefixtures("state")
 
 
 def get_mode(path: Path) -> int:
@@ -91,12 +70,23 @@ def test_only_the_user_may_read_the_files(state: Path) -> None:
     local_database.open_local_database()
     files = state / "databases" / "carrel-local"
     (files / "default.sqlite").chmod(0o644)
+    files.chmod(0o755)
     protect_state()
 
-    assert get_mode(state) == 0o700
+    assert {get_mode(folder) for folder in (state, files.parent, files)} == {0o700}
     assert get_mode(state / "secret") == 0o600
     assert {path.name for path in files.iterdir()} >= {"default.sqlite", "default.sqlite-wal"}
     assert {get_mode(path) for path in files.iterdir()} == {0o600}
+
+
+def test_what_its_user_closed_further_stays_closed(state: Path) -> None:
+    files = state / "databases" / "carrel-local"
+    files.mkdir(parents=True)
+    for path, mode in ((files / "default.sqlite", 0o444), (files / "access.sqlite", 0o400)):
+        path.touch()
+        path.chmod(mode)
+    protect_state()
+    assert {get_mode(path) for path in files.iterdir()} == {0o400}
 
 
 @pytest.mark.parametrize("content", [b"no database" * 100, b"\0" * 5_000])
@@ -110,9 +100,43 @@ def test_a_damaged_file_is_an_error_that_names_it(state: Path, content: bytes) -
 
 
 def test_data_of_the_emulator_is_named(state: Path) -> None:
-    assert local_database.describe_emulator_export() == ""
+    assert local_database.list_notes() == []
     (state / "firestore" / "(default)" / "00000001").mkdir(parents=True)
-    assert f"{state}/firestore holds data" in local_database.describe_emulator_export()
+    [note] = local_database.list_notes()
+    assert f"{state}/firestore holds data" in note
+
+
+def test_a_synchronised_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synchronised = tmp_path / "Dropbox" / "state"
+    monkeypatch.setattr(local_database, "STATE", synchronised)
+    [note] = local_database.list_notes()
+    assert f"{synchronised} is in {tmp_path}/Dropbox, which a program seems to" in note
+    assert "CARREL_STATE=/another/folder make run" in note
+
+
+def test_a_network_drive_is_refused(state: Path) -> None:
+    mounts = [Mount(Path("/"), "ext4"), Mount(state.parent, "nfs4")]
+    with pytest.raises(
+        Unusable, match=r"\(nfs4\), .* CARREL_STATE=/another/folder make run"
+    ) as error:
+        local_database.require_local_disk(mounts)
+    assert f"Carrel cannot store data in {state}" in str(error.value)
+
+
+@pytest.mark.parametrize("command", ["up", "stdio", "doctor"])
+def test_windows_is_refused_in_a_sentence(command: str) -> None:
+    """It has none of these modules."""
+    missing = ["fcntl", "grp", "pwd", "resource", "termios"]
+    script = (
+        f"import sys; sys.modules.update(dict.fromkeys({missing}));"
+        f"from infra.cli.main import main; main(['{command}'])"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+    assert process.returncode == 1
+    assert process.stderr.startswith("Error: Carrel does not run on Windows itself")
+    assert "WSL 2" in process.stderr
 
 
 def test_vectors_of_the_local_model_are_indexed_from_the_start() -> None:

@@ -1,0 +1,226 @@
+"""Backups of the base of this machine: its databases and its secret, in one archive.
+
+The archive is a tar file. Its first member, `carrel-backup.json`, has the version of the format and
+the hash of each other member, whose names are paths in the state folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tarfile
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from hashlib import file_digest, sha256
+from io import BytesIO
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from infra.file_lock import hold_lock, hold_lock_or_refuse
+from infra.local import local_database
+from infra.local.embedded_firestore.copies import copy_files
+from infra.local.embedded_firestore.errors import DatabaseFileError
+from infra.local.embedded_firestore.storage import check_file
+from shared.core.errors import Conflict, InvalidInput, NotFound, Unusable
+from shared.core.installation import carrel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import IO, Any
+
+FORMAT: Final = 1
+MANIFEST: Final = "carrel-backup.json"
+_MAX_MANIFEST_BYTES: Final = 100_000
+_FOREIGN: Final = "is not a backup of Carrel, or is damaged. Nothing was restored."
+_NAME: Final = re.compile(
+    rf"databases/{local_database.PROJECT}/([a-z0-9-]+\.sqlite|{local_database.LOADED_SAMPLE.name})"
+    "|secret"
+)
+"""The names of members. Nothing else is unpacked, whatever an archive says."""
+
+
+class Restored(NamedTuple):
+    """A base that was restored.
+
+    Attributes:
+        created: When the backup was made.
+        former: The folder with the base that was here before, or None if there was none.
+    """
+
+    created: datetime
+    former: Path | None
+
+
+def write_backup(target: Path) -> None:
+    """Write a new archive, with the databases as they are at one moment.
+
+    Other processes go on writing. If this one is killed, no archive appears, and the next backup of
+    this name deletes the hidden folder that is left beside it.
+
+    Raises:
+        Conflict: The file exists, or another process writes to its folder.
+        NotFound: There is no database.
+        Unusable: A database is damaged, or of a later version.
+    """
+    databases = sorted(local_database.FILES.glob("*.sqlite"))
+    if not databases:
+        raise NotFound(f"There is no database in {local_database.STATE} yet.")
+    target = target.resolve()
+    new = target.with_name(f".{target.name}.carrel-new")
+    with hold_lock_or_refuse(target.parent, f"Another command writes to {target.parent}."):
+        if target.exists():
+            raise Conflict(f"{target} exists already. Give another name.")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(mode=0o700)
+        try:
+            _copy_base(databases, new)
+            archive = new / "archive"
+            with archive.open("xb") as file:
+                os.fchmod(file.fileno(), 0o600)
+                _write_archive(new, file)
+                file.flush()
+                os.fsync(file.fileno())
+            archive.rename(target)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
+
+def _copy_base(databases: list[Path], folder: Path) -> None:
+    """Copy everything that a backup contains into a folder, under the names of members."""
+    files = folder / local_database.FILES.relative_to(local_database.STATE)
+    files.mkdir(parents=True)
+    try:
+        copy_files(databases, files)
+        for copy in files.iterdir():
+            check_file(copy)
+    except DatabaseFileError as error:
+        message = str(error).replace(str(files), str(local_database.FILES))
+        raise Unusable(message) from error
+    for path in (local_database.LOADED_SAMPLE, local_database.STATE / "secret"):
+        if path.exists():
+            shutil.copyfile(path, folder / path.relative_to(local_database.STATE))
+
+
+def _write_archive(folder: Path, file: IO[bytes]) -> None:
+    members = {
+        str(path.relative_to(folder)): path
+        for path in sorted(folder.rglob("*"))
+        if _NAME.fullmatch(str(path.relative_to(folder)))
+    }
+    manifest = {
+        "carrel_backup": FORMAT,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "sha256": {name: _hash(path) for name, path in members.items()},
+    }
+    content = json.dumps(manifest, indent=1).encode()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        tar.addfile(_describe(MANIFEST, len(content)), BytesIO(content))
+        for name, path in members.items():
+            with path.open("rb") as member:
+                tar.addfile(_describe(name, path.stat().st_size), member)
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, sha256).hexdigest()
+
+
+def _describe(name: str, size: int) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode, info.mtime = size, 0o600, int(time.time())
+    return info
+
+
+def restore_backup(archive: Path, *, replace: bool) -> Restored:
+    """Put the base of an archive into the state folder.
+
+    It is there as a whole or not at all. The base that was there is kept in a folder beside it.
+
+    Args:
+        archive: The archive.
+        replace: Whether the base may take the place of another.
+
+    Raises:
+        Conflict: There is a base, and it may not be replaced, or a process uses it.
+        InvalidInput: The archive is damaged, of a later version, or none of Carrel's.
+        Unusable: The state folder is not on a disk of this machine.
+    """
+    state, files = local_database.STATE, local_database.FILES
+    local_database.require_local_disk()
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with ExitStack() as stack:
+        stack.enter_context(hold_lock(state))
+        for lock in files.glob("*.sqlite.lock"):
+            busy = (
+                f"Carrel runs on the data in {state}. Stop it, quit the clients that started it,"
+                " and restore again."
+            )
+            stack.enter_context(hold_lock_or_refuse(lock, busy))
+        if not replace and any(files.glob("*.sqlite")):
+            raise Conflict(
+                f"{state} holds a base already. To put it aside, in a folder beside the restored"
+                f" one, add --replace. To keep both, restore into another folder:"
+                f" CARREL_STATE=/another/folder {carrel('restore')} {archive}"
+            )
+        new = state / ".restoring"
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(mode=0o700)
+        try:
+            created = _unpack(archive, new)
+            os.sync()
+            unpacked = new.rename(state / f"restored-{time.strftime('%Y%m%d-%H%M%S')}")
+            former = local_database.put_in_place(unpacked)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+    local_database.protect_state()
+    return Restored(created, former)
+
+
+def _unpack(archive: Path, folder: Path) -> datetime:
+    """Unpack and check an archive, and return when it was made."""
+    damaged = f"{archive} is damaged, so nothing was restored. Use another backup."
+    try:
+        with _open_archive(archive) as tar:
+            manifest = _read_manifest(archive, tar)
+            hashes = manifest["sha256"]
+            for name in hashes:
+                path = folder / name
+                member = tar.extractfile(name)
+                if not _NAME.fullmatch(name) or member is None:
+                    raise InvalidInput(damaged)
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                with path.open("xb") as file:
+                    os.fchmod(file.fileno(), 0o600)
+                    shutil.copyfileobj(member, file)
+                if _hash(path) != hashes[name]:
+                    raise InvalidInput(damaged)
+                if path.suffix == ".sqlite":
+                    check_file(path)
+            return datetime.fromisoformat(manifest["created"])
+    except (tarfile.TarError, EOFError, ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(damaged) from error
+    except DatabaseFileError as error:
+        message = str(error).replace(f"{folder}/", f"{archive}: ")
+        raise InvalidInput(f"{message} Nothing was restored.") from error
+
+
+def _open_archive(archive: Path) -> tarfile.TarFile:
+    try:
+        return tarfile.open(archive, "r:")
+    except tarfile.ReadError as error:
+        raise InvalidInput(f"{archive} {_FOREIGN}") from error
+
+
+def _read_manifest(archive: Path, tar: tarfile.TarFile) -> dict[str, Any]:
+    first = tar.next()
+    content = tar.extractfile(first) if first and first.name == MANIFEST else None
+    if content is None:
+        raise InvalidInput(f"{archive} {_FOREIGN}")
+    manifest: dict[str, Any] = json.loads(content.read(_MAX_MANIFEST_BYTES))
+    if manifest["carrel_backup"] > FORMAT:
+        raise InvalidInput(
+            f"{archive} was written by a later version of Carrel. Update, and restore again."
+        )
+    return manifest
