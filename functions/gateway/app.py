@@ -92,10 +92,12 @@ def wrap_as_function(app: Starlette) -> Handler:
     gc.freeze()
 
     async def handle(request: Request) -> ASGIApp:
-        # White space around a header's value is not a part of it (RFC 9110, 5.5), but httptools
-        # leaves it there.
-        headers = [(name, value.strip()) for name, value in request.scope["headers"]]
-        request.scope["headers"] = headers
+        # White space around a header's value is not a part of it, but httptools leaves it there. A
+        # host's case means nothing (RFC 9110, 5.5 and 4.2.3).
+        request.scope["headers"] = [
+            (name, value.strip().lower() if name == b"host" else value.strip())
+            for name, value in request.scope["headers"]
+        ]
         return app
 
     # The framework's types allow only responses, but it accepts any ASGI app.
@@ -161,7 +163,9 @@ def _guard_endpoint(endpoint: ASGIApp, access: Access) -> ASGIApp:
     return CrossOrigin(
         JsonPostOnly(Authentication(body, access.settings, access.callers)),
         allow_origins=access.settings.allowed_origins,
-        allow_methods=["POST"],
+        # A page is to read the answer to the methods that are refused: a preflight that fails looks
+        # like a broken network, a status of 405 like an endpoint without streams and sessions.
+        allow_methods=["POST", "GET", "DELETE"],
         allow_headers=["*"],
         expose_headers=["www-authenticate", "retry-after", "mcp-session-id"],
     )

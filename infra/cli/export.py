@@ -40,6 +40,8 @@ def export(ctx: click.Context, folder: Path, user: str | None) -> None:
     from infra.export.exporting import FILES, export_all
     from infra.export.replaced_folder import replace_folder
     from shared.core.caller import require_user_id
+    from shared.core.dates import load_time_zone
+    from shared.core.settings import Settings
     from shared.knowledge.export_lines import MANIFEST
     from shared.knowledge.source_repository import Sources
 
@@ -48,10 +50,12 @@ def export(ctx: click.Context, folder: Path, user: str | None) -> None:
     if user:
         require_user_id(user)
 
+    zone = load_time_zone(Settings().time_zone)
+
     async def write(database: Database, new: Path) -> ExportReport:
         total = await Sources(database).count()
         with click.progressbar(length=total, label="Export", file=sys.stderr) as bar:
-            return await export_all(database, new, user, bar.update)
+            return await export_all(database, new, user, bar.update, zone)
 
     try:
         with replace_folder(folder, MANIFEST, FILES) as new:

@@ -26,6 +26,7 @@ from shared.traces.repository import Traces
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from datetime import tzinfo
     from io import BufferedWriter
     from pathlib import Path
 
@@ -64,7 +65,11 @@ class ExportReport:
 
 
 async def export_all(
-    database: Database, folder: Path, user: str | None, advance: Callable[[int], object]
+    database: Database,
+    folder: Path,
+    user: str | None,
+    advance: Callable[[int], object],
+    zone: tzinfo,
 ) -> ExportReport:
     """Write all sources, and the traces and tasks of a user, to an empty folder.
 
@@ -75,9 +80,10 @@ async def export_all(
         folder: The empty folder.
         user: The user whose traces and tasks are written, or None to write none.
         advance: Called with the number of sources that were written since the last call.
+        zone: The time zone of the owner's days.
     """
     report = ExportReport()
-    await _Knowledge(database, folder, report).write(advance)
+    await _Knowledge(database, folder, report, zone).write(advance)
     if user:
         report.counts["traces"] = await _write_lines(
             folder / "traces.jsonl", _iterate_traces(database, user)
@@ -93,11 +99,14 @@ async def export_all(
 class _Knowledge:
     """Writes the sources twice: as JSON lines to restore them, and as Markdown for people."""
 
-    def __init__(self, database: Database, folder: Path, report: ExportReport) -> None:
+    def __init__(
+        self, database: Database, folder: Path, report: ExportReport, zone: tzinfo
+    ) -> None:
         self._sources = Sources(database)
         self._chunks = Chunks(database)
         self._folder = folder
         self._report = report
+        self._zone = zone
         self._producer = f"carrel/{version('carrel')}"
         self._parts = 0
         (folder / "markdown" / "sources").mkdir(parents=True)
@@ -150,7 +159,7 @@ class _Knowledge:
             while page:
                 for chunk in page:
                     lines.write(_to_line(build_chunk_line(chunk, source)))
-                    text.write(markdown.format_passage(chunk, source, end))
+                    text.write(markdown.format_passage(chunk, source, end, self._zone))
                     end = chunk.end
                 count += len(page)
                 first = page[-1].position + 1

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
+from shared.core.dates import format_day
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import tzinfo
     from typing import Any
 
     from shared.knowledge.chunk import Chunk
@@ -68,7 +71,7 @@ def format_front_matter(source: StoredSource, producer: str) -> str:
     return f"---\n{block}---\n\n# {source.title}\n"
 
 
-def format_passage(chunk: Chunk, source: StoredSource, previous_end: int) -> str:
+def format_passage(chunk: Chunk, source: StoredSource, previous_end: int, zone: tzinfo) -> str:
     """Format a passage, and as a quotation its date, tags, link and knowledge card.
 
     Passages may overlap. Text that the previous passage already contained is left out.
@@ -77,19 +80,20 @@ def format_passage(chunk: Chunk, source: StoredSource, previous_end: int) -> str
         chunk: The passage.
         source: The source of the passage.
         previous_end: The offset in the source's text at which the previous passage ends.
+        zone: The time zone of the owner's days.
     """
     text = chunk.content[max(0, previous_end - chunk.start) :].strip()
-    details = "\n".join(_quote_details(chunk, source))
+    details = "\n".join(_quote_details(chunk, source, zone))
     parts = "\n\n".join(filter(None, [text, details]))
     return f"\n{parts}\n"
 
 
-def _quote_details(chunk: Chunk, source: StoredSource) -> Iterator[str]:
+def _quote_details(chunk: Chunk, source: StoredSource, zone: tzinfo) -> Iterator[str]:
     """Yield the date, tags, links and card of a passage, as lines of a quotation."""
     tags = [tag for tag in chunk.tags if tag not in source.tags]
     own_readwise_url = chunk.readwise_url if chunk.readwise_url != source.readwise_url else None
     facts = [
-        f"{chunk.highlighted_at:%Y-%m-%d}" if chunk.highlighted_at else None,
+        format_day(chunk.highlighted_at, zone) if chunk.highlighted_at else None,
         f"tags: {', '.join(tags)}" if tags else None,
         chunk.highlight_url or own_readwise_url,
     ]

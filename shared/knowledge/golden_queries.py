@@ -44,7 +44,7 @@ class NightlyScore:
     """The score of one night.
 
     Attributes:
-        date: The day, in UTC: YYYY-MM-DD.
+        date: The owner's day: YYYY-MM-DD.
         ranks: The rank of each query's passage, by the query's name; 0 if it was not found.
         model: The embedding model.
         milliseconds: The median duration of a search, in milliseconds.

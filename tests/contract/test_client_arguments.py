@@ -103,7 +103,18 @@ def test_an_empty_text_is_absent_unless_it_can_be_written(tool: Tool[Any, Any]) 
     kept = dict.fromkeys(EMPTIED.get(tool.name, []), "")
     assert normalize(tool, dict.fromkeys(optional, "")) == kept
     required = dict.fromkeys(schema.get("required", ()), "")
-    assert normalize(tool, required) == required
+    texts = [name for name in required if isinstance(make_sample(schema["properties"][name]), str)]
+    assert normalize(tool, required) == dict.fromkeys(texts, "")
+
+
+@every_tool
+def test_an_empty_entry_of_a_list_is_absent(tool: Tool[Any, Any]) -> None:
+    for name, field in get_schema(tool)["properties"].items():
+        sample = make_sample(field)
+        if isinstance(sample, list):
+            assert normalize(tool, {name: [*sample, "", None]}) == {name: sample}
+            emptied: dict[str, Any] = {name: []} if tool.effect is Effect.READ else {}
+            assert normalize(tool, {name: [""]}) == emptied
 
 
 def test_an_empty_field_of_an_item_is_absent_too() -> None:

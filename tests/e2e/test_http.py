@@ -186,11 +186,37 @@ def test_own_allowed_and_absent_origins_are_accepted(carrel: RunningGateway) -> 
         assert post(carrel.endpoint, PING, {"origin": origin}).status_code == 200
 
 
-def test_an_allowed_origin_may_send_a_preflight_request(carrel: RunningGateway) -> None:
-    headers = {"origin": ALLOWED_ORIGIN, "access-control-request-method": "POST"}
-    response = httpx2.options(carrel.endpoint, headers=headers)
-    assert response.status_code == 200
-    assert response.headers["access-control-allow-origin"] == ALLOWED_ORIGIN
+PROTOCOL_HEADERS = "authorization, last-event-id, mcp-method, mcp-name, mcp-protocol-version"
+
+
+@pytest.mark.parametrize(("method", "status"), [("POST", 200), ("GET", 405), ("DELETE", 405)])
+def test_an_allowed_origin_may_read_the_answer(
+    carrel: RunningGateway, method: str, status: int
+) -> None:
+    """A client in a browser opens a stream and ends its session; only 405 says there is none."""
+    headers = {
+        "origin": ALLOWED_ORIGIN,
+        "access-control-request-method": method,
+        "access-control-request-headers": PROTOCOL_HEADERS,
+    }
+    preflight = httpx2.options(carrel.endpoint, headers=headers)
+    assert preflight.status_code == 200
+    assert method in preflight.headers["access-control-allow-methods"]
+    assert preflight.headers["access-control-allow-headers"] == PROTOCOL_HEADERS
+    response = httpx2.request(
+        method,
+        carrel.endpoint,
+        headers={**HEADERS, "origin": ALLOWED_ORIGIN},
+        content=json.dumps(PING) if method == "POST" else None,
+    )
+    assert response.status_code == status
+    for answer in (preflight, response):
+        assert answer.headers["access-control-allow-origin"] == ALLOWED_ORIGIN
+
+
+def test_the_case_of_a_host_means_nothing(inline: RunningGateway) -> None:
+    host = inline.url.partition("://")[2].replace("127.0.0.1", "LocalHost")
+    assert post(inline.endpoint, PING, {"host": host}).status_code == 200
 
 
 def test_another_origin_may_not_send_a_preflight_request(carrel: RunningGateway) -> None:

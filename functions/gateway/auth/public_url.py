@@ -43,8 +43,10 @@ def list_mcp_hosts(settings: Settings) -> list[str]:
     URL. None of the further names is an origin, an issuer or an audience.
     """
     url = urlsplit(get_issuer_url(settings))
-    names = [*(LOOPBACK_HOSTS if is_loopback(url) else ()), *settings.allowed_hosts]
-    ports = ["", f":{url.port}"] if url.port else [""]
+    port = f":{url.port}" if url.port else ""
+    own_names = [host.removesuffix(port) for host in list_own_hosts(settings)]
+    names = [*own_names, *settings.allowed_hosts]
+    ports = dict.fromkeys(["", port])
     hosts = [name + port for name in names for port in ([""] if has_port(name) else ports)]
     return list(dict.fromkeys([*list_own_hosts(settings), *hosts]))
 

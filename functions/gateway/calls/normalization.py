@@ -59,7 +59,7 @@ def normalize_arguments(
         arguments: The arguments as the client sent them.
         schema: The published schema of the tool's arguments.
         is_read: Whether the tool only reads. For it, an empty text is a filter that is not set; for
-            others, it may be a value to be written.
+            others, it may be a value to be written where the schema takes a text.
         absent_if_empty: The arguments for which an empty text is absent even from a tool that
             writes, as `Tool.absent_if_empty` lists them.
     """
@@ -99,12 +99,12 @@ class _Normalization:
             return value
         if isinstance(value, str) and "string" not in options:
             value = self._parse(value, options.keys())
+        if value == [] and "object" in options and "array" not in options:
+            value = {}  # as PHP writes an object without fields
         if value is None:
             return None if "null" in options else _ABSENT
         if value == "" and drops_empty:
             return _ABSENT
-        if value == [] and "object" in options and "array" not in options:
-            value = {}  # as PHP writes an object without fields
         if isinstance(value, dict) and "object" in options:
             return self.normalize_fields(value, options["object"])
         if "array" in options:
@@ -114,23 +114,25 @@ class _Normalization:
     def _normalize_items(self, value: Any, item_schema: dict[str, Any]) -> Any:
         """Return the items of a list, or of a single item that stands for a list of one.
 
-        A list of nothing but nulls is not read as an empty one by a tool that writes, for which an
-        empty list may mean that all is to be removed.
+        An entry that is null or empty is absent. For a tool that writes, a list of nothing else is
+        absent, too: it is not read as an empty one, which may mean that all is to be removed.
         """
         if not isinstance(value, list):
             if not _is_single_item(value, item_schema):
                 return value
             value = [value]
-        items = [self._normalize(item, item_schema, drops_empty=self._is_read) for item in value]
+        items = [self._normalize(item, item_schema, drops_empty=True) for item in value]
         present_items = [item for item in items if item is not _ABSENT]
-        return present_items if present_items or self._is_read else value
+        return _ABSENT if value and not present_items and not self._is_read else present_items
 
     def _parse(self, text: str, types: Collection[str]) -> Any:
         """Return the value of one of these types that a text contains as JSON, or else the text.
 
-        A number may be infinite or a list nested too deeply. As elsewhere, `check_arguments`
-        refuses them.
+        A text of nothing but spaces stands for null. A number may be infinite or a list nested too
+        deeply. As elsewhere, `check_arguments` refuses them.
         """
+        if not text.strip():
+            return None
         if len(text) > self._characters_left:
             return text
         self._characters_left -= len(text)
@@ -146,7 +148,7 @@ class _Normalization:
 def _has_type(value: Any, types: Collection[str]) -> bool:
     if isinstance(value, bool):  # which is an int to Python
         return "boolean" in types
-    if value == [] and "object" in types:  # see `_normalize`
+    if value == [] and "object" in types:  # which is an object without fields to PHP
         return True
     return any(isinstance(value, _JSON_TYPES.get(name, ())) for name in types)
 
@@ -154,8 +156,7 @@ def _has_type(value: Any, types: Collection[str]) -> bool:
 def _is_single_item(value: Any, item_schema: dict[str, Any]) -> bool:
     match value:
         case str():
-            is_one = value.strip() != "" and not _SEVERAL_ITEMS.search(value)
-            return is_one and item_schema.get("type") == "string"
+            return item_schema.get("type") == "string" and not _SEVERAL_ITEMS.search(value)
         case dict():
             return item_schema.get("type") == "object"
     return False

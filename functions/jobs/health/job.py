@@ -7,6 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.health.golden_queries import MAX_QUERIES, SET_SIZE, choose_golden_queries
+from shared.core.dates import format_day
 from shared.core.log import log
 from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.corpus import get_knowledge_corpus
@@ -56,7 +57,7 @@ async def health(ctx: Context, budget: Budget) -> Report:
         ranks[golden.name] = chunk_rank
         budget.progress(1)
     if ranks:
-        date = f"{ctx.clock():%Y-%m-%d}"
+        date = format_day(ctx.clock(), ctx.zone)
         milliseconds = round(median(durations), 1)
         model = ctx.embedder.model
         score = NightlyScore(date=date, ranks=ranks, model=model, milliseconds=milliseconds)

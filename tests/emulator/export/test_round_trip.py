@@ -99,7 +99,7 @@ def other(make_empty_context: MakeEmptyContext) -> Context:
 async def write_export(ctx: Context, folder: Path, user: str | None = None) -> ExportReport:
     """Export a base to a new folder, completely."""
     folder.mkdir()  # noqa: ASYNC240 - nothing else runs
-    report = await export_all(ctx.database, folder, user, lambda _: None)
+    report = await export_all(ctx.database, folder, user, lambda _: None, UTC)
     assert report.incomplete == []
     return report
 
@@ -272,7 +272,7 @@ async def test_a_source_that_lost_a_chunk_is_reported(base: Context, tmp_path: P
     [first, _] = await read_chunks(base)
     await base.database.document("chunks", first).delete()
     (tmp_path / "export").mkdir()
-    report = await export_all(base.database, tmp_path / "export", None, lambda _: None)
+    report = await export_all(base.database, tmp_path / "export", None, lambda _: None, UTC)
     assert report.incomplete == ["a"]
 
 

@@ -93,6 +93,14 @@ async def logbook(ctx: Context, stored_logbook: Contents) -> None:
     await write_documents(ctx.database.client, stored_logbook)
 
 
+async def test_a_night_is_a_day_of_the_owner(ctx: Context, settings: Settings) -> None:
+    await store_sources(ctx, BAKING)
+    zone = settings.model_copy(update={"time_zone": "Pacific/Kiritimati"})  # 14 hours ahead
+    await health(replace(ctx, settings=zone), make_ample_budget())
+    [night] = await SearchHealth(ctx.database).load_nights()
+    assert night.date == "2026-03-11"
+
+
 async def read_stored_queries(ctx: Context) -> tuple[GoldenQuery, ...]:
     """Return the queries that the job has chosen."""
     return (await SearchHealth(ctx.database).load_golden_set()).chosen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -251,7 +252,7 @@ async def test_importing_an_export_keeps_newer_highlights(ctx: Context, tmp_path
     await ingest_cleanly(ctx, tmp_path / "logs")
     exported = tmp_path / "exported"
     exported.mkdir()
-    await export_all(ctx.database, exported, None, lambda _count: None)
+    await export_all(ctx.database, exported, None, lambda _count: None, UTC)
     newer = make_highlights(FULL[2], first=33)
     write_book(tmp_path / "logs", "full.json", 0, highlights=newer)
     await ingest_cleanly(ctx, tmp_path / "logs")

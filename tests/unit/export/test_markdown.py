@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 import yaml
@@ -80,12 +81,17 @@ def test_a_passage_is_printed_with_its_card_date_tags_and_link() -> None:
         knowledge_card=KnowledgeCard("Sum\nmary.", ("First.",)),
     )
 
-    assert format_passage(chunk, SOURCE, 0) == (
+    assert format_passage(chunk, SOURCE, 0, UTC) == (
         "\nOne. Two.\n\n> 2026-01-31 · tags: own · https://example.com/#1\n"
         "> **Summary:** Sum mary.\n> - First.\n"
     )
 
 
+def test_a_passage_is_dated_by_the_day_of_its_owner() -> None:
+    chunk = replace(CHUNK, tags=(), highlighted_at=NOON)
+    assert "> 2026-02-01\n" in format_passage(chunk, SOURCE, 0, ZoneInfo("Pacific/Kiritimati"))
+
+
 def test_an_overlap_of_two_passages_is_printed_once() -> None:
     chunk = replace(CHUNK, start=5, end=16, content="Two. Three.")
-    assert format_passage(chunk, SOURCE, 9) == "\nThree.\n"
+    assert format_passage(chunk, SOURCE, 9, UTC) == "\nThree.\n"

@@ -60,7 +60,8 @@ def normalize(arguments: dict[str, Any], *, is_read: bool = True) -> dict[str, A
         ({"tasks": {"title": "t", "due": None}}, {"tasks": [{"title": "t"}]}),
         ({"tasks": ['{"title": "t"}', {"title": None}]}, {"tasks": [{"title": "t"}, {}]}),
         ({"filters": [], "tags": []}, {"filters": {}, "tags": []}),
-        ({"filters": "[]"}, {"filters": {}}),
+        ({"filters": "[]", "tags": "[]"}, {"filters": {}, "tags": []}),
+        ({"limit": "", "share": " ", "done": "\n", "tags": " ", "filters": ""}, {}),
         ({"query": None, "details": None}, {"details": None}),
     ],
 )
@@ -83,7 +84,6 @@ def test_what_can_mean_one_thing_is_read(given: dict[str, Any], expected: dict[s
         {"tags": "a, b"},
         {"tags": "['a', 'b']"},
         {"tags": '"a"'},
-        {"tags": " "},
         {"tags": {"0": "a"}},
         {"filters": "tags: a"},
         {"filters": '{"author": "a", "author": "b"}'},
@@ -100,14 +100,31 @@ def test_what_could_mean_two_things_is_left_as_it_is(given: dict[str, Any]) -> N
     assert normalize(given) == given
 
 
-def test_a_tool_that_writes_gets_empty_texts_and_no_emptied_list() -> None:
-    given = {"query": "q", "details": "", "tags": [None], "filters": {"author": ""}}
+def test_a_tool_that_writes_gets_empty_texts() -> None:
+    given = {"query": "", "details": "", "filters": {"author": ""}}
     assert normalize(given, is_read=False) == given
 
 
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        (["a", "", None], {"tags": ["a"]}),
+        ([], {"tags": []}),
+        ("[]", {"tags": []}),
+        ([""], {}),
+        ([None, ""], {}),
+        ('[""]', {}),
+        ("", {}),
+    ],
+)
+def test_a_tool_that_writes_gets_no_emptied_list(tags: Any, expected: dict[str, Any]) -> None:
+    """An empty list may mean that all tags are to be removed."""
+    assert normalize({"tags": tags}, is_read=False) == expected
+
+
 def test_a_tool_that_writes_names_what_is_absent_if_empty() -> None:
-    given = {"query": "", "limit": "", "details": "", "tasks": [{"title": "", "due": ""}]}
-    absent = ["query", "limit", "due"]
+    given = {"query": "", "details": "", "tasks": [{"title": "", "due": ""}]}
+    absent = ["query", "due"]
     assert normalize_arguments(given, SCHEMA, is_read=False, absent_if_empty=absent) == {
         "query": "",  # required
         "details": "",

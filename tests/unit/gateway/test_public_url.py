@@ -51,6 +51,13 @@ def test_a_further_name_is_a_host_of_clients_and_nothing_else() -> None:
         assert derive(settings) == derive(plain)
 
 
+@pytest.mark.parametrize("host", ["carrel.example", "[2001:db8::1]"])
+def test_a_deployed_gateway_is_reached_without_its_port(host: str) -> None:
+    """Many proxies leave the port out of the header."""
+    settings = Settings(public_url=f"https://{host}:8443")
+    assert list_mcp_hosts(settings) == [f"{host}:8443", host]
+
+
 def test_a_deployed_gateway_is_not_reached_by_loopback_names() -> None:
     assert list_mcp_hosts(Settings(public_url="https://carrel.example")) == ["carrel.example"]
 

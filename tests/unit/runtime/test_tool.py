@@ -105,7 +105,7 @@ def test_a_declaration_has_everything_except_the_handler() -> None:
         "app": None,
         "internal": False,
         "completes": [],
-        "absent_if_empty": ["order", "year"],
+        "absent_if_empty": ["order"],
     }
 
 

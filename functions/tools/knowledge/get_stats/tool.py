@@ -58,7 +58,7 @@ class SearchQuality(Result):
     The job runs the same queries every night, and knows which passage answers each.
     """
 
-    date: str = Field(description="When it was last measured: YYYY-MM-DD, in UTC.")
+    date: str = Field(description="When it was last measured: YYYY-MM-DD, in TIME_ZONE.")
     queries: int = Field(description="How many queries were run.")
     recall_at_10: float = Field(
         description="The share of queries with the passage among the first ten results."
