@@ -34,6 +34,8 @@ _CONTINUATION: Final = (" ", "\t", "-", "]", "}", "#")
 """How the other lines of an entry begin."""
 _ITEM: Final = re.compile(r"[ \t]*-[ \t]+(\S.*)")
 """Matches a line with an item of a list; group 1 is the item."""
+_PLAIN_ITEM: Final = re.compile(r"([ \t]*)-[ \t]+(?![-\[{\"'|>&*?])(?:[^\s:]|:(?=\S)|[ \t]+(?!#))+")
+"""Matches a line with an item that is plain text; group 1 is its indentation."""
 _CLOSING: Final = {"[": "]", "{": "}", '"': '"', "'": "'"}
 """The brackets and quotation marks that end a value, by those that begin it."""
 _UNQUOTED_TAGS: Final = re.compile(
@@ -92,6 +94,7 @@ def _to_texts(value: Any) -> Any:
 
 def _parse_yaml(block: str) -> FrontMatter | None:
     block = _LEADING_TABS.sub(lambda tabs: "  " * len(tabs[0]), block)
+    block = _align_items(block)
     block = textwrap.dedent(_UNQUOTED_TAGS.sub(_quote_hashtags, block)).lstrip(" ")
     entries = _split_entries(block)
     front_matter = FrontMatter()
@@ -133,6 +136,20 @@ def _load(text: str) -> Any:
         raise _Malformed(str(error)) from error
     except RecursionError as error:
         raise _Malformed("nested too deeply") from error
+
+
+def _align_items(block: str) -> str:
+    """Give an item below a plain item its indentation. YAML would read both as one text."""
+    lines: list[str] = []
+    indentation: str | None = None
+    for line in block.split("\n"):
+        item = _PLAIN_ITEM.fullmatch(line)
+        if item and indentation is not None and item[1].startswith(indentation):
+            lines.append(indentation + line.lstrip())
+            continue
+        indentation = item[1] if item else None
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _quote_hashtags(match: re.Match[str]) -> str:
