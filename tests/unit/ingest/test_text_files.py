@@ -322,3 +322,24 @@ def test_a_file_name_that_is_not_utf_8_can_be_printed(tmp_path: Path) -> None:
     assert read_only_source(path).title == "caf\ufffd"
     path.write_text("")
     assert read_problems(path) == [("caf\ufffd.md", "has no text")]
+
+
+def test_a_page_of_logseq_is_text_without_its_bookkeeping(tmp_path: Path) -> None:
+    block_id = "6657b2c1-1111-4222-8333-444455556666"
+    content = (
+        "title:: Flats\ntags:: sea, [[low water]]\nauthor:: [[Ann]]\n\n"
+        f"- Mud stores carbon.\n  id:: {block_id}\n  collapsed:: true\n\t- Crabs turn it.\n"
+        "- TODO ask\n  :LOGBOOK:\n  CLOCK: [2024-05-31 Fri 10:00:00]\n  :END:\n"
+        f"- See (({block_id})), {{{{query (task TODO)}}}}.\n- id:: a name\n"
+    )
+    source = read_only_source(write_file(tmp_path, "Tidal flats.md", content))
+    assert (source.title, source.author) == ("Flats", "Ann")
+    assert source.tags == ("sea", "low water")
+    assert source.text == (
+        "- Mud stores carbon.\n\t- Crabs turn it.\n- TODO ask\n- See , .\n- id:: a name"
+    )
+
+
+def test_properties_without_a_text_below_them_are_the_text(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "Watt.md", "alias:: Flats\ntags:: sea\n")
+    assert read_only_source(path).text == "alias:: Flats\ntags:: sea"

@@ -268,6 +268,8 @@ FORMAT: Final = Format(
         "`[words][label]` with `[label]: address`": "`[words](address)`",
         "`![[Note]]`, `<!-- comment -->`; in a vault `%% comment %%`, `^block-id`, queries, and"
         " Excalidraw drawings": "left out",
+        "in Logseq `title::`, `tags::`, `author::`, `date::`, `url::` at the top": "as in front"
+        " matter; ids, references and embeds of blocks, queries, and log books are left out",
     },
     example="---\ntitle: On tests\ntags: [testing]\n---\nA flaky test is worse than none. #ci\n"
     "See [the runner](runner.md).\n",
