@@ -58,6 +58,7 @@ class PathContents:
         problems: The files and records that cannot be read, completely or in part.
         sample: The texts of some passages, from which the time for all is estimated.
         not_read: The numbers of files in other formats as a text, or an empty string.
+        chunk_ids: The ids of the passages that were counted, by the id of their source.
     """
 
     counts: defaultdict[str, FormatCounts] = field(
@@ -66,6 +67,7 @@ class PathContents:
     problems: list[InputProblem] = field(default_factory=list)
     sample: list[str] = field(default_factory=list)
     not_read: str = ""
+    chunk_ids: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     @property
     def failures(self) -> list[InputProblem]:
@@ -90,10 +92,13 @@ class PathContents:
         except Unreadable as error:
             self.problems.append(InputProblem(record, str(error)))
             return
-        counts.sources += 1
-        counts.passages += len(chunks)
+        counts.sources += source.source_id not in self.chunk_ids
+        known = self.chunk_ids[source.source_id]  # a book may be in several logs
+        new = [chunk for chunk in chunks if chunk.chunk_id not in known]
+        known.update(chunk.chunk_id for chunk in new)
+        counts.passages += len(new)
         missing = _SAMPLE_SIZE - len(self.sample)
-        self.sample += [chunk.embedding_text for chunk in islice(chunks, missing)]
+        self.sample += [chunk.embedding_text for chunk in islice(new, missing)]
 
     def print(self) -> None:
         """Print a table of the formats, and the numbers of files in other formats."""

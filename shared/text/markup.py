@@ -51,6 +51,8 @@ _MIN_RULE: Final = 3
 """A rule has at least this many characters."""
 _ALIAS: Final = re.compile(r"\\?\|")
 """The bar before the words of a wikilink, which is escaped in tables."""
+_GENERATED_ID: Final = re.compile(r"\^[0-9a-f]{6}")
+"""The id that Obsidian gives to a block to which its author links."""
 _FORMULA: Final = (
     r"(?<![\\$])\${1,2}+(?=[^\s$])(?=[^$\n]*?[\\_^{])(?:[^$\n\\]|\\[^\n])++(?<!\s)\${1,2}+(?!\d)"
 )
@@ -159,18 +161,17 @@ def wikilink_words(wikilink: str) -> str:
     """Return what Obsidian shows for a wikilink, given the text within `[[...]]`.
 
     The link may name a note, a heading in it and the words to show: `folder/Note#Heading|words`.
-    Without words, the note's name and the heading are shown, without the folder. Of a link to a
-    block of the same note, the id is shown, since nothing else stands for it.
+    Without words, the note's name and the heading are shown, without the folder. A link to a block
+    of the same note shows the block's name, unless Obsidian generated it.
     """
     target, *words = _ALIAS.split(wikilink, maxsplit=1)
     if words and words[0].strip():
         return words[0].strip()
     path, *parts = (part.strip() for part in target.split("#"))
     name = path.rpartition("/")[2].removesuffix(".md")
-    headings = [part for part in parts if not part.startswith("^")]  # `^` begins the id of a block
-    if not name and not headings:
-        return "".join(parts).lstrip("^")
-    return " > ".join(part for part in (name, *headings) if part)
+    headings = (part for part in parts if not part.startswith("^"))  # `^` begins the id of a block
+    shown = " > ".join(part for part in (name, *headings) if part)
+    return shown or next((part[1:] for part in parts if not _GENERATED_ID.fullmatch(part)), "")
 
 
 def wikilink_target(wikilink: str) -> str:

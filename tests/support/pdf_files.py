@@ -28,7 +28,8 @@ class Annotation:
         lines: The indexes of the lines that it covers, from 0.
         note: The note of the reader.
         modified: The date of its last change, such as `D:20240531164153Z`.
-        width: The width of the box of each line, in points.
+        left: The left edge of its boxes, in points.
+        right: The right edge of its boxes, in points.
     """
 
     subtype: str
@@ -36,7 +37,8 @@ class Annotation:
     lines: Sequence[int] = ()
     note: str = ""
     modified: str = ""
-    width: int = LINE_WIDTH
+    left: float = LEFT
+    right: float = LEFT + LINE_WIDTH
 
 
 @dataclass(slots=True)
@@ -172,10 +174,10 @@ def _format_references(numbers: Sequence[int]) -> bytes:
 
 
 def _format_annotation(annotation: Annotation) -> bytes:
-    boxes = [_compute_box(line, annotation.width) for line in annotation.lines]
+    boxes = [_compute_box(annotation, line) for line in annotation.lines]
     entries = b"/Type /Annot /Subtype /%b" % annotation.subtype.encode()
     if boxes:
-        entries += b" /Rect [%d %d %d %d]" % boxes[0]
+        entries += b" /Rect [%.1f %d %.1f %d]" % boxes[0]
     if annotation.subtype != "Text":
         entries += b" /QuadPoints [%b]" % b" ".join(map(_format_quad, boxes))
     if annotation.note:
@@ -185,20 +187,20 @@ def _format_annotation(annotation: Annotation) -> bytes:
     return b"<< %b >>" % entries
 
 
-def _compute_box(line: int, width: int) -> tuple[int, int, int, int]:
+def _compute_box(annotation: Annotation, line: int) -> tuple[float, int, float, int]:
     """Return the left, bottom, right and top of a line, from its baseline to its capitals.
 
     Some viewers mark only this part of a line. Commas extend below it.
     """
     baseline = TOP - LEADING * line
-    return LEFT, baseline, LEFT + width, baseline + SIZE - 3
+    return annotation.left, baseline, annotation.right, baseline + SIZE - 3
 
 
-def _format_quad(box: tuple[int, int, int, int]) -> bytes:
+def _format_quad(box: tuple[float, int, float, int]) -> bytes:
     """Return the corners in the order in which programs write them: a Z, not a circle."""
     left, bottom, right, top = box
     corners = (left, top, right, top, left, bottom, right, bottom)
-    return b" ".join(b"%d" % number for number in corners)
+    return b" ".join(b"%.1f" % number for number in corners)
 
 
 def _add_outline(

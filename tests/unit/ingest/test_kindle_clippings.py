@@ -464,6 +464,11 @@ def test_other_text_is_refused_only_in_a_file_named_clippings(tmp_path: Path, co
     assert read_problems(path) == [("newspaper clippings.txt", reason)]
 
 
+@pytest.mark.parametrize("content", ["", "\ufeff\r\n"])
+def test_an_empty_file_of_clippings_says_so(tmp_path: Path, content: str) -> None:
+    assert read_problems(write_clippings(tmp_path, content)) == [("My Clippings.txt", "is empty")]
+
+
 def test_an_invalid_entry_loses_only_itself(tmp_path: Path) -> None:
     path = write_clippings(
         tmp_path,

@@ -51,6 +51,7 @@ def read_links(folder: Path) -> dict[str, list[str]]:
         ("See [[Note]] and [[a/Note#Part|words]].", "See Note and words."),
         ("[[a/Note.md]], [[Note#A#B]], [[#Part]]", "Note, Note > A > B, Part"),
         ("[[Note#^37066d]] is a block.", "Note is a block."),
+        ("See [[#^elbow]], [[#^37066d]].", "See elbow, ."),
         ("| [[Note\\|words]] | b |", "| words | b |"),
         ("A ![[picture.png|300]] in a line.", "A in a line."),
         ("Above.\n\n![[Note]]\n\nBelow.", "Above.\n\n\nBelow."),

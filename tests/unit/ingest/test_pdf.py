@@ -224,19 +224,21 @@ def test_a_highlight_is_joined_like_the_lines_of_the_text(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("line", "highlight"),
+    ("left", "right", "text"),
     [
-        ("Reef early. Then rest.", "Reef early."),
-        ("Reef early? Then rest.", "Reef early?"),
-        ("Reef early, then rest.", "Reef early"),
+        (77.0, 129.5, "(Calm) seas."),  # without the parenthesis and the full stop
+        (82.0, 127.0, "(Calm) seas."),  # without most of the first and the last letter, too
+        (75.7, 101.3, "Calm"),  # the word alone
+        (84.0, 92.0, "al"),  # a part of the word
     ],
 )
-def test_a_narrow_highlight_has_the_end_of_its_sentence(
-    tmp_path: Path, line: str, highlight: str
+def test_a_highlight_that_is_a_little_narrow_has_whole_words(
+    tmp_path: Path, left: float, right: float, text: str
 ) -> None:
-    narrow = Annotation("Highlight", 0, (0,), width=51)
-    data = make_pdf([line], annotations=[narrow])
-    assert read_pdf(tmp_path, data).sections[1].text == highlight
+    annotation = Annotation("Highlight", 0, (0,), left=left, right=right)
+    data = make_pdf(["(Calm) seas. Wind."], annotations=[annotation])
+    _, highlight = read_pdf(tmp_path, data).sections
+    assert highlight.text == text
 
 
 def test_a_note_that_repeats_the_highlight_is_not_a_note(tmp_path: Path) -> None:

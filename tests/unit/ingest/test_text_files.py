@@ -138,6 +138,7 @@ def test_an_unreadable_text_file_is_reported_with_advice(
         ("tags: x, #y", "note", "Ann", ("x", "y")),
         ("tags: x # a comment", "note", "Ann", ("x",)),
         ("tag: #", "note", "Ann", ()),
+        ("tags:\n- one\n  - two\n    - three", "note", "Ann", ("one", "two", "three")),
     ],
 )
 def test_front_matter_is_read_as_people_type_it(
@@ -202,6 +203,7 @@ def test_a_line_that_is_not_yaml_loses_only_itself(tmp_path: Path, line: str, re
     ("line", "reason"),
     [
         ("date: yesterday", "date: “yesterday” is not an ISO 8601 date such as 2024-05-31"),
+        ("date: 06/01/2024", "date: “06/01/2024” is not an ISO 8601 date such as 2024-05-31"),
         ("created: [1]", "created: A date is a text such as 2024-05-31"),
         ("tags: {a: b}", "tags: Tags are a list, or a text with commas"),
         ("tags: [[a, b], c]", "tags: A tag is a text, or an object with a name"),
@@ -249,6 +251,8 @@ DATED_NAME = "2024-05-31 Note.md"
         (DATED_NAME, "updated: 2023-01-01\ncreated: 2022-01-01", "2022-01-01"),
         (DATED_NAME, "date: soon\nupdated: 2023-01-01", "2023-01-01"),
         (DATED_NAME, "title: a", "2024-05-31"),
+        (DATED_NAME, "created: 1.6.2024", "2024-06-01"),
+        ("note.md", "date: 06/01/2024", "2019-03-02"),
         ("20240531.md", "", "2024-05-31"),
         ("Meeting 2024_05_31.md", "", "2024-05-31"),
         ("2024-02-30 or 2024-05-31.md", "", "2024-05-31"),
@@ -318,3 +322,24 @@ def test_a_file_name_that_is_not_utf_8_can_be_printed(tmp_path: Path) -> None:
     assert read_only_source(path).title == "caf\ufffd"
     path.write_text("")
     assert read_problems(path) == [("caf\ufffd.md", "has no text")]
+
+
+def test_a_page_of_logseq_is_text_without_its_bookkeeping(tmp_path: Path) -> None:
+    block_id = "6657b2c1-1111-4222-8333-444455556666"
+    content = (
+        "title:: Flats\ntags:: sea, [[low water]]\nauthor:: [[Ann]]\n\n"
+        f"- Mud stores carbon.\n  id:: {block_id}\n  collapsed:: true\n\t- Crabs turn it.\n"
+        "- TODO ask\n  :LOGBOOK:\n  CLOCK: [2024-05-31 Fri 10:00:00]\n  :END:\n"
+        f"- See (({block_id})), {{{{query (task TODO)}}}}.\n- id:: a name\n"
+    )
+    source = read_only_source(write_file(tmp_path, "Tidal flats.md", content))
+    assert (source.title, source.author) == ("Flats", "Ann")
+    assert source.tags == ("sea", "low water")
+    assert source.text == (
+        "- Mud stores carbon.\n\t- Crabs turn it.\n- TODO ask\n- See , .\n- id:: a name"
+    )
+
+
+def test_properties_without_a_text_below_them_are_the_text(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "Watt.md", "alias:: Flats\ntags:: sea\n")
+    assert read_only_source(path).text == "alias:: Flats\ntags:: sea"

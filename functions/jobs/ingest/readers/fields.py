@@ -22,6 +22,9 @@ _MAX_VALUE: Final = 80
 """The maximum length of a value that a message quotes, in characters."""
 _YEAR_OR_MONTH: Final = re.compile(r"\d{4}(?:-\d\d)?", re.ASCII)
 _DATE_LENGTH: Final = len("2024-05-31")
+_DAY_FIRST: Final = re.compile(r"(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})", re.ASCII)
+"""A date such as 31.05.2024. With dots, the day comes first everywhere; with slashes, it does not:
+06/01/2024 is a day in June or in January."""
 
 
 def clean(text: str) -> str:
@@ -104,6 +107,8 @@ def _parse_moment(value: Any) -> datetime | None:
         text = str(value).strip()
         if _YEAR_OR_MONTH.fullmatch(text):
             text = f"{text}-01-01"[:_DATE_LENGTH]  # 2024 or 2024-05 becomes its first day
+        if match := _DAY_FIRST.fullmatch(text):
+            text = f"{match[3]}-{match[2]:0>2}-{match[1]:0>2}"
         moment = datetime.fromisoformat(text)
         return moment.astimezone(UTC) if moment.tzinfo else moment
     except (ValueError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Parses front matter: the metadata at the beginning of a text file, in YAML or TOML.
+"""Parses front matter: the metadata at the beginning of a text file, in YAML, TOML or as in Logseq.
 
 People write values that YAML rejects, such as `title: Dune: a novel` and `tags: @work`, and a YAML
 parser then rejects the whole block. In that case, each entry is parsed on its own: a value that
@@ -21,6 +21,11 @@ _FRONT_MATTER: Final = re.compile(
     r"\A(?:---[ \t]*\n(?P<yaml>.*?)^(?:---|\.\.\.)|\+\+\+[ \t]*\n(?P<toml>.*?)^\+\+\+)[ \t]*$",
     re.DOTALL | re.MULTILINE,
 )
+_PROPERTY: Final = (
+    r"(?P<key>title|tags|author|date|created|url|alias)::(?P<value>[ \t][^\n]*)?(?:\n|\Z)"
+)
+_PROPERTIES: Final = re.compile(rf"\A(?:{re.sub(r'[?]P<[a-z]+>', '?:', _PROPERTY)})++(?=\s*\S)")
+"""Properties of a page in Logseq, such as `tags:: sea, ecology`. Others stay in the text."""
 _LEADING_TABS: Final = re.compile(r"^\t+", re.MULTILINE)
 _FIRST_LINE: Final = 2
 """The line of the file on which the block begins, after `---`."""
@@ -34,6 +39,8 @@ _CONTINUATION: Final = (" ", "\t", "-", "]", "}", "#")
 """How the other lines of an entry begin."""
 _ITEM: Final = re.compile(r"[ \t]*-[ \t]+(\S.*)")
 """Matches a line with an item of a list; group 1 is the item."""
+_PLAIN_ITEM: Final = re.compile(r"([ \t]*)-[ \t]+(?![-\[{\"'|>&*?])(?:[^\s:]|:(?=\S)|[ \t]+(?!#))+")
+"""Matches a line with an item that is plain text; group 1 is its indentation."""
 _CLOSING: Final = {"[": "]", "{": "}", '"': '"', "'": "'"}
 """The brackets and quotation marks that end a value, by those that begin it."""
 _UNQUOTED_TAGS: Final = re.compile(
@@ -60,12 +67,22 @@ class FrontMatter:
 
 def match_front_matter(text: str) -> re.Match[str] | None:
     """Match a block that looks like front matter at the start of a text."""
-    return _FRONT_MATTER.match(text)
+    return _FRONT_MATTER.match(text) or _PROPERTIES.match(text)
 
 
 def parse_front_matter(match: re.Match[str]) -> FrontMatter | None:
     """Parse a block; return None if it is not front matter, but text between horizontal rules."""
+    if match.re is _PROPERTIES:
+        return _parse_properties(match[0])
     return _parse_yaml(match["yaml"]) if match["toml"] is None else _parse_toml(match["toml"])
+
+
+def _parse_properties(block: str) -> FrontMatter:
+    entries = list(re.finditer(_PROPERTY, block))
+    return FrontMatter(
+        {entry["key"]: (entry["value"] or "").strip() for entry in entries},
+        {entry["key"]: number for number, entry in enumerate(entries, start=1)},
+    )
 
 
 def _parse_toml(block: str) -> FrontMatter | None:
@@ -92,6 +109,7 @@ def _to_texts(value: Any) -> Any:
 
 def _parse_yaml(block: str) -> FrontMatter | None:
     block = _LEADING_TABS.sub(lambda tabs: "  " * len(tabs[0]), block)
+    block = _align_items(block)
     block = textwrap.dedent(_UNQUOTED_TAGS.sub(_quote_hashtags, block)).lstrip(" ")
     entries = _split_entries(block)
     front_matter = FrontMatter()
@@ -133,6 +151,20 @@ def _load(text: str) -> Any:
         raise _Malformed(str(error)) from error
     except RecursionError as error:
         raise _Malformed("nested too deeply") from error
+
+
+def _align_items(block: str) -> str:
+    """Give an item below a plain item its indentation. YAML would read both as one text."""
+    lines: list[str] = []
+    indentation: str | None = None
+    for line in block.split("\n"):
+        item = _PLAIN_ITEM.fullmatch(line)
+        if item and indentation is not None and item[1].startswith(indentation):
+            lines.append(indentation + line.lstrip())
+            continue
+        indentation = item[1] if item else None
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _quote_hashtags(match: re.Match[str]) -> str:

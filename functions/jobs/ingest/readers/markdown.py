@@ -13,6 +13,7 @@ snippets and summaries.
 | `[words][label]`, `[label][]`, `[label]` with `[label]: address` | `[words](address)` |
 | `[label]: address` | nothing |
 | `<!-- comment -->` | nothing |
+| of Logseq `id:: 6657...`, `collapsed:: true`, `((6657...))`, `{{query ...}}` | nothing |
 | in a vault: `%% comment %%`, and block ids such as ` ^37066d` at the end of a line | nothing |
 | in a vault: code blocks with queries for Dataview, Tasks or Obsidian's search | nothing |
 | in a vault: the field `Rating:: 5` | `Rating: 5` |
@@ -45,12 +46,20 @@ _REFERENCE: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 """Matches code, the definition of a link's address, or a link by its label."""
+_UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_LOGSEQ: Final = (
+    rf"^[ \t]*(?:id::[ \t]*{_UUID}|collapsed::[ \t]*(?:true|false))[ \t]*$"  # properties of a block
+    r"|^[ \t]*:LOGBOOK:[ \t]*(?:\n[ \t]*CLOCK:[^\n]*+)*+\n[ \t]*:END:[ \t]*$"  # times of work
+    rf"|\(\({_UUID}\)\)|\{{\{{(?:embed|query|renderer)\b[^{{}}\n]*+\}}\}}"  # other blocks, queries
+)
+"""What only Logseq understands in its Markdown."""
 _TOKEN: Final = re.compile(
     rf"(?P<code>{CODE})"
     r"|(?P<comment><!--)"  # the beginning of a comment
     rf"|(?P<embed>!?)(?P<hash>(?<!\S)#)?{WIKILINK.pattern}"  # [[Note]], ![[Note]], #[[a tag]]
     # The middle and end of a link, `](<address>` or `](address`, with balanced parentheses.
     r"|\]\([ \t]*(?:<(?P<angled>[^<>\n]++)>|(?P<address>(?:[^\s()<>]|\([^\s()<>]*\))++))"
+    rf"|(?P<logseq>{_LOGSEQ})"
     r"|(?P<vault_comment>%%)"  # the beginning of a comment in a vault
     r"|(?<=[\w)*])(?P<field>::)(?=[ \t])"  # the colons of `Rating:: 5`
     r"|(?:(?<=\s)|^)\^(?P<block_id>[A-Za-z0-9-]++)(?=[ \t]*$)",  # ^37066d at the end of a line
@@ -98,7 +107,7 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
     copied_to = position = 0
     while token := _TOKEN.search(text, position):
         start, position = token.span()
-        replacement: str | None = None
+        replacement: str | None = token["logseq"] and ""
         if token["comment"] and start < last_comment_end:
             # HTML's shortest comment is `<!-->`: its two hyphens both begin and end it.
             position = text.index(_END_OF_COMMENT, start + len("<!")) + len(_END_OF_COMMENT)

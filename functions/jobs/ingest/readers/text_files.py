@@ -176,8 +176,9 @@ def _split_front_matter(text: str) -> _Document:
         for key, value in front_matter.fields.items()
         if value not in _YAML_NULLS
     }
-    if _is_address(fields.get("source")):  # as Obsidian's Web Clipper writes it
-        fields.setdefault("url", fields["source"])
+    for name in ("source", "link"):  # as Obsidian's Web Clipper and bookmark exporters write it
+        if _is_address(fields.get(name)):
+            fields.setdefault("url", fields[name])
     metadata, faults = validate(_FrontMatter, fields, set(fields))
     warnings = front_matter.warnings + [
         f"line {front_matter.line_numbers.get(str(name), 1)}: {name}: {reason}; field ignored"
@@ -257,15 +258,18 @@ FORMAT: Final = Format(
         " too",
         "category": "the category",
         "language, lang": "the language",
-        "source_url, url, source": "the address of the original",
-        "date, highlighted_at": "the date of the passages",
-        "created, updated, modified": "the date, when the text is first stored; if missing, a date"
-        " in the file's name, or else the file's date",
+        "source_url, url, source, link": "the address of the original",
+        "date, highlighted_at": "the date of the passages, as 2024-05-31 or 31.05.2024; 06/01/2024"
+        " is none, as it may be in June or in January",
+        "created, updated, modified": "the date, when the text is first stored; if missing or not"
+        " understood, a date in the file's name, or else the file's date",
         "`[[Note]]`, `[[Note#Part]]`, `[words](other.md)`": "links to other sources; in an Obsidian"
         " vault by name and by `aliases`, elsewhere by path",
         "`[words][label]` with `[label]: address`": "`[words](address)`",
         "`![[Note]]`, `<!-- comment -->`; in a vault `%% comment %%`, `^block-id`, queries, and"
         " Excalidraw drawings": "left out",
+        "in Logseq `title::`, `tags::`, `author::`, `date::`, `url::` at the top": "as in front"
+        " matter; ids, references and embeds of blocks, queries, and log books are left out",
     },
     example="---\ntitle: On tests\ntags: [testing]\n---\nA flaky test is worse than none. #ci\n"
     "See [the runner](runner.md).\n",

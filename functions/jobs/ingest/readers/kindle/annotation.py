@@ -39,9 +39,9 @@ _WORDS_BY_KIND: Final = {
     ),
     AnnotationKind.HIGHLIGHT: (
         "highlight clip clipping markierung ausschnitt subrayado resaltado recorte"
-        " surlignement surlignage extrait evidenziazione ritaglio destaque markering knipsel"
-        " ハイライト クリップ 标注 標註 하이라이트 выделенный отрывок zaznaczenie zakreślenie"
-        " vurgu vurgunuz överstrykning"
+        " surlignement surlignage extrait evidenziazione ritaglio destaque marcação markering"
+        " knipsel ハイライト クリップ 标注 標註 하이라이트 выделенный отрывок zaznaczenie"
+        " zakreślenie vurgu vurgunuz överstrykning"
     ),
 }
 """The words for each kind in headings."""

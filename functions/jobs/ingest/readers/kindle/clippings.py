@@ -128,6 +128,8 @@ def read_records(file: SourceFile) -> Iterator[Record]:
             entries[entry.title].append(entry)
         else:
             lines_without_heading.append(entry.line)
+    if not text.strip("\ufeff \n"):
+        raise Unreadable("is empty")
     if not entries:
         raise Unreadable(f"is not a Kindle's {NAME}: rename it to have it read as text")
     for line in lines_without_heading:

@@ -42,8 +42,10 @@ _NOTES: Final = frozenset({1, 3})
 """The subtypes of notes that mark no text, Text and FreeText, from fpdf_annot.h."""
 _HIGHLIGHTS: Final = frozenset({9, 10, 11})
 """The subtypes of annotations that mark text: Highlight, Underline and Squiggly."""
-_END_MARKS: Final = frozenset(".!?…。\uff01\uff1f")
-"""The marks that end a sentence, the last two in their wide form."""
+_MIN_CUT: Final = 0.5
+"""The edge of a highlight cuts a character if it is this far inside it, in points."""
+_OPENING: Final = frozenset("([\"'\u2018\u201c\u00ab\u00bf\u00a1")
+_CLOSING: Final = frozenset(".,;:!?)]\"'\u2019\u201d\u00bb\u2026")
 _MAX_ADDED: Final = 2
 """The most characters that PDFium adds between separate words: a space, or a line break of two."""
 
@@ -240,10 +242,7 @@ def _locate_characters(text_page: Any) -> list[_Character]:
 
 
 def _read_text_in(text_page: Any, characters: list[_Character], box: _Box) -> str:
-    """Return the text of the characters whose centre is in a rectangle.
-
-    The end of a sentence comes along: programs draw highlights a little too narrow for a full stop.
-    """
+    """Return the text of the characters whose centre is in a rectangle."""
     first = bisect_left(characters, box.bottom, key=_get_height)
     end = bisect_right(characters, box.top, key=_get_height)
     indexes = sorted(
@@ -257,10 +256,48 @@ def _read_text_in(text_page: Any, characters: list[_Character], box: _Box) -> st
             runs[-1].append(index)
         else:
             runs.append([index])
-    lines = [text_page.get_text_range(run[0], run[-1] - run[0] + 1) for run in runs]
-    if runs and (end_mark := text_page.get_text_range(runs[-1][-1] + 1, 1)) in _END_MARKS:
-        lines[-1] += end_mark
-    return "\r\n".join(lines)
+    spans = [(_complete(text_page, run[0], box.left, -1), run[-1]) for run in runs]
+    spans = [(first, _complete(text_page, last, box.right, 1)) for first, last in spans]
+    return "\r\n".join(text_page.get_text_range(first, last - first + 1) for first, last in spans)
+
+
+def _complete(text_page: Any, index: int, edge: float, step: int) -> int:
+    """Return where a highlight begins or ends if what its edge cuts off is added.
+
+    Some viewers draw highlights a little too narrow, so that the first or last letter of a word,
+    and the full stop after it, are outside.
+
+    Args:
+        text_page: The text of the page.
+        index: The number of the first or last character inside the highlight.
+        edge: The left or right edge of the highlight, in points.
+        step: -1 for the left edge, 1 for the right edge.
+    """
+    letters = [_get_character(text_page, index + step * distance) for distance in range(3)]
+    completes_word = letters[0].isalnum() and letters[1].isalnum() and not letters[2].isalnum()
+    if completes_word and _is_cut(text_page, index + step, edge):
+        index += step
+    if _is_cut(text_page, index, edge):
+        marks = _OPENING if step < 0 else _CLOSING
+        while _get_character(text_page, index + step) in marks:
+            index += step
+    return index
+
+
+def _get_character(text_page: Any, index: int) -> str:
+    """Return a character; "" before and after the text."""
+    import pypdfium2.raw as pdfium
+
+    is_inside = 0 <= index < text_page.count_chars()
+    return chr(pdfium.FPDFText_GetUnicode(text_page.raw, index)) if is_inside else ""
+
+
+def _is_cut(text_page: Any, index: int, edge: float) -> bool:
+    import pypdfium2.raw as pdfium
+
+    box = pdfium.FS_RECTF()
+    has_box = pdfium.FPDFText_GetLooseCharBox(text_page.raw, index, box)
+    return bool(has_box) and box.left + _MIN_CUT < edge < box.right - _MIN_CUT
 
 
 def _get_height(character: _Character) -> float:
