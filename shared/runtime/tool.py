@@ -179,14 +179,15 @@ class Tool(Generic[ArgumentsT, ResultT]):
 
     @property
     def absent_if_empty(self) -> list[str]:
-        """The texts for which an empty one can only mean that nothing was given.
+        """The texts and lists for which an empty one can only mean that nothing was given.
 
-        They are optional, and of a form. Where null removes a value, an empty text may mean the
-        same. Where no text is taken, an empty one is never a value.
+        They are optional; texts are of a form, and lists have a least number of items. Where null
+        removes a value, an empty text may mean the same. Where no text is taken, an empty one is
+        never a value.
         """
         schema = inline_references(self.input.model_json_schema(mode="validation"))
         optional = schema["properties"].keys() - set(schema.get("required", ()))
-        return sorted(name for name in optional if _is_of_a_form(schema["properties"][name]))
+        return sorted(name for name in optional if _is_never_empty(schema["properties"][name]))
 
     def declaration(self) -> dict[str, Any]:
         """Return the tool's entry in the gateway's catalogue, as JSON."""
@@ -250,12 +251,18 @@ def put_own_fields_first(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: common.index(name) if name in common else -1)
 
 
-def _is_of_a_form(field: dict[str, Any]) -> bool:
-    """Return whether a field takes texts, all of which are of a form, and null removes nothing."""
+def _is_never_empty(field: dict[str, Any]) -> bool:
+    """Return whether a field takes texts or lists, none of them empty, and null removes nothing."""
     options = [{**option, **field} for option in field.get("anyOf", [{}])]
-    texts = [option for option in options if option.get("type") == "string"]
+    values = [option for option in options if option.get("type") in {"string", "array"}]
     removes_with_null = _is_nullable(field) and not _has_null_as_default(field)
-    return bool(texts) and not removes_with_null and not any(map(_FORMS.isdisjoint, texts))
+    return bool(values) and not removes_with_null and not any(map(_may_be_empty, values))
+
+
+def _may_be_empty(option: dict[str, Any]) -> bool:
+    if option["type"] == "array":
+        return not option.get("minItems")
+    return _FORMS.isdisjoint(option)
 
 
 def _is_nullable(field: dict[str, Any]) -> bool:

@@ -117,6 +117,16 @@ def test_an_empty_entry_of_a_list_is_absent(tool: Tool[Any, Any]) -> None:
             assert normalize(tool, {name: [""]}) == emptied
 
 
+@every_tool
+def test_an_empty_list_reaches_only_a_tool_that_takes_it(tool: Tool[Any, Any]) -> None:
+    for name, field in get_schema(tool)["properties"].items():
+        if isinstance(make_sample(field), list):
+            arguments = normalize(tool, {name: []})
+            if name in arguments:
+                required = make_required(get_schema(tool))
+                parse_arguments(tool.input, required | arguments, tool.name)
+
+
 def test_an_empty_field_of_an_item_is_absent_too() -> None:
     [add_task] = [tool for tool in tools() if tool.name == "add_task"]
     item = {"title": "", "due_date": "", "priority": ""}

@@ -60,8 +60,8 @@ def normalize_arguments(
         schema: The published schema of the tool's arguments.
         is_read: Whether the tool only reads. For it, an empty text is a filter that is not set; for
             others, it may be a value to be written where the schema takes a text.
-        absent_if_empty: The arguments for which an empty text is absent even from a tool that
-            writes, as `Tool.absent_if_empty` lists them.
+        absent_if_empty: The arguments for which an empty text or list is absent even from a tool
+            that writes, as `Tool.absent_if_empty` lists them.
     """
     given = {
         name: value
@@ -103,7 +103,7 @@ class _Normalization:
             value = {}  # as PHP writes an object without fields
         if value is None:
             return None if "null" in options else _ABSENT
-        if value == "" and drops_empty:
+        if value in ("", []) and drops_empty:
             return _ABSENT
         if isinstance(value, dict) and "object" in options:
             return self.normalize_fields(value, options["object"])

@@ -59,8 +59,8 @@ def normalize(arguments: dict[str, Any], *, is_read: bool = True) -> dict[str, A
         ({"filters": {"author": "", "days": {"start": None}}}, {"filters": {"days": {}}}),
         ({"tasks": {"title": "t", "due": None}}, {"tasks": [{"title": "t"}]}),
         ({"tasks": ['{"title": "t"}', {"title": None}]}, {"tasks": [{"title": "t"}, {}]}),
-        ({"filters": [], "tags": []}, {"filters": {}, "tags": []}),
-        ({"filters": "[]", "tags": "[]"}, {"filters": {}, "tags": []}),
+        ({"filters": [], "tags": []}, {"filters": {}}),
+        ({"filters": "[]", "tags": "[]"}, {"filters": {}}),
         ({"limit": "", "share": " ", "done": "\n", "tags": " ", "filters": ""}, {}),
         ({"query": None, "details": None}, {"details": None}),
     ],
@@ -123,8 +123,8 @@ def test_a_tool_that_writes_gets_no_emptied_list(tags: Any, expected: dict[str, 
 
 
 def test_a_tool_that_writes_names_what_is_absent_if_empty() -> None:
-    given = {"query": "", "details": "", "tasks": [{"title": "", "due": ""}]}
-    absent = ["query", "due"]
+    given = {"query": "", "details": "", "tags": [], "tasks": [{"title": "", "due": ""}]}
+    absent = ["query", "due", "tags"]
     assert normalize_arguments(given, SCHEMA, is_read=False, absent_if_empty=absent) == {
         "query": "",  # required
         "details": "",
