@@ -93,9 +93,9 @@ class PathContents:
             self.problems.append(InputProblem(record, str(error)))
             return
         counts.sources += source.source_id not in self.chunk_ids
-        known = self.chunk_ids[source.source_id]  # a book may be in several logs
-        new = [chunk for chunk in chunks if chunk.chunk_id not in known]
-        known.update(chunk.chunk_id for chunk in new)
+        chunk_ids = self.chunk_ids[source.source_id]  # a book may be in several logs
+        new = [chunk for chunk in chunks if chunk.chunk_id not in chunk_ids]
+        chunk_ids.update(chunk.chunk_id for chunk in new)
         counts.passages += len(new)
         missing = _SAMPLE_SIZE - len(self.sample)
         self.sample += [chunk.embedding_text for chunk in islice(new, missing)]

@@ -214,11 +214,16 @@ def _contains(longer: Version, version: Version) -> bool:
     A word or two in the middle of a sentence are a highlight of their own, as readers collect
     words. On different pages, and without locations, it is not certain that the two overlap. In
     both cases, the longer one must begin or end as the chunk or its highlight does. A note is a
-    paragraph of its own, so it may have been extended as well.
+    paragraph of its own, so it may have been extended as well. It must follow the highlight: a note
+    of one word may be a word of the longer highlight by chance.
     """
     paragraphs = [extract_words(text) for text in version.chunk.content.split("\n\n")]
-    if not all(paragraph in longer.words for paragraph in paragraphs):
-        return False
+    end = 0
+    for paragraph in paragraphs:
+        start = longer.words.find(paragraph, end)
+        if start < 0:
+            return False
+        end = start + len(paragraph) - 1  # two paragraphs share the space between them
     has_locations = version.place.locations and longer.place.locations
     is_near = has_locations or version.place.page == longer.place.page
     if is_near and len(version.words.split()) >= _MIN_PHRASE:

@@ -170,8 +170,8 @@ def wikilink_words(wikilink: str) -> str:
     path, *parts = (part.strip() for part in target.split("#"))
     name = path.rpartition("/")[2].removesuffix(".md")
     headings = (part for part in parts if not part.startswith("^"))  # `^` begins the id of a block
-    shown = " > ".join(part for part in (name, *headings) if part)
-    return shown or next((part[1:] for part in parts if not _GENERATED_ID.fullmatch(part)), "")
+    label = " > ".join(part for part in (name, *headings) if part)
+    return label or next((part[1:] for part in parts if not _GENERATED_ID.fullmatch(part)), "")
 
 
 def wikilink_target(wikilink: str) -> str:

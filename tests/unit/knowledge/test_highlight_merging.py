@@ -154,6 +154,14 @@ def test_an_extended_note_replaces_the_former_one() -> None:
         assert get_texts(merge_all(*logs)) == ["The tide turns.\n\nHow true!"]
 
 
+def test_a_note_that_the_longer_highlight_lacks_is_kept() -> None:
+    noted = make_log(make_section("The sea has no end.\n\nNo", "10-12"))
+    longer = make_log(make_section("The sea has no end, but it has shores.", "10-13"))
+    kept = {"The sea has no end.\n\nNo", "The sea has no end, but it has shores."}
+    for sources in ((noted, longer), (longer, noted)):
+        assert set(get_texts(merge_all(*sources))) == kept
+
+
 def test_a_long_highlight_is_replaced_by_its_extension() -> None:
     """Both are split into several passages."""
     words = [f"word{number}" for number in range(900)]
