@@ -89,7 +89,7 @@ def _check_state(machine: Machine) -> CheckResult:
 def _check_files(machine: Machine) -> CheckResult:
     """Check that the databases can be written, and look for damage in all of them."""
     from infra.local.embedded_firestore.errors import DatabaseFileError
-    from infra.local.embedded_firestore.storage import check_file
+    from infra.local.embedded_firestore.files import check_file
 
     files = sorted((machine.state / "databases").glob("*/*.sqlite"))
     for path in files:

@@ -22,7 +22,7 @@ from infra.file_lock import hold_lock, hold_lock_or_refuse
 from infra.local import local_database
 from infra.local.embedded_firestore.copies import copy_files
 from infra.local.embedded_firestore.errors import DatabaseFileError
-from infra.local.embedded_firestore.storage import check_file
+from infra.local.embedded_firestore.files import check_file
 from shared.core.errors import Conflict, InvalidInput, NotFound, Unusable
 from shared.core.installation import carrel
 

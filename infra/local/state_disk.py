@@ -1,7 +1,7 @@
 """Whether SQLite can protect files in a folder: on a disk of this machine, not synchronised.
 
-Processes that share a database also share memory that is mapped from a file beside it, which file
-systems of networks and of Windows do not offer. A program that synchronises a folder reads and
+Processes that share a database also share memory, mapped from a file beside it. Network and Windows
+file systems do not support that. A program that synchronises a folder reads and
 replaces the files of a database one by one.
 """
 

@@ -1,7 +1,7 @@
-"""A pytest plugin that fails a whole run if an index is declared that no query needed.
+"""A pytest plugin that fails a complete run if no query needed one of the declared indexes.
 
-A query without its index fails by itself on the embedded Firestore, which builds an index when a
-query first needs it. So the files of a run know the indexes that were used, by any process.
+On the embedded Firestore, a query whose index is not declared fails. A declared index is built when
+a query first needs it, so the database files of a run show which ones any process has used.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def find_unused_indexes(folder: Path) -> list[str]:
-    """Return the declared indexes that the databases of a folder lack, as entries of the files."""
+    """Return the declared indexes that no database below a folder has, as `file: entry`."""
     unused = []
     for database, file in INDEX_FILES.items():
         used: set[Index] = set()
@@ -53,6 +53,7 @@ def find_unused_indexes(folder: Path) -> list[str]:
 
 
 def _is_whole_run(config: pytest.Config) -> bool:
+    """Return whether this is the main process of `make test`, and no test was deselected."""
     return (
         not hasattr(config, "workerinput")
         and config.args_source is pytest.Config.ArgsSource.TESTPATHS

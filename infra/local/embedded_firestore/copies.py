@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import apsw
 
 from infra.local.embedded_firestore.errors import DatabaseFileError
-from infra.local.embedded_firestore.storage import BUSY_MILLISECONDS, describe_failure
+from infra.local.embedded_firestore.files import describe_failure
+from infra.local.embedded_firestore.storage import BUSY_MILLISECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,8 +16,9 @@ from google.cloud.firestore_v1.services.firestore.transports import FirestoreGrp
 from infra.local.embedded_firestore import protos
 from infra.local.embedded_firestore.channel import InProcessChannel
 from infra.local.embedded_firestore.errors import invalid_argument, unimplemented
+from infra.local.embedded_firestore.files import make_file_error
 from infra.local.embedded_firestore.service import Service
-from infra.local.embedded_firestore.storage import Store, make_file_error
+from infra.local.embedded_firestore.storage import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -44,8 +44,9 @@ _NAME: Final = "__name__"
 class Index:
     """An index of a collection or collection group.
 
-    Its entries are ordered by its fields and then by name, ascending. An index with descending
-    names is this one with all directions turned, read backwards.
+    Its entries are ordered by its fields and then by name, ascending. An index that has names in
+    descending order is stored as its reverse, and read backwards: `a ASC, b DESC, name DESC` as
+    `a DESC, b ASC, name ASC`.
 
     Attributes:
         collection: The id of the collections, or empty for all.
@@ -62,7 +63,7 @@ class Index:
     dimension: int = 0
 
     def to_json(self, *, reverse: bool = False) -> dict[str, Any]:
-        """Return the entry of `firestore.indexes.json`, with all directions turned if `reverse`."""
+        """Return the entry of `firestore.indexes.json`, all directions reversed if `reverse`."""
         turned = tuple((path, kind.flipped if reverse else kind) for path, kind in self.fields)
         fields: list[dict[str, Any]] = [
             {"fieldPath": format_path(path), "arrayConfig": "CONTAINS"}
@@ -89,7 +90,7 @@ class Index:
 
     @classmethod
     def read(cls, entry: Mapping[str, Any], dimension: int | None) -> tuple[Index, bool]:
-        """Read an entry, and whether it has descending names, so that its directions are turned."""
+        """Read an entry. Returns the index as stored, and whether the entry is its reverse."""
         fields: list[Field] = []
         vector, size, names = None, 0, None
         for part in entry["fields"]:
@@ -101,14 +102,14 @@ class Index:
                 names = _read_kind(part)
             else:
                 fields.append((path, _read_kind(part)))
-        is_turned = False
+        is_reversed = False
         if names is Kind.DESCENDING and not (fields or vector):
             fields = [((_NAME,), names)]  # which nothing but a query without filters needs
         elif (names or _get_direction(fields)) is Kind.DESCENDING:
             fields = [(path, kind.flipped) for path, kind in fields]
-            is_turned = True
+            is_reversed = True
         group = entry["queryScope"] == "COLLECTION_GROUP"
-        return cls(entry["collectionGroup"], group, tuple(fields), vector, size), is_turned
+        return cls(entry["collectionGroup"], group, tuple(fields), vector, size), is_reversed
 
 
 def _get_filters(index: Index) -> set[tuple[Path, bool]]:
@@ -132,9 +133,9 @@ class Definitions:
     Attributes:
         indexes: The composite and vector indexes, each with whether its names descend. Production
             reads no index backwards, so a query needs the index of its own direction.
-        overrides: By collection and field path, the only single-field indexes that there are:
-            whether of the group, and how the field is indexed. The path `*` is the collection's
-            default.
+        overrides: The single-field indexes of a field that replace its automatic ones, by
+            collection and field path. Each says whether it is of the collection group, and how
+            the field is indexed. The path `*` stands for all other fields of the collection.
         ttl: Collections and fields with the time at which a document is deleted.
         builds_missing: Whether a query gets an index that is not defined. For tests.
         eager: Indexes that a new file has from its first document on. The first query that needs
@@ -218,7 +219,7 @@ class Definitions:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Differs between definitions that differ."""
+        """A hash of what decides which indexes may exist, to notice that it has changed."""
         overrides = sorted(
             (collection, path, sorted((group, kind.value) for group, kind in kinds))
             for (collection, path), kinds in self.overrides.items()

@@ -1,12 +1,13 @@
 """The SQLite file of a database: its tables, connections, clock and indexes.
 
-A document is found by its collection's number and its name, which is its id in the order of
-`values`. A body is the serialized fields, which an answer contains as they are.
+The table `documents` has a row for each document. Its key is the number of the collection and the
+document's id, encoded by `values` so that rows have Firestore's order. The row's body is the
+serialized fields, which answers contain unchanged.
 
-Unless a new file has it already, an index is built when a query first needs it, a few hundred
-documents at a time, so that commits go on between. From its registration on, commits write its
-entries; the builder catches up with the rest and marks it as built. A builder that is killed leaves
-an index that the next query builds.
+A new file has the indexes of `Definitions.eager`. Any other index is built when a query first needs
+it, a few hundred documents at a time, so that commits can go on in between. From its registration
+on, commits write its entries; the builder adds those of all documents and marks it as built. If the
+builder is killed, the next query that needs the index builds it.
 """
 
 from __future__ import annotations
@@ -17,10 +18,9 @@ import logging
 import os
 import threading
 import time
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from shutil import disk_usage
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import apsw
@@ -30,6 +30,16 @@ from infra.local.embedded_firestore import vectors
 from infra.local.embedded_firestore.definitions import Definitions, Index
 from infra.local.embedded_firestore.entries import StoredIndex, make_entries, make_vectors
 from infra.local.embedded_firestore.errors import DatabaseFileError, FirestoreError
+from infra.local.embedded_firestore.files import (
+    APPLICATION,
+    FORMAT,
+    check_file,
+    describe_failure,
+    has_log,
+    identify,
+    lock_file,
+    require_format,
+)
 from infra.local.embedded_firestore.protos import DocumentProto
 
 if TYPE_CHECKING:
@@ -38,19 +48,13 @@ if TYPE_CHECKING:
 
     from infra.local.embedded_firestore.entries import Entry, VectorKey
 
-FORMAT: Final = 1
-"""The version of the tables, which `PRAGMA user_version` holds."""
-LEAST_SQLITE: Final = (3, 51, 3)
-"""Up to the version before, several writing processes can damage a file in WAL mode."""
+MIN_SQLITE: Final = (3, 51, 3)
+"""Earlier versions can corrupt a file in WAL mode that several processes write."""
 BUSY_MILLISECONDS: Final = 8_000
 """A commit waits this long for those of other processes, less than its own time limit."""
 BATCH: Final = 500
 """Work on all documents holds up commits for this many at a time."""
 
-_LEAST_FREE_BYTES: Final = 1_000_000
-"""With less than this, a disk counts as full."""
-_APPLICATION: Final = 0x46697265
-"""`PRAGMA application_id`: this is one of our files."""
 _SCHEMA: Final = (
     vectors.SCHEMA
     + f"""
@@ -80,7 +84,7 @@ CREATE TABLE entries (
     PRIMARY KEY (ix, scope, value, name)
 ) WITHOUT ROWID;
 INSERT INTO meta VALUES ('time', 0), ('indexes', 0), ('definitions', ''), ('swept', 0);
-PRAGMA application_id = {_APPLICATION};
+PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {FORMAT};
 """  # noqa: S608 - numbers
 )
@@ -126,8 +130,8 @@ class Store:
     Attributes:
         path: The file.
         definitions: The indexes.
-        writer: The connection of commits.
-        check: The thread that looks for damage, which runs after an unclean end.
+        writer: The connection for commits.
+        check: The thread that looks for damage. It runs after an unclean end.
         damage: What is wrong with the file, or None as far as is known.
         matrices: The vectors in memory.
     """
@@ -144,7 +148,7 @@ class Store:
         Raises:
             DatabaseFileError: The file cannot be opened.
         """
-        if tuple(map(int, apsw.sqlite_lib_version().split("."))) < LEAST_SQLITE:
+        if tuple(map(int, apsw.sqlite_lib_version().split("."))) < MIN_SQLITE:
             raise DatabaseFileError(
                 f"SQLite {apsw.sqlite_lib_version()} can damage a file that several processes "
                 "write. Install a newer version of the package apsw."
@@ -159,12 +163,12 @@ class Store:
         is_open = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock, is_alone = _lock_file(path)
+            self._lock, is_alone = lock_file(path)
         except OSError as error:
             raise DatabaseFileError(describe_failure(path, error)) from error
         try:
-            is_unclean = is_alone and _has_log(path)
-            self._file = _identify(path)
+            is_unclean = is_alone and has_log(path)
+            self._file = identify(path)
             self.writer = self.connect()
             self._create()
             if is_alone:
@@ -177,7 +181,7 @@ class Store:
         finally:
             if not is_open:
                 os.close(self._lock)
-        self.check = threading.Thread(target=self._check, daemon=True)
+        self.check = threading.Thread(target=self._look_for_damage, daemon=True)
         if is_unclean:
             self.check.start()
 
@@ -195,12 +199,12 @@ class Store:
 
     @cached_property
     def reader(self) -> apsw.Connection:
-        """The connection of quick reads."""
+        """The connection for quick reads."""
         return self.connect()
 
     @cached_property
     def scanner(self) -> apsw.Connection:
-        """The connection of queries."""
+        """The connection for queries."""
         return self.connect()
 
     def close(self) -> None:
@@ -214,11 +218,11 @@ class Store:
         """Check that the file is neither damaged, as far as is known, nor gone.
 
         Raises:
-            FirestoreError: What is read would be wrong, or what is written be lost.
+            FirestoreError: Reads would return wrong data, or writes would be lost.
         """
         if self.damage:
             raise FirestoreError(grpc.StatusCode.DATA_LOSS, self.damage)
-        if self._file != _identify(self.path):
+        if self._file != identify(self.path):
             raise FirestoreError(
                 grpc.StatusCode.DATA_LOSS,
                 f"{self.path} was deleted or replaced while it was open. Start again.",
@@ -226,7 +230,7 @@ class Store:
 
     @contextmanager
     def write(self) -> Iterator[None]:
-        """Make changes by the writer in one transaction."""
+        """Open a transaction of the writer, which is committed at the end of the block."""
         self.require_usable()
         try:
             self.writer.execute("BEGIN IMMEDIATE")
@@ -258,12 +262,12 @@ class Store:
                     version = FORMAT
             if not self._durable:
                 self.writer.pragma("synchronous", "NORMAL")
-        _require_format(self.path, self.writer)
+        require_format(self.path, self.writer)
         if self.get_meta(self.writer, "definitions") != self.definitions.fingerprint:
             with self.write():
                 self._drop_undefined()
 
-    def _check(self) -> None:
+    def _look_for_damage(self) -> None:
         """Look for damage after an unclean end, in a thread."""
         try:
             check_file(self.path)
@@ -339,7 +343,7 @@ class Store:
             return stored
         statement = "INSERT INTO indexes (definition) VALUES (?) RETURNING id"
         number = self.writer.execute(statement, (json.dumps(index.to_json()),)).get
-        self._change_indexes()
+        self._bump_index_version()
         return StoredIndex(int(number), index, is_built=False)
 
     def _add_eager_indexes(self) -> None:
@@ -377,7 +381,7 @@ class Store:
         for stored in unbuilt:
             self.writer.execute("UPDATE indexes SET is_built = TRUE WHERE id = ?", (stored.id,))
             _logger.info("Built the index %s.", json.dumps(stored.index.to_json()))
-        self._change_indexes()
+        self._bump_index_version()
         return None
 
     def read_batch(self, collection: str, after: Place) -> list[StoredDocument]:
@@ -407,15 +411,15 @@ class Store:
                 self.writer.execute("DELETE FROM vectors WHERE field = ?", (stored.id,))
                 self.writer.execute("DELETE FROM indexes WHERE id = ?", (stored.id,))
         self.set_meta("definitions", self.definitions.fingerprint)
-        self._change_indexes()
+        self._bump_index_version()
 
-    def _change_indexes(self) -> None:
+    def _bump_index_version(self) -> None:
         self.set_meta("indexes", self.get_meta(self.writer, "indexes") + 1)
 
     # Entries
 
     def write_entries(self, old: set[Entry], new: set[Entry]) -> None:
-        """Replace entries by others."""
+        """Replace a document's old entries with its new ones."""
         self.writer.executemany(
             "DELETE FROM entries WHERE ix = ? AND scope = ? AND value = ? AND name = ?", old - new
         )
@@ -426,107 +430,9 @@ class Store:
     def write_vectors(
         self, old: dict[VectorKey, list[float]], new: dict[VectorKey, list[float]], revision: int
     ) -> None:
-        """Replace vectors by others."""
+        """Replace a document's old vectors with its new ones."""
         for space, key in old.keys() - new.keys():
             vectors.store(self.writer, space, key, revision, None)
         for (space, key), components in new.items():
             if old.get((space, key)) != components:
                 vectors.store(self.writer, space, key, revision, components)
-
-
-def check_file(path: Path) -> None:
-    """Check that a file can be opened, and look for damage in all of it, without changing it.
-
-    Raises:
-        DatabaseFileError: It is damaged, of a later version, or of another program.
-    """
-    if not path.stat().st_size:
-        return  # it was created, and nothing was written
-    try:
-        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
-            _require_format(path, connection)
-            result = connection.execute("PRAGMA quick_check(1)").get
-    except apsw.Error as error:
-        raise DatabaseFileError(describe_failure(path, error)) from error
-    if result != "ok":
-        raise DatabaseFileError(describe_failure(path, apsw.CorruptError(result)))
-
-
-def _require_format(path: Path, connection: apsw.Connection) -> None:
-    if connection.pragma("application_id") != _APPLICATION:
-        raise DatabaseFileError(f"{path} is a file of another program.")
-    version = connection.pragma("user_version")
-    if version > FORMAT:
-        raise DatabaseFileError(
-            f"{path} was written by a later version, in format {version}; this version reads format"
-            f" {FORMAT}. Update, and start again."
-        )
-
-
-def describe_failure(path: Path, error: Exception) -> str:
-    """Say what is wrong with a file, and what to do, for people."""
-    match error:
-        case apsw.NotADBError() | apsw.CorruptError():
-            return f"{path} is damaged: {error}. Restore a copy, or move it away."
-        case apsw.ReadOnlyError() | apsw.CantOpenError() | PermissionError():
-            return f"{path} cannot be written: {error}. Check its permissions and its folder's."
-        case apsw.FullError() | apsw.IOError() if _is_full(path, error):
-            return f"The disk of {path} is full. Free some space, and try again."
-        case apsw.BusyError():
-            return f"{path} is in use by a long operation of another process. Try again."
-    return f"{path} cannot be used: {error}."
-
-
-def _is_full(path: Path, error: Exception) -> bool:
-    """Return whether a disk is full, on which SQLite cannot even create its shared memory."""
-    return isinstance(error, apsw.FullError) or disk_usage(path.parent).free < _LEAST_FREE_BYTES
-
-
-def make_file_error(path: Path, error: apsw.Error) -> FirestoreError:
-    """Return the error of a call that failed because of the file.
-
-    What cannot pass by itself has a code that Google's client does not try again for minutes, as it
-    does for INTERNAL, RESOURCE_EXHAUSTED and UNAVAILABLE.
-    """
-    match error:
-        case apsw.BusyError():
-            code = grpc.StatusCode.ABORTED
-        case apsw.ReadOnlyError() | apsw.CantOpenError():
-            code = grpc.StatusCode.PERMISSION_DENIED
-        case apsw.CorruptError() | apsw.NotADBError():
-            code = grpc.StatusCode.DATA_LOSS
-        case _:
-            code = grpc.StatusCode.UNKNOWN
-    return FirestoreError(code, describe_failure(path, error))
-
-
-def _identify(path: Path) -> int | None:
-    """Return what tells a file from another of its name, or None if it is missing."""
-    try:
-        return path.stat().st_ino
-    except FileNotFoundError:
-        return None
-
-
-def _lock_file(path: Path) -> tuple[int, bool]:
-    """Note in a lock that this process uses a file, and keep others from opening it if none does.
-
-    Returns:
-        The descriptor of the lock, and whether no other process uses the file.
-    """
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))  # SQLite's own mode is 0644
-    lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    is_alone = True
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        is_alone = False  # another process uses it, or is opening it
-        fcntl.flock(lock, fcntl.LOCK_SH)
-    return lock, is_alone
-
-
-def _has_log(path: Path) -> bool:
-    """Return whether SQLite's log was left behind, as after an unclean end."""
-    wal = path.with_name(f"{path.name}-wal")
-    return wal.exists() and wal.stat().st_size > 0

@@ -21,7 +21,7 @@ import apsw
 import httpx2
 import pytest
 
-from infra.local.embedded_firestore.storage import check_file
+from infra.local.embedded_firestore.files import check_file
 from tests.support.local_machine import CARREL
 from tests.support.mcp_wire import make_call, post
 from tests.support.ports import find_free_port

@@ -10,7 +10,7 @@ import pytest
 
 from infra.doctor.check import CheckResult, CheckStatus, run_checks
 from infra.doctor.local import CHECKS, Machine
-from infra.local.embedded_firestore import storage
+from infra.local.embedded_firestore import files
 from infra.local.embedded_firestore.databases import Databases
 from infra.local.embedded_firestore.definitions import Definitions
 from infra.local.state_disk import Mount
@@ -119,7 +119,7 @@ def test_damage_anywhere_in_a_file_fails(machine: Machine, database: Path) -> No
 def test_a_file_of_a_later_version_fails(
     machine: Machine, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "FORMAT", 0)
+    monkeypatch.setattr(files, "FORMAT", 0)
     message, command = expect_failure("files", machine)
     assert message.startswith(f"{database} was written by a later version, in format 1")
     assert message.endswith("Update, and start again.")

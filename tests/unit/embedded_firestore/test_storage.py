@@ -24,6 +24,7 @@ from infra.local.embedded_firestore import storage
 from infra.local.embedded_firestore.databases import Databases
 from infra.local.embedded_firestore.definitions import Definitions, Index, Kind
 from infra.local.embedded_firestore.errors import DatabaseFileError
+from infra.local.embedded_firestore.files import FORMAT
 from infra.local.embedded_firestore.storage import BATCH, START
 
 if TYPE_CHECKING:
@@ -364,7 +365,7 @@ def test_refuses_what_it_cannot_open(open_folder: OpenFolder, tmp_path: Path) ->
     (tmp_path / "later").mkdir()
     open_folder(Definitions()).open("later")
     later = apsw.Connection(str(tmp_path / "later" / "default.sqlite"))
-    later.pragma("user_version", storage.FORMAT + 1)
+    later.pragma("user_version", FORMAT + 1)
     later.close()
     (tmp_path / "other").mkdir()
     other = apsw.Connection(str(tmp_path / "other" / "default.sqlite"))

@@ -13,7 +13,7 @@ import pytest
 
 from infra.local import local_database
 from infra.local.backup import FORMAT, MANIFEST, restore_backup, write_backup
-from infra.local.embedded_firestore import storage
+from infra.local.embedded_firestore import files
 from infra.local.embedded_firestore.copies import copy_files
 from infra.local.local_database import use_local_database
 from shared.core.errors import Conflict, InvalidInput, NotFound, Unusable
@@ -197,7 +197,7 @@ def test_a_database_of_a_later_version_is_refused(
     state: Path, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = list_files(state)
-    monkeypatch.setattr(storage, "FORMAT", 0)
+    monkeypatch.setattr(files, "FORMAT", 0)
     with pytest.raises(InvalidInput, match=r"backup.tar: .*later version.* Nothing was restored"):
         restore_backup(archive, replace=True)
     assert list_files(state) == before
