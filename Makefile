@@ -33,7 +33,7 @@ deploy: $(RUN) ## Deploy to your Google Cloud project; asks first
 	@.venv/bin/carrel deploy $(ARGS)
 
 test: $(DEV) ## Run all tests but the slow ones; ARGS='-k search' selects some
-	@$(PYTEST) -m 'not slow' $(ARGS)
+	@$(PYTEST) -m 'not slow' $(or $(ARGS),--check-unused-indexes)
 
 test-emulator: $(DEV) ## Run tests/emulator on Google's emulator; FOLDERS selects some
 	@$(PYTEST) -m 'not slow' --database=emulator $(or $(FOLDERS),tests/emulator) $(ARGS)

@@ -56,35 +56,40 @@ class Restored(NamedTuple):
 def write_backup(target: Path) -> None:
     """Write a new archive, with the databases as they are at one moment.
 
-    Other processes go on writing. If this one is killed, no archive appears, and the next backup of
-    this name deletes the hidden folder that is left beside it.
+    Other processes go on writing. If this one is killed, no archive appears, and the next backup
+    deletes what is left of it.
 
     Raises:
-        Conflict: The file exists, or another process writes to its folder.
-        NotFound: There is no database.
+        Conflict: The file exists, or another backup is being made.
+        NotFound: There is no database, or no folder for the file.
         Unusable: A database is damaged, or of a later version.
     """
     databases = sorted(local_database.FILES.glob("*.sqlite"))
     if not databases:
         raise NotFound(f"There is no database in {local_database.STATE} yet.")
     target = target.resolve()
-    new = target.with_name(f".{target.name}.carrel-new")
-    with hold_lock_or_refuse(target.parent, f"Another command writes to {target.parent}."):
-        if target.exists():
-            raise Conflict(f"{target} exists already. Give another name.")
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir(mode=0o700)
+    if not target.parent.is_dir():
+        raise NotFound(f"There is no folder {target.parent}. Create it first.")
+    if target.exists():
+        raise Conflict(f"{target} exists already. Give another name.")
+    # The copies are made here, because SQLite cannot open them on a network drive.
+    copies = local_database.STATE / ".backing-up"
+    copies.mkdir(mode=0o700, exist_ok=True)
+    base, unfinished = copies / "base", target.with_name(f".{target.name}.carrel-new")
+    with hold_lock_or_refuse(copies, "Another backup is being made. Try again when it has ended."):
+        shutil.rmtree(base, ignore_errors=True)
         try:
-            _copy_base(databases, new)
-            archive = new / "archive"
-            with archive.open("xb") as file:
-                os.fchmod(file.fileno(), 0o600)
-                _write_archive(new, file)
+            _copy_base(databases, base)
+            unfinished.unlink(missing_ok=True)
+            unfinished.touch(mode=0o600, exist_ok=False)
+            with unfinished.open("wb") as file:
+                _write_archive(base, file)
                 file.flush()
                 os.fsync(file.fileno())
-            archive.rename(target)
+            unfinished.rename(target)
         finally:
-            shutil.rmtree(new, ignore_errors=True)
+            unfinished.unlink(missing_ok=True)
+            shutil.rmtree(base, ignore_errors=True)
 
 
 def _copy_base(databases: list[Path], folder: Path) -> None:

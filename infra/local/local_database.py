@@ -136,10 +136,14 @@ def _read_definitions(file: Path) -> Definitions:
     from infra.local.embedded_firestore.definitions import Definitions
 
     definitions = Definitions.read(file, dimension=0)
-    eager = {
-        replace(index, dimension=LOCAL_DIMENSION) if index.vector else index
-        for index, _ in definitions.indexes
-    }
+    eager = set()
+    for index, _ in definitions.indexes:
+        # A filtered vector search reads the index of all vectors, and that of its filter.
+        filters = replace(index, vector=None, dimension=0)
+        if filters.fields and definitions.has(filters):
+            eager.add(filters)
+        if index.vector:
+            eager.add(replace(index, fields=(), dimension=LOCAL_DIMENSION))
     return replace(definitions, eager=frozenset(eager))
 
 

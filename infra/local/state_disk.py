@@ -7,6 +7,7 @@ replaces the files of a database one by one.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -21,8 +22,9 @@ MOUNTS: Final = Path("/proc/self/mounts")
 _MACOS_MOUNT: Final = re.compile(r".+? on (?P<folder>/.*) \((?P<kind>[^,)]+)[^)]*\)")
 """A line such as `//me@server/share on /Volumes/share (smbfs, nodev)`."""
 _REMOTE: Final = re.compile(
-    r"nfs4?|cifs|smb\w*|afpfs|webdav|afs|ncpfs|glusterfs|vboxsf|prl_fs|vmhgfs|drvfs"
-    r"|fuse\.(sshfs|rclone|davfs2?|vmhgfs-fuse|gvfsd-fuse|glusterfs|onedriver|google-drive.*)"
+    r"nfs4?|cifs|smb\w*|afpfs|webdav|afs|ncpfs|glusterfs|ceph|lustre|beegfs|vboxsf|prl_fs|vmhgfs"
+    r"|drvfs|fakeowner|fuse\.(sshfs|rclone|davfs2?|vmhgfs-fuse|gvfsd-fuse|glusterfs|onedriver"
+    r"|google-drive.*|s3fs|gcsfuse|grpcfuse)"
 )
 _SYNCHRONISED: Final = re.compile(
     r"(dropbox|onedrive|google ?drive|icloud ?drive|nextcloud|owncloud|pcloud ?drive)( .*)?"
@@ -50,16 +52,18 @@ def read_mounts() -> list[Mount]:
     if sys.platform == "darwin":
         command = subprocess.run(["/sbin/mount"], check=False, capture_output=True, text=True)
         return parse_macos_mounts(command.stdout)
-    return parse_linux_mounts(MOUNTS.read_text("utf-8")) if MOUNTS.exists() else []
+    return parse_linux_mounts(os.fsdecode(MOUNTS.read_bytes())) if MOUNTS.exists() else []
 
 
 def parse_linux_mounts(text: str) -> list[Mount]:
-    """Parse `/proc/self/mounts`. A disk of Windows under WSL, a `9p`, is called `drvfs`."""
+    """Parse `/proc/self/mounts`."""
     mounts = []
     for line in text.splitlines():
-        _, folder, kind, *_ = line.split(" ")
+        source, folder, kind, options, *_ = line.split(" ")
+        if "drvfs" in f"{source},{options}":
+            kind = "drvfs"  # WSL mounts a disk of Windows as `9p`
         name = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), folder)
-        mounts.append(Mount(Path(name), "drvfs" if "drvfs" in line else kind))
+        mounts.append(Mount(Path(name), kind))
     return mounts
 
 

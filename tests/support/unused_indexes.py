@@ -1,7 +1,8 @@
 """A pytest plugin that fails a complete run if no query needed one of the declared indexes.
 
 On the embedded Firestore, a query whose index is not declared fails. A declared index is built when
-a query first needs it, so the database files of a run show which ones any process has used.
+a query first needs it, so the database files of a run show which ones any process has used. A
+vector index is stored without the fields of its filter, so the two count as one.
 """
 
 from __future__ import annotations
@@ -23,11 +24,18 @@ if TYPE_CHECKING:
 _UNUSED: Final = pytest.StashKey[list[str]]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a complete run ask for the check."""
+    parser.addoption("--check-unused-indexes", action="store_true", help="for a complete run")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Look for unused indexes after a whole run that passed."""
     folder = get_run_folder()
-    if exitstatus == pytest.ExitCode.OK and folder and _is_whole_run(session.config):
+    is_controller = not hasattr(session.config, "workerinput")
+    is_asked = is_controller and session.config.option.check_unused_indexes
+    if exitstatus == pytest.ExitCode.OK and folder and is_asked:
         unused = session.config.stash[_UNUSED] = find_unused_indexes(folder)
         if unused:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -52,16 +60,6 @@ def find_unused_indexes(folder: Path) -> list[str]:
     return unused
 
 
-def _is_whole_run(config: pytest.Config) -> bool:
-    """Return whether this is the main process of `make test`, and no test was deselected."""
-    return (
-        not hasattr(config, "workerinput")
-        and config.args_source is pytest.Config.ArgsSource.TESTPATHS
-        and config.option.markexpr == "not slow"
-        and not config.option.keyword
-    )
-
-
 def _list_declared_indexes(file: Path) -> set[Index]:
     """Return the indexes of several fields, of vectors and of collection groups."""
     definitions = Definitions.read(file, dimension=0)
@@ -71,11 +69,15 @@ def _list_declared_indexes(file: Path) -> set[Index]:
         for is_group, kind in kinds
         if is_group and kind is not Kind.DESCENDING
     }
-    return groups | {index for index, _ in definitions.indexes}
+    return groups | {_as_stored(index) for index, _ in definitions.indexes}
+
+
+def _as_stored(index: Index) -> Index:
+    return replace(index, fields=(), dimension=0) if index.vector else index
 
 
 def _read_indexes(path: Path) -> set[Index]:
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     texts = [row[0] for row in connection.execute("SELECT definition FROM indexes")]
     connection.close()
-    return {replace(Index.from_json(json.loads(text)), dimension=0) for text in texts}
+    return {_as_stored(Index.from_json(json.loads(text))) for text in texts}

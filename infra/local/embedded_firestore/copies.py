@@ -31,8 +31,8 @@ def copy_files(paths: Sequence[Path], folder: Path) -> None:
     """
     with ExitStack() as stack:
 
-        def connect(path: Path) -> apsw.Connection:
-            connection = stack.enter_context(closing(apsw.Connection(str(path))))
+        def connect(path: Path, flags: int = apsw.SQLITE_OPEN_READONLY) -> apsw.Connection:
+            connection = stack.enter_context(closing(apsw.Connection(str(path), flags)))
             connection.set_busy_timeout(BUSY_MILLISECONDS)
             return connection
 
@@ -45,7 +45,7 @@ def copy_files(paths: Sequence[Path], folder: Path) -> None:
             _begin_at_one_moment(readers, watchers)
             for source, reader in zip(paths, readers, strict=True):
                 path = folder / source.name
-                copy = connect(path)
+                copy = connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
                 copy.pragma("synchronous", "OFF")  # for it is of no use until it is complete
                 with copy.backup("main", reader, "main") as backup:
                     backup.step()

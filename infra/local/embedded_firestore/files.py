@@ -111,14 +111,18 @@ def lock_file(path: Path) -> tuple[int, bool]:
     """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))  # SQLite's own mode is 0644
-    lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    is_alone = True
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        is_alone = False  # another process uses it, or is opening it
-        fcntl.flock(lock, fcntl.LOCK_SH)
-    return lock, is_alone
+    lock_path = path.with_name(f"{path.name}.lock")
+    while True:
+        lock = os.open(lock_path, os.O_RDWR | os.O_CREAT, 0o600)
+        is_alone = True
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            is_alone = False  # another process uses it, or is opening it
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        if os.fstat(lock).st_ino == identify(lock_path):
+            return lock, is_alone
+        os.close(lock)  # while this process waited, the folder was replaced
 
 
 def has_log(path: Path) -> bool:

@@ -233,6 +233,13 @@ def test_a_backup_is_private_and_leaves_nothing_else(archive: Path) -> None:
     }
 
 
+def test_a_backup_into_a_missing_folder_creates_nothing(archive: Path) -> None:
+    folder = archive.parent / "missing"
+    with pytest.raises(NotFound, match="There is no folder"):
+        write_backup(folder / "backup.tar")
+    assert not folder.exists()
+
+
 def test_a_file_is_not_overwritten_by_a_backup(archive: Path) -> None:
     before = archive.read_bytes()
     with pytest.raises(Conflict, match="exists already"):

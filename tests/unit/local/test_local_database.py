@@ -7,9 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from google.cloud.firestore_v1.base_query import FieldFilter
+from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
+from google.cloud.firestore_v1.vector import Vector
 
 from infra.build.discovery import ROOT
 from infra.local import local_database
+from infra.local.embedded_firestore.storage import Store
 from infra.local.local_database import protect_state, use_local_database
 from infra.local.state_disk import Mount
 from shared.ai.local_embedding import LocalEmbedder
@@ -139,5 +143,19 @@ def test_windows_is_refused_in_a_sentence(command: str) -> None:
     assert "WSL 2" in process.stderr
 
 
-def test_vectors_of_the_local_model_are_indexed_from_the_start() -> None:
-    assert local_database.LOCAL_DIMENSION == LocalEmbedder.dimension
+async def test_a_filtered_search_waits_for_no_index(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del state
+    use_local_database()
+    target = get_target()
+    assert target
+    assert target.make_client
+    chunks = target.make_client(local_database.PROJECT, "(default)").collection("chunks")
+    vector = Vector([1.0] * LocalEmbedder.dimension)
+    await chunks.document("one").set({"embedding": vector, "facets": ["tag:a"]})
+    monkeypatch.setattr(Store, "register_index", lambda _, index: pytest.fail(f"builds {index}"))
+    nearest = chunks.where(filter=FieldFilter("facets", "array_contains", "tag:a")).find_nearest(
+        "embedding", vector, distance_measure=DistanceMeasure.COSINE, limit=1
+    )
+    assert [snapshot.id for snapshot in await nearest.get()] == ["one"]
