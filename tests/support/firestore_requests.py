@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _OWNER: Final = (("authorization", "Bearer owner"),)
 """What the emulator expects before it lists collections."""
+_ROUNDING_ERROR: Final = 1e-12
 Normal = Any
 """An answer in comparable form: nested tuples of strings and numbers."""
 
@@ -485,6 +486,8 @@ class Sender:
                 )
             case "double_value":
                 number = float(value.double_value)
+                if 0 < abs(number) < _ROUNDING_ERROR:  # a distance of 0, rounded otherwise
+                    number = 0.0
                 rounded = number if math.isinf(number) or number == 0 else float(f"{number:.12g}")
                 return ("double", repr(rounded))
             case "geo_point_value":
