@@ -69,9 +69,24 @@ def _without_time_if_missing(document: Normal) -> Normal:
     return document
 
 
+def counts_by_name_beside_an_inequality(
+    request: Request, _: Normal, actual: Normal, __: str
+) -> bool:
+    """The emulator aggregates queries that order by name before the field of an inequality.
+
+    It refuses the same queries of documents, as Firestore does.
+    """
+    return (
+        isinstance(request, Aggregation)
+        and actual == REFUSED
+        and [path for path, _ in request.query.orders] == ["__name__"]
+    )
+
+
 DEVIATIONS: Final[dict[str, Deviation]] = {
     "several writes to one document": repeats_a_document,
     "times of missing documents": lists_a_missing_document,
     "descending order by name": descends_by_name,
+    "aggregations in the order of names": counts_by_name_beside_an_inequality,
     "sums and averages beside names and projections": aggregates_fields,
 }

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.core.dates import utc_now
-from shared.traces.corpus import build_index_entry
+from shared.index.facets import Kind, make_named_facet
+from shared.traces.corpus import build_index_entry, make_trace_corpus
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
 from shared.traces.trust import TraceStatus, VoteTally
@@ -51,3 +52,12 @@ async def test_flagged_traces_do_not_hide_a_good_one(
         await store_trace(ctx, f"other-{number}", f"something else {number}", VoteTally())
     await store_trace(ctx, "good", "a tap leaks", VoteTally())
     assert (await search_trace_ids(app, query="the tap drips and leaks", tags=tags))[0] == "good"
+
+
+async def test_the_newest_traces_of_a_tag_are_loaded(ctx: Context) -> None:
+    """A search by tags alone does so if a tag has more traces than its postings list."""
+    for name in ("one", "two"):
+        await store_trace(ctx, name, "a tap leaks", VoteTally())
+    tag = make_named_facet(Kind.TAG, "python")
+    loaded = await make_trace_corpus(ctx.database).documents.load_newest(5, [tag.id])
+    assert {trace.id for trace in loaded} == {"one", "two"}
