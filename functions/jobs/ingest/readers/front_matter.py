@@ -21,10 +21,9 @@ _FRONT_MATTER: Final = re.compile(
     r"\A(?:---[ \t]*\n(?P<yaml>.*?)^(?:---|\.\.\.)|\+\+\+[ \t]*\n(?P<toml>.*?)^\+\+\+)[ \t]*$",
     re.DOTALL | re.MULTILINE,
 )
-_PROPERTY: Final = (
-    r"(?P<key>title|tags|author|date|created|url|alias)::(?P<value>[ \t][^\n]*)?(?:\n|\Z)"
+_PROPERTIES: Final = re.compile(
+    r"\A(?:(?:title|tags|author|date|created|url|alias)::(?:[ \t][^\n]*)?(?:\n|\Z))++(?=\s*\S)"
 )
-_PROPERTIES: Final = re.compile(rf"\A(?:{re.sub(r'[?]P<[a-z]+>', '?:', _PROPERTY)})++(?=\s*\S)")
 """Properties of a page in Logseq, such as `tags:: sea, ecology`. Others stay in the text."""
 _LEADING_TABS: Final = re.compile(r"^\t+", re.MULTILINE)
 _FIRST_LINE: Final = 2
@@ -78,11 +77,12 @@ def parse_front_matter(match: re.Match[str]) -> FrontMatter | None:
 
 
 def _parse_properties(block: str) -> FrontMatter:
-    entries = list(re.finditer(_PROPERTY, block))
-    return FrontMatter(
-        {entry["key"]: (entry["value"] or "").strip() for entry in entries},
-        {entry["key"]: number for number, entry in enumerate(entries, start=1)},
-    )
+    front_matter = FrontMatter()
+    for number, line in enumerate(block.rstrip("\n").split("\n"), start=1):
+        key, _, value = line.partition("::")
+        front_matter.fields[key] = value.strip()
+        front_matter.line_numbers[key] = number
+    return front_matter
 
 
 def _parse_toml(block: str) -> FrontMatter | None:
