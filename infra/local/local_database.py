@@ -182,7 +182,10 @@ def put_in_place(restored: Path) -> Path | None:
         if (restored / name).exists():
             if (STATE / name).exists():
                 former.mkdir(mode=0o700, exist_ok=True)
-                (STATE / name).rename(former / name)
+                aside = former / name
+                while aside.exists():  # after a kill, another process has begun a new base
+                    aside = aside.with_name(f"{aside.name}-later")
+                (STATE / name).rename(aside)
             (restored / name).rename(STATE / name)
     restored.rmdir()
     return former if former.exists() else None

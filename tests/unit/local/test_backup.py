@@ -218,6 +218,7 @@ async def test_the_next_process_finishes_a_killed_restore(
         if is_aside:
             (state / "replaced-1").mkdir()
             (state / "databases").rename(state / "replaced-1" / "databases")
+            (state / "databases" / "new").mkdir(parents=True)  # by a process that starts meanwhile
         assert await read_note() == "first"
         close_databases()
         assert not restored.exists()
