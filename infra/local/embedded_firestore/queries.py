@@ -364,10 +364,10 @@ def _check(conjunctions: Sequence[tuple[Filter, ...]], explicit: Sequence[Order]
             "appear in inequalities."
         )
     for conjunction in conjunctions:
-        if (
-            len([condition for condition in conjunction if condition.operator == "ARRAY_CONTAINS"])
-            > 1
-        ):
+        array_filters = {
+            condition for condition in conjunction if condition.operator == "ARRAY_CONTAINS"
+        }
+        if len(array_filters) > 1:
             raise invalid_argument(
                 "A maximum of 1 'ARRAY_CONTAINS' filter is allowed per disjunction."
             )

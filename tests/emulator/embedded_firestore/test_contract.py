@@ -213,7 +213,7 @@ async def test_lists_of_values_have_1_to_30(client: AsyncClient, operator: str) 
 
 async def test_a_query_has_one_array_filter(client: AsyncClient) -> None:
     query = where(client.collection("c"), "a", "array_contains", 1)
-
+    await where(query, "a", "array_contains", 1).get()  # the same one
     with pytest.raises(exceptions.InvalidArgument):
         await where(query, "a", "array_contains", 2).get()
 
