@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from typing import TYPE_CHECKING, Final
 
@@ -27,8 +26,7 @@ pytestmark = pytest.mark.anyio
 
 PROGRAM_COUNT: Final = 60
 """The number of random programs. They are the same in each run; slow runs choose others."""
-SLOW_PROGRAM_COUNT: Final = int(os.environ.get("PROGRAMS", "400"))
-"""The number of other programs in a slow run; to try more: `make test-slow PROGRAMS=2000`."""
+SLOW_PROGRAM_COUNT: Final = 2_000
 _PHASES: Final = (hypothesis.Phase.generate,)
 """A failure names the request that differs, so programs need not be shrunk, which takes minutes."""
 
