@@ -129,12 +129,12 @@ def _plan_conjunction(
 def _classify(conjunction: Sequence[Filter]) -> _Filters:
     filters = _Filters()
     for condition in conjunction:
-        operand = condition.operands[0]
         if condition.path != NAME and condition.operator == "EQUAL":
+            [operand] = condition.operands
             if filters.equalities.setdefault(condition.path, operand) != operand:
                 filters.contradict = True
         elif condition.operator == "ARRAY_CONTAINS":
-            filters.contains[condition.path] = operand
+            [filters.contains[condition.path]] = condition.operands
         else:
             filters.others.append(condition)
     return filters

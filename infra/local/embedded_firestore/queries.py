@@ -36,7 +36,7 @@ class Filter:
     Attributes:
         path: The field.
         operator: `EQUAL`, `ARRAY_CONTAINS`, a comparison, `NOT_EQUAL` or `NOT_IN`.
-        operands: The encoded values: several for `NOT_IN`, else one.
+        operands: The encoded values: any number for `NOT_EQUAL` and `NOT_IN`, else one.
     """
 
     path: Path
@@ -50,20 +50,22 @@ class Filter:
 
     @property
     def is_never_met(self) -> bool:
-        """Whether it compares with null or NaN, which are neither less nor greater."""
-        is_range = self.is_inequality and self.operator not in {"NOT_EQUAL", "NOT_IN"}
-        return is_range and self.operands[0] in {values.NULL, values.NAN}
+        """Whether it compares with null, or is a range of NaN: nothing is less or unequal."""
+        if not self.is_inequality:
+            return False
+        if self.operator in {"NOT_EQUAL", "NOT_IN"}:
+            return values.NULL in self.operands
+        return self.operands[0] in {values.NULL, values.NAN}
 
     def matches_encoded(self, encoded: bytes) -> bool:  # noqa: PLR0911 - one for each operator
         """Return whether a value meets the condition."""
-        [operand, *_] = self.operands
-        match self.operator:
-            case "EQUAL":
-                return encoded == operand
-            case "NOT_EQUAL" | "NOT_IN":
-                return encoded != values.NULL and encoded not in self.operands
+        if self.operator in {"NOT_EQUAL", "NOT_IN"}:
+            return encoded != values.NULL and encoded not in self.operands
+        [operand] = self.operands
+        if self.operator == "EQUAL":
+            return encoded == operand
         least, beyond = type_bounds(operand)
-        if not least <= encoded < beyond or operand == values.NAN:
+        if not least <= encoded < beyond:
             return False
         match self.operator:
             case "LESS_THAN":
@@ -163,7 +165,7 @@ def read_query(root: str, parent: str, proto: Any, required: Sequence[Path] = ()
         parent,
         selector.collection_id,
         selector.all_descendants,
-        list(dict.fromkeys(_simplify(conjunction) for conjunction in conjunctions)),
+        list(dict.fromkeys(_simplify(conjunction) for conjunction in _drop_unmet(conjunctions))),
         orders,
         offset=proto.offset,
         limit=proto.limit.value if proto.HasField("limit") else None,
@@ -275,7 +277,7 @@ def _read_field_filter(proto: Any, root: str) -> list[tuple[Filter, ...]]:
     else:
         encoded = tuple(map(encode, operands))
     match operator:
-        case "IN":
+        case "IN" | "EQUAL":  # null and NaN equal nothing; the unary filters find them
             return [
                 (Filter(path, "EQUAL", (operand,)),)
                 for operand in dict.fromkeys(encoded)
@@ -285,8 +287,9 @@ def _read_field_filter(proto: Any, root: str) -> list[tuple[Filter, ...]]:
             return [
                 (Filter(path, "ARRAY_CONTAINS", (operand,)),) for operand in dict.fromkeys(encoded)
             ]
-        case "NOT_IN":
-            return [(Filter(path, "NOT_IN", encoded),)]
+        case "NOT_IN" | "NOT_EQUAL":  # NaN is unequal to itself
+            unequal = tuple(operand for operand in encoded if operand != values.NAN)
+            return [(Filter(path, operator, unequal),)]
         case "OPERATOR_UNSPECIFIED":
             raise invalid_argument("A filter has no operator.")
     return [(Filter(path, operator, encoded),)]
@@ -300,10 +303,18 @@ def _read_unary_filter(proto: Any) -> Filter:
         case "IS_NAN":
             return Filter(path, "EQUAL", (values.NAN,))
         case "IS_NOT_NULL":
-            return Filter(path, "NOT_EQUAL", (values.NULL,))
+            return Filter(path, "NOT_EQUAL", ())  # which is never met by null
         case "IS_NOT_NAN":
             return Filter(path, "NOT_EQUAL", (values.NAN,))
     raise invalid_argument("A filter has no operator.")
+
+
+def _drop_unmet(conjunctions: Sequence[tuple[Filter, ...]]) -> list[tuple[Filter, ...]]:
+    return [
+        conjunction
+        for conjunction in conjunctions
+        if not any(condition.is_never_met for condition in conjunction)
+    ]
 
 
 def _simplify(conjunction: tuple[Filter, ...]) -> tuple[Filter, ...]:
@@ -348,12 +359,9 @@ def _check(conjunctions: Sequence[tuple[Filter, ...]], explicit: Sequence[Order]
         raise invalid_argument(
             "'NOT_IN' cannot be used in the same query with 'IN', 'ARRAY_CONTAINS_ANY' or 'OR'."
         )
-    satisfiable = [
-        condition
-        for conjunction in conjunctions
-        if not any(condition.is_never_met for condition in conjunction)
-        for condition in conjunction
-    ]
+    satisfiable = {
+        condition for conjunction in _drop_unmet(conjunctions) for condition in conjunction
+    }
     unequal_paths = {condition.path for condition in satisfiable if condition.is_inequality}
     has_equal_name = any(
         condition.path == NAME and not condition.is_inequality for condition in satisfiable

@@ -141,16 +141,17 @@ class _Bounds:
         first, kind = self.suffix[0] if self.suffix else (NAME, Kind.ASCENDING)
         if condition.path != first:
             return
-        is_exclusion = condition.operator in {"NOT_EQUAL", "NOT_IN"}
-        operand = condition.operands[0]
+        if condition.operator in {"NOT_EQUAL", "NOT_IN"}:
+            if first != NAME:
+                self._add_value(kind, NULL, _ABOVE)
+            return
+        [operand] = condition.operands
         if first == NAME:
             if condition.operator == "EQUAL":
                 self._add_name(self.prefix, operand, _AT_LEAST)
                 self._add_name(self.prefix, operand, _AT_MOST)
-            elif not is_exclusion:
+            else:
                 self._add_name(self.prefix, operand, _COMPARISONS[condition.operator])
-        elif is_exclusion:
-            self._add_value(kind, NULL, _ABOVE)
         else:  # an inequality matches values of its operand's type only
             first_of_type, next_type = type_bounds(operand)
             self._add_value(kind, first_of_type, _AT_LEAST)
