@@ -160,6 +160,11 @@ def read_query(root: str, parent: str, proto: Any, required: Sequence[Path] = ()
         for order in proto.order_by
     )
     orders = _complete_orders(explicit, conjunctions, required)
+    if _count_exclusions(proto.where) > 1:
+        raise invalid_argument(
+            "Only a single 'NOT_EQUAL', 'NOT_IN', 'IS_NOT_NAN', or 'IS_NOT_NULL' filter allowed "
+            "per query."
+        )
     _check(conjunctions, explicit)
     query = Query(
         parent,
@@ -236,7 +241,9 @@ def _normalize(proto: Any, root: str) -> list[tuple[Filter, ...]]:
             composite = proto.composite_filter
             if not composite.filters:
                 raise invalid_argument("A composite filter has at least one filter.")
-            parts = [_normalize(member, root) for member in composite.filters]
+            # A repeated filter is one, so that an array filter may be, which is allowed only once.
+            members = {member.SerializeToString(): member for member in composite.filters}
+            parts = [_normalize(member, root) for member in members.values()]
             if composite.op == _OR:
                 result = [conjunction for part in parts for conjunction in part]
             else:
@@ -309,6 +316,13 @@ def _read_unary_filter(proto: Any) -> Filter:
     raise invalid_argument("A filter has no operator.")
 
 
+def _count_exclusions(proto: Any) -> int:
+    """Return how many of a filter's parts exclude values, repeated ones each time."""
+    parts = sum(_count_exclusions(part) for part in proto.composite_filter.filters)
+    comparison = _OPERATORS.get(proto.field_filter.op) in {"NOT_EQUAL", "NOT_IN"}
+    return parts + comparison + (_UNARY.get(proto.unary_filter.op) in {"IS_NOT_NAN", "IS_NOT_NULL"})
+
+
 def _drop_unmet(conjunctions: Sequence[tuple[Filter, ...]]) -> list[tuple[Filter, ...]]:
     return [
         conjunction
@@ -347,14 +361,6 @@ def _complete_orders(
 
 def _check(conjunctions: Sequence[tuple[Filter, ...]], explicit: Sequence[Order]) -> None:
     filters = {condition for conjunction in conjunctions for condition in conjunction}
-    if (
-        len([condition for condition in filters if condition.operator in {"NOT_EQUAL", "NOT_IN"}])
-        > 1
-    ):
-        raise invalid_argument(
-            "Only a single 'NOT_EQUAL', 'NOT_IN', 'IS_NOT_NAN', or 'IS_NOT_NULL' filter allowed "
-            "per query."
-        )
     if any(condition.operator == "NOT_IN" for condition in filters) and len(conjunctions) > 1:
         raise invalid_argument(
             "'NOT_IN' cannot be used in the same query with 'IN', 'ARRAY_CONTAINS_ANY' or 'OR'."

@@ -101,13 +101,22 @@ async def test_answers_other_requests_as_the_emulator(
         ("b", "IS_NAN"),
         ("b", "IS_NOT_NULL"),
         ("b", "IS_NOT_NAN"),
+        ("AND", [("b", "NOT_EQUAL", "a"), ("b", "NOT_EQUAL", "a")]),
+        ("OR", [("b", "NOT_EQUAL", "a"), ("b", "NOT_EQUAL", "a")]),
+        ("AND", [("t", "ARRAY_CONTAINS_ANY", [1, 2]), ("t", "ARRAY_CONTAINS_ANY", [1, 2])]),
     ],
     ids=str,
 )
-async def test_compares_with_null_and_nan_as_the_emulator(
+async def test_rare_filters_find_what_they_find_in_the_emulator(
     where: Any, orders: tuple[tuple[str, bool], ...], emulator: AsyncClient, databases: Databases
 ) -> None:
-    documents: list[dict[str, Any]] = [{"b": None}, {"b": math.nan}, {"b": "a"}, {"b": []}, {}]
+    documents: list[dict[str, Any]] = [
+        {"b": None},
+        {"b": math.nan},
+        {"b": "a", "t": [1, 2]},
+        {"b": [], "t": [2]},
+        {},
+    ]
     writes = [
         Write(f"c/{number}", {"a": number, **document}) for number, document in enumerate(documents)
     ]
