@@ -272,7 +272,8 @@ class Sender:
 
     def _normalize_transform(self, transform: tuple[str, str, Any], value: Value) -> Normal:
         if transform[1] == "server_timestamp":
-            self.moments.setdefault(_time(value.timestamp_value), f"server {self.commits}")
+            # A busy emulator may read its clock again for the time of the commit.
+            self.moments.setdefault(_time(value.timestamp_value), f"commit {self.commits}")
         return self._normalize(value)
 
     async def _batch_get(self, request: BatchGet) -> Normal:

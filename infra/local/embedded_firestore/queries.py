@@ -17,7 +17,7 @@ from infra.local.embedded_firestore.protos import StructuredQuery
 from infra.local.embedded_firestore.values import encode, type_bounds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 NAME: Final[Path] = ("__name__",)
 MAX_DISJUNCTIONS: Final = 30
@@ -50,17 +50,19 @@ class Filter:
 
     @property
     def is_never_met(self) -> bool:
-        """Whether it compares with null, or is a range of NaN: nothing is less or unequal."""
+        """Whether it compares with null or NaN alone: nothing is less, nor unequal to null."""
         if not self.is_inequality:
             return False
+        operands = set(self.operands)
         if self.operator in {"NOT_EQUAL", "NOT_IN"}:
-            return values.NULL in self.operands
-        return self.operands[0] in {values.NULL, values.NAN}
+            return operands == {values.NULL}
+        return operands in ({values.NULL}, {values.NAN})
 
     def matches_encoded(self, encoded: bytes) -> bool:  # noqa: PLR0911 - one for each operator
         """Return whether a value meets the condition."""
         if self.operator in {"NOT_EQUAL", "NOT_IN"}:
-            return encoded != values.NULL and encoded not in self.operands
+            unequal = values.NULL not in self.operands and encoded not in self.operands
+            return unequal and encoded != values.NULL
         [operand] = self.operands
         if self.operator == "EQUAL":
             return encoded == operand
@@ -159,18 +161,20 @@ def read_query(root: str, parent: str, proto: Any, required: Sequence[Path] = ()
         Order(parse_path(order.field.field_path), order.direction == _DESCENDING)
         for order in proto.order_by
     )
-    orders = _complete_orders(explicit, conjunctions, required)
-    if _count_exclusions(proto.where) > 1:
-        raise invalid_argument(
-            "Only a single 'NOT_EQUAL', 'NOT_IN', 'IS_NOT_NAN', or 'IS_NOT_NULL' filter allowed "
-            "per query."
-        )
-    _check(conjunctions, explicit)
+    _check_operators(list(_list_operators(proto.where)))
+    _check_array_filters(conjunctions)
+    satisfiable = [
+        conjunction
+        for conjunction in conjunctions
+        if not any(condition.is_never_met for condition in conjunction)
+    ]
+    orders = _complete_orders(explicit, satisfiable, required)
+    _check_names(satisfiable)
     query = Query(
         parent,
         selector.collection_id,
         selector.all_descendants,
-        list(dict.fromkeys(_simplify(conjunction) for conjunction in _drop_unmet(conjunctions))),
+        list(dict.fromkeys(map(_simplify, satisfiable))),
         orders,
         offset=proto.offset,
         limit=proto.limit.value if proto.HasField("limit") else None,
@@ -316,19 +320,17 @@ def _read_unary_filter(proto: Any) -> Filter:
     raise invalid_argument("A filter has no operator.")
 
 
-def _count_exclusions(proto: Any) -> int:
-    """Return how many of a filter's parts exclude values, repeated ones each time."""
-    parts = sum(_count_exclusions(part) for part in proto.composite_filter.filters)
-    comparison = _OPERATORS.get(proto.field_filter.op) in {"NOT_EQUAL", "NOT_IN"}
-    return parts + comparison + (_UNARY.get(proto.unary_filter.op) in {"IS_NOT_NAN", "IS_NOT_NULL"})
-
-
-def _drop_unmet(conjunctions: Sequence[tuple[Filter, ...]]) -> list[tuple[Filter, ...]]:
-    return [
-        conjunction
-        for conjunction in conjunctions
-        if not any(condition.is_never_met for condition in conjunction)
-    ]
+def _list_operators(proto: Any) -> Iterator[str]:
+    """Yield the operators of a filter, a repeated one each time."""
+    match proto.WhichOneof("filter_type"):
+        case "composite_filter":
+            yield "OR" if proto.composite_filter.op == _OR else "AND"
+            for part in proto.composite_filter.filters:
+                yield from _list_operators(part)
+        case "field_filter":
+            yield _OPERATORS[proto.field_filter.op]
+        case "unary_filter":
+            yield _UNARY[proto.unary_filter.op]
 
 
 def _simplify(conjunction: tuple[Filter, ...]) -> tuple[Filter, ...]:
@@ -341,6 +343,9 @@ def _complete_orders(
     required: Sequence[Path],
 ) -> tuple[Order, ...]:
     """Return the order with the fields of inequalities, and the name."""
+    paths = [order.path for order in explicit]
+    if len(paths) != len(set(paths)):
+        raise invalid_argument("An order has each field once.")
     descends = bool(explicit) and explicit[-1].descends
     orders = list(explicit)
     inequalities = {
@@ -359,24 +364,20 @@ def _complete_orders(
     return tuple(orders)
 
 
-def _check(conjunctions: Sequence[tuple[Filter, ...]], explicit: Sequence[Order]) -> None:
-    filters = {condition for conjunction in conjunctions for condition in conjunction}
-    if any(condition.operator == "NOT_IN" for condition in filters) and len(conjunctions) > 1:
+def _check_operators(operators: Sequence[str]) -> None:
+    exclusions = {"NOT_EQUAL", "NOT_IN", "IS_NOT_NAN", "IS_NOT_NULL"}
+    if len([operator for operator in operators if operator in exclusions]) > 1:
+        raise invalid_argument(
+            "Only a single 'NOT_EQUAL', 'NOT_IN', 'IS_NOT_NAN', or 'IS_NOT_NULL' filter allowed "
+            "per query."
+        )
+    if "NOT_IN" in operators and {"IN", "ARRAY_CONTAINS_ANY", "OR"}.intersection(operators):
         raise invalid_argument(
             "'NOT_IN' cannot be used in the same query with 'IN', 'ARRAY_CONTAINS_ANY' or 'OR'."
         )
-    satisfiable = {
-        condition for conjunction in _drop_unmet(conjunctions) for condition in conjunction
-    }
-    unequal_paths = {condition.path for condition in satisfiable if condition.is_inequality}
-    has_equal_name = any(
-        condition.path == NAME and not condition.is_inequality for condition in satisfiable
-    )
-    if has_equal_name and unequal_paths and NAME not in unequal_paths:
-        raise invalid_argument(
-            "Equality on key is not allowed if there are other inequality fields and key does not "
-            "appear in inequalities."
-        )
+
+
+def _check_array_filters(conjunctions: Sequence[tuple[Filter, ...]]) -> None:
     for conjunction in conjunctions:
         array_filters = {
             condition for condition in conjunction if condition.operator == "ARRAY_CONTAINS"
@@ -385,6 +386,16 @@ def _check(conjunctions: Sequence[tuple[Filter, ...]], explicit: Sequence[Order]
             raise invalid_argument(
                 "A maximum of 1 'ARRAY_CONTAINS' filter is allowed per disjunction."
             )
-    paths = [order.path for order in explicit]
-    if len(paths) != len(set(paths)):
-        raise invalid_argument("An order has each field once.")
+
+
+def _check_names(conjunctions: Sequence[tuple[Filter, ...]]) -> None:
+    filters = {condition for conjunction in conjunctions for condition in conjunction}
+    unequal_paths = {condition.path for condition in filters if condition.is_inequality}
+    has_equal_name = any(
+        condition.path == NAME and not condition.is_inequality for condition in filters
+    )
+    if has_equal_name and unequal_paths and NAME not in unequal_paths:
+        raise invalid_argument(
+            "Equality on key is not allowed if there are other inequality fields and key does not "
+            "appear in inequalities."
+        )

@@ -84,7 +84,7 @@ async def test_answers_other_requests_as_the_emulator(
     await compare(program, emulator, databases)
 
 
-@pytest.mark.parametrize("orders", [(), (("a", True),), (("b", False),)])
+@pytest.mark.parametrize("orders", [(), (("a", True),), (("b", False),), (("__name__", True),)])
 @pytest.mark.parametrize(
     "where",
     [
@@ -96,6 +96,9 @@ async def test_answers_other_requests_as_the_emulator(
         ("b", "GREATER_THAN_OR_EQUAL", math.nan),
         ("b", "IN", [None, math.nan, "a"]),
         ("b", "NOT_IN", [None, "a"]),
+        ("AND", [("a", "EQUAL", 2), ("b", "NOT_IN", [None])]),
+        ("AND", [("a", "EQUAL", 2), ("b", "LESS_THAN", None)]),
+        ("AND", [("a", "IN", [2]), ("b", "NOT_IN", ["x"])]),
         ("b", "NOT_IN", [math.nan, "a"]),
         ("b", "IS_NULL"),
         ("b", "IS_NAN"),
