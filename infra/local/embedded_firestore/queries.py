@@ -379,10 +379,7 @@ def _check_operators(operators: Sequence[str]) -> None:
 
 def _check_array_filters(conjunctions: Sequence[tuple[Filter, ...]]) -> None:
     for conjunction in conjunctions:
-        array_filters = {
-            condition for condition in conjunction if condition.operator == "ARRAY_CONTAINS"
-        }
-        if len(array_filters) > 1:
+        if [condition.operator for condition in conjunction].count("ARRAY_CONTAINS") > 1:
             raise invalid_argument(
                 "A maximum of 1 'ARRAY_CONTAINS' filter is allowed per disjunction."
             )

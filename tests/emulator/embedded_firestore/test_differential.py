@@ -107,6 +107,7 @@ async def test_answers_other_requests_as_the_emulator(
         ("AND", [("b", "NOT_EQUAL", "a"), ("b", "NOT_EQUAL", "a")]),
         ("OR", [("b", "NOT_EQUAL", "a"), ("b", "NOT_EQUAL", "a")]),
         ("AND", [("t", "ARRAY_CONTAINS_ANY", [1, 2]), ("t", "ARRAY_CONTAINS_ANY", [1, 2])]),
+        ("AND", [("t", "ARRAY_CONTAINS", 1), ("t", "ARRAY_CONTAINS_ANY", [1])]),
     ],
     ids=str,
 )
