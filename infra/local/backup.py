@@ -12,17 +12,17 @@ import re
 import shutil
 import tarfile
 import time
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from hashlib import file_digest, sha256
 from io import BytesIO
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from infra.file_lock import hold_lock, hold_lock_or_refuse
+from infra.file_lock import hold_lock_or_refuse
 from infra.local import local_database
 from infra.local.embedded_firestore.copies import copy_files
 from infra.local.embedded_firestore.errors import DatabaseFileError
 from infra.local.embedded_firestore.files import check_file
+from infra.local.state_use import put_in_place, replace_state
 from shared.core.errors import Conflict, InvalidInput, NotFound, Unusable
 from shared.core.installation import carrel
 
@@ -148,21 +148,14 @@ def restore_backup(archive: Path, *, replace: bool) -> Restored:
         replace: Whether the base may take the place of another.
 
     Raises:
-        Conflict: There is a base, and it may not be replaced, or a process uses it.
+        Conflict: There is a base, and it may not be replaced, or another process uses the folder.
         InvalidInput: The archive is damaged, of a later version, or none of Carrel's.
         Unusable: The state folder is not on a disk of this machine.
     """
     state, files = local_database.STATE, local_database.FILES
     local_database.require_local_disk()
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with ExitStack() as stack:
-        stack.enter_context(hold_lock(state))
-        for lock in files.glob("*.sqlite.lock"):
-            busy = (
-                f"Carrel runs on the data in {state}. Stop it, quit the clients that started it,"
-                " and restore again."
-            )
-            stack.enter_context(hold_lock_or_refuse(lock, busy))
+    with replace_state(state):
         if not replace and any(files.glob("*.sqlite")):
             raise Conflict(
                 f"{state} holds a base already. To put it aside, in a folder beside the restored"
@@ -176,7 +169,7 @@ def restore_backup(archive: Path, *, replace: bool) -> Restored:
             created = _unpack(archive, new)
             os.sync()
             unpacked = new.rename(state / f"restored-{time.strftime('%Y%m%d-%H%M%S')}")
-            former = local_database.put_in_place(unpacked)
+            former = put_in_place(unpacked)
         finally:
             shutil.rmtree(new, ignore_errors=True)
     local_database.protect_state()

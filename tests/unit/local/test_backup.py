@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import shutil
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import pytest
 
+from infra.file_lock import hold_lock
 from infra.local import local_database
 from infra.local.backup import FORMAT, MANIFEST, restore_backup, write_backup
 from infra.local.embedded_firestore import files
@@ -125,11 +127,26 @@ def test_a_base_is_not_replaced_unasked(state: Path, archive: Path) -> None:
     assert list_files(state) == before
 
 
-async def test_nothing_is_restored_while_a_process_runs(state: Path, archive: Path) -> None:
-    await write_note("later")
-    with pytest.raises(Conflict, match=f"Carrel runs on the data in {state}. Stop it"):
+def test_nothing_is_restored_while_a_process_runs(state: Path, archive: Path) -> None:
+    before = list_files(state)
+    with (
+        hold_lock(state, fcntl.LOCK_SH),
+        pytest.raises(Conflict, match=f"Carrel runs on the data in {state}. Stop it"),
+    ):
         restore_backup(archive, replace=True)
-    assert await read_note() == "later"
+    assert list_files(state) == before
+
+
+def test_no_process_starts_while_a_base_is_restored(state: Path, archive: Path) -> None:
+    """Neither a second restore, nor a process that began when there was no folder."""
+    with hold_lock(state), pytest.raises(Conflict, match=f"is being restored to {state}. Try"):
+        restore_backup(archive, replace=True)
+    state.rename(state.with_name("away"))
+    use_local_database()
+    state.mkdir()
+    with hold_lock(state), pytest.raises(Conflict, match="is being restored"):
+        local_database.open_local_database()
+    assert not any(state.rglob("*.sqlite"))
 
 
 def change_byte(content: bytes) -> bytes:
