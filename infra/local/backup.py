@@ -28,7 +28,7 @@ from shared.core.installation import carrel
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import IO, Any
+    from typing import Any
 
 FORMAT: Final = 1
 MANIFEST: Final = "carrel-backup.json"
@@ -82,11 +82,11 @@ def write_backup(target: Path) -> None:
             _copy_base(databases, base)
             unfinished.unlink(missing_ok=True)
             unfinished.touch(mode=0o600, exist_ok=False)
-            with unfinished.open("wb") as file:
-                _write_archive(base, file)
-                file.flush()
-                os.fsync(file.fileno())
+            _write_archive(base, unfinished)
             unfinished.rename(target)
+            _flush(target.parent)
+        except OSError as error:  # of a write it names no file, and the disks may differ
+            raise OSError(error.errno, error.strerror, error.filename or str(target)) from error
         finally:
             unfinished.unlink(missing_ok=True)
             shutil.rmtree(base, ignore_errors=True)
@@ -108,7 +108,7 @@ def _copy_base(databases: list[Path], folder: Path) -> None:
             shutil.copyfile(path, folder / path.relative_to(local_database.STATE))
 
 
-def _write_archive(folder: Path, file: IO[bytes]) -> None:
+def _write_archive(folder: Path, archive: Path) -> None:
     members = {
         str(path.relative_to(folder)): path
         for path in sorted(folder.rglob("*"))
@@ -120,11 +120,21 @@ def _write_archive(folder: Path, file: IO[bytes]) -> None:
         "sha256": {name: _hash(path) for name, path in members.items()},
     }
     content = json.dumps(manifest, indent=1).encode()
-    with tarfile.open(fileobj=file, mode="w") as tar:
+    with tarfile.open(archive, "w") as tar:
         tar.addfile(_describe(MANIFEST, len(content)), BytesIO(content))
         for name, path in members.items():
             with path.open("rb") as member:
                 tar.addfile(_describe(name, path.stat().st_size), member)
+    _flush(archive)
+
+
+def _flush(path: Path) -> None:
+    """Write a file, or the names in a folder, from memory to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _hash(path: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import io
 import json
+import resource
 import shutil
 import tarfile
 from typing import TYPE_CHECKING, Any
@@ -263,6 +264,20 @@ def test_a_file_is_not_overwritten_by_a_backup(archive: Path) -> None:
     with pytest.raises(Conflict, match="exists already"):
         write_backup(archive)
     assert archive.read_bytes() == before
+
+
+def test_a_full_disk_of_the_backup_is_named(archive: Path) -> None:
+    """Every copy has room, but not all of them together."""
+    target = archive.with_name("second.tar")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (archive.stat().st_size // 2 + 10_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as raised:
+            write_backup(target)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert raised.value.filename == str(target)
+    assert not list(archive.parent.glob("*second.tar*"))
 
 
 @pytest.mark.usefixtures("state")
