@@ -75,7 +75,7 @@ async def test_killed_writers_lose_no_answered_commit(
 
 
 @pytest.mark.parametrize(
-    "kills", [2, pytest.param(50, marks=pytest.mark.slow)], ids=["few", "many"]
+    "kills", [2, pytest.param(30, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 async def test_an_index_is_complete_although_its_builder_was_killed(
     tmp_path: Path, kills: int, kill_generator: random.Random
