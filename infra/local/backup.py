@@ -12,23 +12,23 @@ import re
 import shutil
 import tarfile
 import time
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from hashlib import file_digest, sha256
 from io import BytesIO
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from infra.file_lock import hold_lock, hold_lock_or_refuse
+from infra.file_lock import hold_lock_or_refuse
 from infra.local import local_database
 from infra.local.embedded_firestore.copies import copy_files
 from infra.local.embedded_firestore.errors import DatabaseFileError
 from infra.local.embedded_firestore.files import check_file
+from infra.local.state_use import put_in_place, replace_state
 from shared.core.errors import Conflict, InvalidInput, NotFound, Unusable
 from shared.core.installation import carrel
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import IO, Any
+    from typing import Any
 
 FORMAT: Final = 1
 MANIFEST: Final = "carrel-backup.json"
@@ -82,11 +82,11 @@ def write_backup(target: Path) -> None:
             _copy_base(databases, base)
             unfinished.unlink(missing_ok=True)
             unfinished.touch(mode=0o600, exist_ok=False)
-            with unfinished.open("wb") as file:
-                _write_archive(base, file)
-                file.flush()
-                os.fsync(file.fileno())
+            _write_archive(base, unfinished)
             unfinished.rename(target)
+            _flush(target.parent)
+        except OSError as error:  # of a write it names no file, and the disks may differ
+            raise OSError(error.errno, error.strerror, error.filename or str(target)) from error
         finally:
             unfinished.unlink(missing_ok=True)
             shutil.rmtree(base, ignore_errors=True)
@@ -108,7 +108,7 @@ def _copy_base(databases: list[Path], folder: Path) -> None:
             shutil.copyfile(path, folder / path.relative_to(local_database.STATE))
 
 
-def _write_archive(folder: Path, file: IO[bytes]) -> None:
+def _write_archive(folder: Path, archive: Path) -> None:
     members = {
         str(path.relative_to(folder)): path
         for path in sorted(folder.rglob("*"))
@@ -120,11 +120,21 @@ def _write_archive(folder: Path, file: IO[bytes]) -> None:
         "sha256": {name: _hash(path) for name, path in members.items()},
     }
     content = json.dumps(manifest, indent=1).encode()
-    with tarfile.open(fileobj=file, mode="w") as tar:
+    with tarfile.open(archive, "w") as tar:
         tar.addfile(_describe(MANIFEST, len(content)), BytesIO(content))
         for name, path in members.items():
             with path.open("rb") as member:
                 tar.addfile(_describe(name, path.stat().st_size), member)
+    _flush(archive)
+
+
+def _flush(path: Path) -> None:
+    """Write a file, or the names in a folder, from memory to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _hash(path: Path) -> str:
@@ -148,21 +158,14 @@ def restore_backup(archive: Path, *, replace: bool) -> Restored:
         replace: Whether the base may take the place of another.
 
     Raises:
-        Conflict: There is a base, and it may not be replaced, or a process uses it.
+        Conflict: There is a base, and it may not be replaced, or another process uses the folder.
         InvalidInput: The archive is damaged, of a later version, or none of Carrel's.
         Unusable: The state folder is not on a disk of this machine.
     """
     state, files = local_database.STATE, local_database.FILES
     local_database.require_local_disk()
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with ExitStack() as stack:
-        stack.enter_context(hold_lock(state))
-        for lock in files.glob("*.sqlite.lock"):
-            busy = (
-                f"Carrel runs on the data in {state}. Stop it, quit the clients that started it,"
-                " and restore again."
-            )
-            stack.enter_context(hold_lock_or_refuse(lock, busy))
+    with replace_state(state):
         if not replace and any(files.glob("*.sqlite")):
             raise Conflict(
                 f"{state} holds a base already. To put it aside, in a folder beside the restored"
@@ -176,7 +179,7 @@ def restore_backup(archive: Path, *, replace: bool) -> Restored:
             created = _unpack(archive, new)
             os.sync()
             unpacked = new.rename(state / f"restored-{time.strftime('%Y%m%d-%H%M%S')}")
-            former = local_database.put_in_place(unpacked)
+            former = put_in_place(unpacked)
         finally:
             shutil.rmtree(new, ignore_errors=True)
     local_database.protect_state()

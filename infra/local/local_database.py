@@ -72,6 +72,7 @@ def use_local_database(*, durable: bool = True) -> None:
             last ones may be lost; all survive the end of the process.
 
     Raises:
+        Conflict: A restore is running.
         Unusable: This is Windows.
     """
     if not find_spec("fcntl"):
@@ -80,7 +81,9 @@ def use_local_database(*, durable: bool = True) -> None:
         choose_target(Target(TargetKind.EMULATOR, _make_emulator_client))
         return
     os.environ["GOOGLE_CLOUD_PROJECT"] = PROJECT
-    _finish_restores()
+    from infra.local.state_use import use_state  # Windows has no such locks
+
+    use_state(STATE)
     # Local steps are short, so a short lease lets a person soon restart a job they interrupted.
     os.environ.setdefault("LEASE_SECONDS", "10")
 
@@ -114,9 +117,11 @@ def open_local_database() -> None:
 @cache
 def _open_databases(*, durable: bool) -> Databases:
     from infra.local.embedded_firestore.databases import Databases
+    from infra.local.state_use import use_state
 
     require_local_disk()
     protect_state()
+    use_state(STATE)
     databases = Databases(
         FILES.parent,
         # The knowledge base may have another name (FIRESTORE_DATABASE).
@@ -168,37 +173,6 @@ def protect_state() -> None:
             mode = S_IMODE(path.stat().st_mode)
             if mode & 0o077:
                 path.chmod(mode & 0o700)
-
-
-def put_in_place(restored: Path) -> Path | None:
-    """Let a restored base take the place of the present one, and return where that is now, if any.
-
-    Args:
-        restored: A folder `restored-TIME` in the state folder, with a whole base. If this process
-            is killed, the next one that uses the state folder goes on where it stopped.
-    """
-    former = STATE / restored.name.replace("restored", "replaced")
-    for name in ("databases", "secret"):
-        if (restored / name).exists():
-            if (STATE / name).exists():
-                former.mkdir(mode=0o700, exist_ok=True)
-                aside = former / name
-                while aside.exists():  # after a kill, another process has begun a new base
-                    aside = aside.with_name(f"{aside.name}-later")
-                (STATE / name).rename(aside)
-            (restored / name).rename(STATE / name)
-    restored.rmdir()
-    return former if former.exists() else None
-
-
-def _finish_restores() -> None:
-    """Put in place what a killed restore left."""
-    from infra.file_lock import hold_lock  # Windows, which is refused by now, has no such locks
-
-    for restored in STATE.glob("restored-*"):
-        with hold_lock(STATE):
-            if restored.exists():
-                put_in_place(restored)
 
 
 def require_local_disk(mounts: Iterable[Mount] | None = None) -> None:

@@ -23,7 +23,7 @@ _MACOS_MOUNT: Final = re.compile(r".+? on (?P<folder>/.*) \((?P<kind>[^,)]+)[^)]
 """A line such as `//me@server/share on /Volumes/share (smbfs, nodev)`."""
 _REMOTE: Final = re.compile(
     r"nfs4?|cifs|smb\w*|afpfs|webdav|afs|ncpfs|glusterfs|ceph|lustre|beegfs|vboxsf|prl_fs|vmhgfs"
-    r"|drvfs|fakeowner|fuse\.(sshfs|rclone|davfs2?|vmhgfs-fuse|gvfsd-fuse|glusterfs|onedriver"
+    r"|drvfs|virtio|fakeowner|fuse\.(sshfs|rclone|davfs2?|vmhgfs-fuse|gvfsd-fuse|glusterfs|onedriver"
     r"|google-drive.*|s3fs|gcsfuse|grpcfuse)"
 )
 _SYNCHRONISED: Final = re.compile(
@@ -62,6 +62,8 @@ def parse_linux_mounts(text: str) -> list[Mount]:
         source, folder, kind, options, *_ = line.split(" ")
         if "drvfs" in f"{source},{options}":
             kind = "drvfs"  # WSL mounts a disk of Windows as `9p`
+        elif folder != "/" and (kind == "virtiofs" or "trans=virtio" in options):
+            kind = "virtio"  # a virtual machine's shared folder, unless it is the machine's disk
         name = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), folder)
         mounts.append(Mount(Path(name), kind))
     return mounts

@@ -70,7 +70,6 @@ class Service:
         self._scanning = ThreadPoolExecutor(1, thread_name_prefix="firestore-scan")
         self._writing = ThreadPoolExecutor(1, thread_name_prefix="firestore-write")
         self._reading = threading.Lock()
-        self._awaited: set[Index] = set()
         self._building: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
             WeakKeyDictionary()
         )
@@ -115,26 +114,18 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(executor, function, *arguments)
 
     async def _build(self, index: Index) -> None:
-        """Build an index, unless another call has just done it.
+        """Build an index, and together with it the others of its collection that calls wait for.
 
-        Indexes of its collection for which other calls wait are built together with it, since most
-        of the time goes into reading the documents.
+        Most of the time goes into reading the documents.
         """
-        self._awaited.add(index)
+        await self._write(self.store.register_index, index)
         loop = asyncio.get_running_loop()
         async with self._building.setdefault(loop, asyncio.Lock()):
-            with self._reading:
-                is_built = self.store.find_index(self.store.reader, index)
-            if is_built:
-                self._awaited.discard(index)
-                return
-            await self._run(self._scanning, int)  # queries that began before it ask for theirs
-            awaited = {other for other in self._awaited if other.collection == index.collection}
-            self._awaited -= awaited
-            stored = [await self._write(self.store.register_index, other) for other in awaited]
-            after: Place | None = START
+            await self._run(self._scanning, int)  # queries that began before it register theirs
+            unbuilt = await self._write(self.store.list_unbuilt, index)
+            after: Place | None = START if unbuilt else None
             while after is not None:
-                after = await self._write(self.store.build_indexes, stored, after)
+                after = await self._write(self.store.build_indexes, unbuilt, after)
 
     # Commits
 

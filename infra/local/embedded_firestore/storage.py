@@ -336,15 +336,19 @@ class Store:
         by_collection = self._load_indexes(self.writer).by_collection
         return [*by_collection.get(collection, ()), *by_collection.get("", ())]
 
-    def register_index(self, index: Index) -> StoredIndex:
-        """Add an index whose entries commits write from now on."""
-        stored = self._load_indexes(self.writer).by_definition.get(index)
-        if stored:
-            return stored
-        statement = "INSERT INTO indexes (definition) VALUES (?) RETURNING id"
-        number = self.writer.execute(statement, (json.dumps(index.to_json()),)).get
-        self._bump_index_version()
-        return StoredIndex(int(number), index, is_built=False)
+    def register_index(self, index: Index) -> None:
+        """Add an index, if it is missing, whose entries commits write from now on."""
+        if index not in self._load_indexes(self.writer).by_definition:
+            statement = "INSERT INTO indexes (definition) VALUES (?)"
+            self.writer.execute(statement, (json.dumps(index.to_json()),))
+            self._bump_index_version()
+
+    def list_unbuilt(self, index: Index) -> list[StoredIndex]:
+        """Return all unbuilt indexes of an index's collection, or none if it is built itself."""
+        if self.find_index(self.writer, index):
+            return []
+        registered = self._load_indexes(self.writer).by_collection.get(index.collection, ())
+        return [stored for stored in registered if not stored.is_built]
 
     def _add_eager_indexes(self) -> None:
         """Add indexes to an empty file, which need not be built."""
@@ -356,7 +360,7 @@ class Store:
         """Write the entries of the next documents.
 
         Args:
-            indexes: Registered indexes of one collection.
+            indexes: What `list_unbuilt` returned before the first step.
             after: The place of the last document of the step before, or `START`.
 
         Returns:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,7 @@ import pytest
 
 from infra.local.embedded_firestore.files import check_file
 from tests.support.local_machine import CARREL
-from tests.support.mcp_wire import make_call, post
+from tests.support.mcp_wire import HANDSHAKE, make_call, make_initialize, post
 from tests.support.ports import find_free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS
 
@@ -42,6 +43,8 @@ NOTES: Final = 30
 """The files that are ingested again and again."""
 BALLAST_BYTES: Final = 30_000_000
 """The size of the database that is backed up, so that a backup takes a moment."""
+VICTIMS: Final = ("gateway", "stdio", "import")
+"""Which of several processes is killed, in turn."""
 
 
 def report(text: str) -> None:
@@ -66,9 +69,14 @@ def kill(process: subprocess.Popen[str], delay: float) -> bool:
 def read_export(machine: Machine, folder: Path) -> list[dict[str, Any]]:
     """Export a base, and return the lines of its sources and passages."""
     assert machine.run("export", str(folder)).startswith("Exported ")
+    return read_lines(folder)
+
+
+def read_lines(export: Path) -> list[dict[str, Any]]:
+    """Return the lines of the sources and passages of an export."""
     return [
         json.loads(line)
-        for file in sorted(folder.glob("knowledge-*.jsonl"))
+        for file in sorted(export.glob("knowledge-*.jsonl"))
         for line in file.read_text("utf-8").splitlines()
     ]
 
@@ -171,6 +179,15 @@ def test_an_import_that_was_killed_goes_on(
     report(f"{kills} kills in {edition} imports, {NOTES} notes, none missing")
 
 
+def add_ballast(machine: Machine) -> None:
+    """Make a database so large that its backup takes a moment, and give it a counter."""
+    database = apsw.Connection(str(machine.files / "default.sqlite"))
+    database.execute(
+        "INSERT INTO meta VALUES ('count', 0), ('ballast', randomblob(?))", (BALLAST_BYTES,)
+    )
+    database.close()
+
+
 @contextmanager
 def count_in(path: Path) -> Iterator[None]:
     """Write to a database until the block ends."""
@@ -198,12 +215,8 @@ def test_a_backup_that_was_killed_is_whole_or_none(
     machine.run("keys", "list")
     (tmp_path / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees.\n")
     machine.run("ingest", str(tmp_path / "tea.md"))
+    add_ballast(machine)
     knowledge = machine.files / "default.sqlite"
-    database = apsw.Connection(str(knowledge))
-    database.execute(
-        "INSERT INTO meta VALUES ('count', 0), ('ballast', randomblob(?))", (BALLAST_BYTES,)
-    )
-    database.close()
     backups = tmp_path / "backups"
     backups.mkdir()
     file = backups / "backup.tar"
@@ -248,3 +261,157 @@ def require_restorable(machine: Machine, file: Path, state: Path) -> None:
     for path in state.glob("databases/*/*.sqlite"):
         check_file(path)
     shutil.rmtree(state)
+
+
+def start_restore(machine: Machine, file: Path) -> subprocess.Popen[str]:
+    """Start to replace a base by a backup, and return when it is being unpacked."""
+    process = machine.start([*CARREL, "restore", "--replace", str(file)])
+    while process.poll() is None and not (machine.state / ".restoring").exists():
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.001)
+    return process
+
+
+def back_up_tea(machine: Machine, folder: Path) -> Path:
+    """Write a base with a text about tea and some ballast, and return its backup."""
+    (folder / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees.\n")
+    machine.run("ingest", str(folder / "tea.md"))
+    add_ballast(machine)
+    machine.run("backup", str(folder / "backup.tar"))
+    return folder / "backup.tar"
+
+
+def test_nothing_else_runs_while_a_base_is_restored(machine: Machine, tmp_path: Path) -> None:
+    file = back_up_tea(machine, tmp_path)
+    restore = start_restore(machine, file)
+    restore.send_signal(signal.SIGSTOP)
+    for command in (["restore", "--replace", str(file)], ["keys", "list"], ["up"]):
+        assert f"A backup is being restored to {machine.state}. Try" in machine.fail(*command)
+    restore.send_signal(signal.SIGCONT)
+    assert "The former base is in" in restore.communicate(timeout=END_TIMEOUT_SECONDS)[0]
+
+    run, _ = machine.start_run()
+    assert "Carrel runs on the data" in machine.fail("restore", "--replace", str(file))
+    assert run.poll() is None
+    assert len(list(machine.state.glob("replaced-*"))) == 1
+    require_whole_files(machine)
+
+
+def test_a_restore_that_was_killed_is_whole_or_none(
+    machine: Machine, kill_generator: random.Random, tmp_path: Path
+) -> None:
+    file = back_up_tea(machine, tmp_path)
+    (tmp_path / "coffee.md").write_text("# Coffee\n\nGrind the beans just before brewing.\n")
+    kills, restored, seconds = 0, 0, 0.6
+    while kills < KILLS:
+        machine.run("ingest", str(tmp_path / "coffee.md"))
+        process = start_restore(machine, file)
+        start = time.monotonic()
+        if kill(process, kill_generator.uniform(0, seconds)):
+            kills += 1
+        else:
+            seconds = time.monotonic() - start
+        lines = read_export(machine, tmp_path / f"export-{kills}-{restored}")
+        titles = {line["source"]["title"] for line in lines if "source" in line}
+        assert titles in ({"Tea"}, {"Tea", "Coffee"})
+        restored += titles == {"Tea"}
+        require_whole_files(machine)
+        assert not list(machine.state.glob("restored-*"))
+    report(f"{kills} kills, {restored} restored")
+
+
+class StdioClient:
+    """A client that starts a server of its own, and calls it over standard input and output."""
+
+    def __init__(self, machine: Machine) -> None:
+        """Start the server, and shake hands."""
+        self.process = machine.start([*CARREL, "stdio"])
+        self._send(make_initialize(HANDSHAKE[0]))
+        self._receive()
+        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Call a tool, and return its result."""
+        self._send(make_call(tool, arguments))
+        return self._receive()["result"]["structuredContent"]  # type: ignore[no-any-return]
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(f"{json.dumps(message)}\n")
+        self.process.stdin.flush()
+
+    def _receive(self) -> dict[str, Any]:
+        assert self.process.stdout
+        return json.loads(self.process.stdout.readline())  # type: ignore[no-any-return]
+
+
+def read_last_change(machine: Machine, collection: str) -> int:
+    """Return when a document of a collection was last written, in microseconds."""
+    with apsw.Connection(str(machine.files / "default.sqlite")) as database:
+        latest = database.execute(
+            "SELECT max(updated) FROM documents, collections WHERE collection = id AND path = ?",
+            (collection,),
+        ).get
+    database.close()
+    return latest or 0
+
+
+def read_passages(export: Path) -> list[tuple[str, str]]:
+    """Return the texts of the passages of imported notes, and their cards, from an export."""
+    chunks = [line["chunk"] for line in read_lines(export) if "chunk" in line]
+    return sorted(
+        (chunk["text"], chunk["card"]["summary"]) for chunk in chunks if "Edition" in chunk["text"]
+    )
+
+
+def start_import(machine: Machine, folder: Path) -> subprocess.Popen[str]:
+    """Start to import notes, and return when it has written a passage."""
+    before = read_last_change(machine, "chunks")
+    process = machine.start([*CARREL, "ingest", str(folder)])
+    while process.poll() is None and read_last_change(machine, "chunks") == before:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.001)
+    return process
+
+
+def test_one_of_several_processes_is_killed_and_the_others_go_on(
+    machine: Machine, kill_generator: random.Random, tmp_path: Path
+) -> None:
+    """A gateway, the server of a client and an import work on one base at once."""
+    folder, port = tmp_path / "notes", find_free_port()
+    folder.mkdir()
+    kills, edition, answered = Counter[str](), 0, []
+    run, client = None, None
+    while kills.total() < max(KILLS, len(VICTIMS)):
+        run = run or machine.start_run(port=port)[0]
+        client = client or StdioClient(machine)
+        edition += 1
+        write_notes(folder, edition)
+        importing = start_import(machine, folder)
+        victim = VICTIMS[kills.total() % len(VICTIMS)]
+        process = {"gateway": run, "stdio": client.process, "import": importing}[victim]
+        kills[victim] += kill(process, kill_generator.uniform(0, 0.5))
+        note = {"text": f"A note of round {edition} is about what survives."}
+        if victim == "gateway":
+            run = None
+        else:
+            response = post(f"http://localhost:{port}/mcp", make_call("save_note", note))
+            answered.append(response.json()["result"]["structuredContent"]["source_id"])
+        if victim == "stdio":
+            client = None
+        else:
+            answered.append(client.call("save_note", note)["source_id"])
+        importing.communicate(timeout=END_TIMEOUT_SECONDS)
+        if victim == "import":
+            machine.run("ingest", str(folder))
+        assert importing.returncode in ({0, -signal.SIGKILL} if victim == "import" else {0})
+        require_whole_files(machine)
+    lines = read_export(machine, tmp_path / "export")
+    stored = {line["source"]["source_id"] for line in lines if "source" in line}
+    assert [source_id for source_id in answered if source_id not in stored] == []
+
+    other = {"CARREL_STATE": str(tmp_path / "undisturbed")}
+    machine.run("ingest", str(folder), **other)
+    machine.run("export", str(tmp_path / "undisturbed-export"), **other)
+    assert read_passages(tmp_path / "export") == read_passages(tmp_path / "undisturbed-export")
+    report(f"{dict(kills)} kills, {len(answered)} answered notes, all stored")

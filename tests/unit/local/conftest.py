@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.local import local_database
+from infra.local import local_database, state_use
 from shared.core.target import choose_target
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ def _close_databases() -> None:
     for durable in (True, False):
         local_database._open_databases(durable=durable).close()  # noqa: SLF001
     local_database._open_databases.cache_clear()  # noqa: SLF001
+    while state_use._locks:  # noqa: SLF001
+        os.close(state_use._locks.popitem()[1])  # noqa: SLF001
 
 
 @pytest.fixture

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
+import resource
 import shutil
 import tarfile
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import pytest
 
+from infra.file_lock import hold_lock
 from infra.local import local_database
 from infra.local.backup import FORMAT, MANIFEST, restore_backup, write_backup
 from infra.local.embedded_firestore import files
@@ -125,11 +128,26 @@ def test_a_base_is_not_replaced_unasked(state: Path, archive: Path) -> None:
     assert list_files(state) == before
 
 
-async def test_nothing_is_restored_while_a_process_runs(state: Path, archive: Path) -> None:
-    await write_note("later")
-    with pytest.raises(Conflict, match=f"Carrel runs on the data in {state}. Stop it"):
+def test_nothing_is_restored_while_a_process_runs(state: Path, archive: Path) -> None:
+    before = list_files(state)
+    with (
+        hold_lock(state, fcntl.LOCK_SH),
+        pytest.raises(Conflict, match=f"Carrel runs on the data in {state}. Stop it"),
+    ):
         restore_backup(archive, replace=True)
-    assert await read_note() == "later"
+    assert list_files(state) == before
+
+
+def test_no_process_starts_while_a_base_is_restored(state: Path, archive: Path) -> None:
+    """Neither a second restore, nor a process that began when there was no folder."""
+    with hold_lock(state), pytest.raises(Conflict, match=f"is being restored to {state}. Try"):
+        restore_backup(archive, replace=True)
+    state.rename(state.with_name("away"))
+    use_local_database()
+    state.mkdir()
+    with hold_lock(state), pytest.raises(Conflict, match="is being restored"):
+        local_database.open_local_database()
+    assert not any(state.rglob("*.sqlite"))
 
 
 def change_byte(content: bytes) -> bytes:
@@ -246,6 +264,20 @@ def test_a_file_is_not_overwritten_by_a_backup(archive: Path) -> None:
     with pytest.raises(Conflict, match="exists already"):
         write_backup(archive)
     assert archive.read_bytes() == before
+
+
+def test_a_full_disk_of_the_backup_is_named(archive: Path) -> None:
+    """Every copy has room, but not all of them together."""
+    target = archive.with_name("second.tar")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (archive.stat().st_size // 2 + 10_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as raised:
+            write_backup(target)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert raised.value.filename == str(target)
+    assert not list(archive.parent.glob("*second.tar*"))
 
 
 @pytest.mark.usefixtures("state")

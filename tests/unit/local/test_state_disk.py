@@ -22,7 +22,9 @@ server:/home /home nfs4 rw,relatime,vers=4.2 0 0
 //nas/share /mnt/my\\040share cifs rw 0 0
 C:\\134 /mnt/c 9p rw,noatime,dirsync,aname=drvfs;path=C:\\;uid=1000 0 0
 drvfsD /mnt/d virtiofs rw 0 0
-host0 /shared 9p rw,trans=virtio 0 0
+host0 /shared 9p rw,trans=virtio,version=9p2000.L 0 0
+mount1 /shared/mac virtiofs rw,relatime 0 0
+none /volume 9p rw,trans=fd,rfdno=9,wfdno=9 0 0
 me@server:/ /mnt/ssh fuse.sshfs rw 0 0
 /dev/sdc1 /over nfs rw 0 0
 /dev/sdd1 /over xfs rw 0 0
@@ -45,13 +47,22 @@ server:/export on /Volumes/export (nfs, nodev, nosuid, mounted by me)
         ("/mnt/c/Users/me/.carrel", "drvfs"),
         ("/mnt/d/.carrel", "drvfs"),
         ("/mnt/carrel", ""),
-        ("/shared/.carrel", ""),
+        ("/shared/.carrel", "virtio"),
+        ("/shared/mac/.carrel", "virtio"),
+        ("/volume/.carrel", ""),
         ("/mnt/ssh", "fuse.sshfs"),
         ("/over/.carrel", ""),
     ],
 )
 def test_the_disk_nearest_to_a_folder_decides(folder: str, kind: str) -> None:
     assert find_remote_disk(Path(folder), LINUX) == kind
+
+
+@pytest.mark.parametrize(
+    "line", ["root / virtiofs rw 0 0", "root / 9p rw,trans=virtio 0 0"], ids=["virtiofs", "9p"]
+)
+def test_the_disk_of_a_small_virtual_machine_is_its_own(line: str) -> None:
+    assert find_remote_disk(Path("/srv/.carrel"), parse_linux_mounts(line)) == ""
 
 
 @pytest.mark.parametrize(

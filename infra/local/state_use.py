@@ -1,0 +1,98 @@
+"""Who uses the state folder: any number of processes at once, or one restore.
+
+A process holds a lock on the folder from its start to its end, shared with others. A restore holds
+it alone, from before it looks at the folder until the base is in place.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from shared.core.errors import Conflict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_locks: Final[dict[Path, int]] = {}
+"""The state folder, once this process uses it, and the descriptor of its lock."""
+
+
+def use_state(state: Path) -> None:
+    """Keep restores away until this process ends, and finish one that was killed.
+
+    A folder that is missing is not locked yet, and nothing can be wrong with it.
+
+    Raises:
+        Conflict: A restore is running.
+    """
+    if state in _locks or not state.exists():
+        return
+    lock = os.open(state, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if _list_restored(state):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        if not isinstance(error, BlockingIOError):
+            return  # a drive without locks, on which no database is opened
+        reason = f"A backup is being restored to {state}. Try again when that has ended."
+        raise Conflict(reason) from error
+    for restored in _list_restored(state):
+        put_in_place(restored)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    _locks[state] = lock
+
+
+@contextmanager
+def replace_state(state: Path) -> Iterator[None]:
+    """Keep all other processes away from the state folder until the block ends.
+
+    Raises:
+        Conflict: Another process uses it.
+    """
+    use_state(state)
+    lock = _locks.pop(state)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(lock)
+        raise Conflict(
+            f"Carrel runs on the data in {state}. Stop it, quit the clients that started it, and"
+            " restore again."
+        ) from error
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def _list_restored(state: Path) -> list[Path]:
+    """Return the bases that were unpacked and are not in place yet."""
+    return sorted(state.glob("restored-*"))
+
+
+def put_in_place(restored: Path) -> Path | None:
+    """Let a restored base take the place of the present one, and return where that is now, if any.
+
+    Args:
+        restored: A folder `restored-TIME` in the state folder, with a whole base. If this process
+            is killed, the next one that uses the state folder goes on where it stopped.
+    """
+    state = restored.parent
+    former = state / restored.name.replace("restored", "replaced")
+    for name in ("databases", "secret"):
+        if (restored / name).exists():
+            if (state / name).exists():
+                former.mkdir(mode=0o700, exist_ok=True)
+                aside = former / name
+                while aside.exists():  # a restore in the same second put another base aside
+                    aside = aside.with_name(f"{aside.name}-later")
+                (state / name).rename(aside)
+            (restored / name).rename(state / name)
+    restored.rmdir()
+    return former if former.exists() else None
