@@ -17,7 +17,7 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.core.dates import ALL_DATES, from_microseconds, to_microseconds
 from shared.index.searchable import DocumentT, Searchable
-from shared.index.stored_vector import COMPACT_FIELDS, from_compact, load_compact
+from shared.index.stored_vector import COMPACT, from_compact, read_compact
 from shared.index.term_counts import list_term_count_fields, read_term_counts
 
 if TYPE_CHECKING:
@@ -162,14 +162,13 @@ class Documents(Generic[DocumentT]):
         """Compare these documents with a vector, nearest first, and count the terms in them.
 
         Documents without a vector of the same length are left out. The vectors are read in their
-        compact form, which is cheaper than a vector search filtered by ids. Documents stored by
-        earlier releases cost another round trip for every 300.
+        compact form, which is cheaper than a vector search filtered by ids.
         """
         references = [self._database.document(self._collection, document_id) for document_id in ids]
-        selected = [*self._fields, *COMPACT_FIELDS, *list_term_count_fields(terms)]
+        selected = [*self._fields, COMPACT, *list_term_count_fields(terms)]
         snapshots = await self._database.get_all(references, selected)
         fields_by_id = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
-        vectors = await load_compact(fields_by_id, self._collection, self._database, len(vector))
+        vectors = read_compact(fields_by_id, len(vector))
         neighbours = [
             compare(
                 document, vector, from_compact(compact), read_term_counts(fields_by_id[document_id])

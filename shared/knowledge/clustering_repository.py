@@ -17,7 +17,7 @@ from shared.clustering.naming import TitledText
 from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import combine_writes
-from shared.index.stored_vector import COMPACT, COMPACT_FIELDS, load_compact
+from shared.index.stored_vector import COMPACT, read_compact
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import build_step_done, build_step_pending
 from shared.knowledge.cluster_repository import clusters_query
@@ -42,7 +42,7 @@ STEP: Final = "cluster"
 """The step that is pending on a chunk until it is assigned to clusters."""
 ItemT = TypeVar("ItemT")
 _PATH: Final = ("meta", "clustering")
-_FIELDS: Final = (*COMPACT_FIELDS, "content_hash", "cluster_id", "pending")
+_FIELDS: Final = (COMPACT, "embedding_model", "content_hash", "cluster_id", "pending")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ class Clusterings:
     ) -> list[AssignedChunk]:
         """Convert documents to chunks, with their vectors if they have this length."""
         fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
-        vectors = await load_compact(fields, CHUNKS, self._database, dimension)
+        vectors = read_compact(fields, dimension)
         return [
             replace(_to_chunk(snapshot), vector=vectors.get(snapshot.id, b""))
             for snapshot in snapshots

@@ -33,10 +33,10 @@ from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import put_if_unchanged
 from shared.index.stored_vector import (
-    COMPACT_FIELDS,
+    COMPACT,
     build_vector_fields,
     from_compact,
-    load_compact,
+    read_compact,
 )
 from shared.index.vector_index import (
     MAX_ARRAY_CONTAINS_ANY,
@@ -295,7 +295,7 @@ class Workspace:
 
         Costs one Firestore round trip.
         """
-        fields = await self._load_passages(passage_ids, ["text", *COMPACT_FIELDS])
+        fields = await self._load_passages(passage_ids, ["text", COMPACT, "embedding_model"])
         vectors = await self._load_vectors(fields, profile)
         return {
             passage_id: data["text"]
@@ -476,8 +476,7 @@ class Workspace:
             for passage_id, data in fields.items()
             if data.get("embedding_model") == profile.model
         }
-        collection = f"{self.path}/{PASSAGES}"
-        compact = await load_compact(same_model, collection, self._database, profile.dimension)
+        compact = read_compact(same_model, profile.dimension)
         return {passage_id: from_compact(data) for passage_id, data in compact.items()}
 
     async def _get_all(
