@@ -59,7 +59,7 @@ DEFAULT_MAX_READS: Final = 10
 MAX_READS: Final = {"index": 11, "purge": 18, "repair": 2_000, "health": 2_000}
 """The maximum number of documents that a run with nothing to do reads, including the lease.
 
-Index also looks for interrupted deletions. Purge queries each of the fourteen kinds of documents
+Index also looks for interrupted deletions. Purge queries each kind of documents
 that it deletes. Repair compares all postings with all chunks, and health searches.
 """
 MAX_WRITES: Final = 3
