@@ -190,8 +190,7 @@ def _write_remarks(plans: Sequence[DeploymentPlan]) -> list[str]:
         (
             f"{bill['schedules'].amount:.0f} schedules cost ${bill['schedules'].cost:.2f}, however"
             " often they run. Three per billing account are free. Each schedule that you remove"
-            " saves $0.10. Without a language model you can remove that of `extract`, and without"
-            " votes that of `trust`."
+            " saves $0.10. Without a language model you can remove that of `extract`."
         ),
         (
             f"The totals include {NEW_CHUNKS_PER_DAY} new passages a day. For them, a language"

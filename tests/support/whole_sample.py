@@ -21,7 +21,6 @@ from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
 from functions.jobs.purge.job import JOB as PURGE
 from functions.jobs.repair.job import JOB as REPAIR
-from functions.jobs.trust.job import JOB as TRUST
 from infra.local.local_database import SAMPLE
 from shared.core.settings import Settings
 from shared.runtime.context import App
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from tests.support.database_state import State
     from tests.support.fakes.vertex import FakeVertex
 
-JOBS_IN_ORDER: Final = (INGEST, EMBED, CARDS, CLUSTER, EXTRACT, INDEX, REPAIR, TRUST, HEALTH, PURGE)
+JOBS_IN_ORDER: Final = (INGEST, EMBED, CARDS, CLUSTER, EXTRACT, INDEX, REPAIR, HEALTH, PURGE)
 """The jobs of a night, in order."""
 STATE_FILE: Final = Path(__file__).with_name("sample_state.json")
 """The expected final state of the database, in the format of `database_state`."""
