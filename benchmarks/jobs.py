@@ -8,9 +8,8 @@ stands in for the language model. The server replies after 20 ms, with a card fo
 an extraction for every fifth. Each run is compared with a process that does nothing. The share of
 the elapsed time in which the job waits for commits is the emulator's.
 
-- The emulator has no indexes. The elapsed time of jobs that search, or page through collections, is
-  mostly the emulator's: in `health`, a search takes half a second at 1,250 chunks and several
-  seconds at 5,000. The CPU time includes only the job's process.
+- The emulator has no indexes. The elapsed time of jobs that page through collections is mostly the
+  emulator's. The CPU time includes only the job's process.
 - `ingest_materials` stores as many passages as there are chunks, of 250 characters each.
 
 The benchmark takes about nine minutes on two idle cores.
@@ -65,7 +64,6 @@ STEPS: Final = {
     "extract": "extract",
     "index": "index",
     "repair": "repair",
-    "health": "health",
     "purge": "purge",
     "ingest_materials": "ingest_materials",
     "reembed": "reembed",
