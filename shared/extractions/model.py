@@ -43,11 +43,7 @@ class ExtractionType(StrEnum):
 
 
 class Content(BaseModel):
-    """The content of an extraction. Its first field serves as its name.
-
-    Attributes:
-        type: The type of extractions with this content.
-    """
+    """The content of an extraction. Its first field serves as its name."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -171,7 +167,6 @@ class Extraction:
 
     Attributes:
         extraction_id: A hash of the chunk's id, the type and the content.
-        content: The content.
         topics: The canonical names of the topics, the main one first.
         quote: The words of the passage that support the content, verbatim. At most `MAX_QUOTE`
             characters are stored.
@@ -223,7 +218,6 @@ def build_facet(
     """Return the facet that exactly the extractions matching all these filters have.
 
     Args:
-        extraction_type: The type.
         topic: The canonical name of a topic, or None for all topics.
         source_id: The id of a source, or None for all sources.
     """

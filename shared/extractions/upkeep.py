@@ -70,7 +70,6 @@ class ExtractionUpkeep:
     """Promotes duplicates, and deletes empty topics."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database, which contains the knowledge base."""
         self._database = database
 
     async def process_deletions(self) -> Counter[str]:

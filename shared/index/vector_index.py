@@ -45,7 +45,6 @@ class CountedDocument(Generic[DocumentT]):
     """A document, and how often the terms of a query occur in it.
 
     Attributes:
-        document: The document.
         counts: The terms' counts, or None if they were not requested or are not stored.
     """
 
@@ -58,7 +57,6 @@ class Neighbour(Generic[DocumentT]):
     """A document that was compared with a vector.
 
     Attributes:
-        document: The document.
         similarity: The cosine, from 0 to 1; a negative cosine becomes 0.
         distance: 1 - cosine, from 0 to 2, by which neighbours are ordered.
         counts: The terms' counts, or None if they were not requested or are not stored.
@@ -104,9 +102,6 @@ class Documents(Generic[DocumentT]):
         """Store how documents are read. Nothing is read yet.
 
         Args:
-            database: The database.
-            collection: The collection of the documents.
-            fields: The fields to read.
             read: Builds a document from its id and fields, or returns None if it is deleted.
         """
         self._database = database
@@ -143,7 +138,6 @@ class Documents(Generic[DocumentT]):
             limit: The maximum number of documents; Firestore returns at most 1,000.
             facets: The ids of at most 30 facets; only documents with one of them are searched. By
                 default, all documents are searched.
-            terms: The terms to count.
         """
         collection = self._database.collection(self._collection)
         selected = [*self._fields, *list_term_count_fields(terms)]

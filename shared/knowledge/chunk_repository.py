@@ -190,7 +190,6 @@ class Chunks(Documents[Chunk]):
     """The documents of the knowledge base."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         super().__init__(database, COLLECTION, READ_FIELDS, _to_present_chunk)
 
     async def get(self, chunk_id: str) -> EmbeddedChunk | None:
@@ -218,7 +217,6 @@ class Chunks(Documents[Chunk]):
 
         Args:
             field: Whether `document_id` is the id of a chunk or of a source.
-            document_id: The id.
             limit: The maximum number of notes.
         """
         query = notes_about_query(self._database.client, field, document_id, limit)

@@ -69,7 +69,6 @@ class ClusterWithCentroid:
         centroid: The normalised mean of the vectors of its core.
         min_similarity: The minimum similarity to the centroid with which a chunk joins later; 1
             means that none joins. Stored as `reach`.
-        cluster: The cluster.
         named_by: BY_HAND, BY_WORDS, BY_WORDS_ALONE, or the language model that named it.
         central_chunk_ids: The ids of the chunks that were nearest to the centroid when the cluster
             was named, nearest first. Stored as `central`.
@@ -96,7 +95,6 @@ class Clusters:
     """Reads and writes clusters and their members."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def get(self, cluster_id: str) -> ClusterWithCentroid | None:

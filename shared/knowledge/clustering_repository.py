@@ -82,7 +82,6 @@ class AssignedChunk:
     Attributes:
         model: The embedding model of its vector.
         content_hash: A hash of the embedded text.
-        cluster_ids: The ids of its clusters.
         pending: Whether it waits to be assigned to a cluster.
         update_time: The time of its last write before the read.
         vector: Its compact vector. Empty if it has none of the needed length, or if none is needed.
@@ -102,8 +101,6 @@ class ClusterAssignment:
     """The clusters to assign to a chunk.
 
     Attributes:
-        chunk: The chunk.
-        cluster_ids: The ids of the clusters.
         point: The chunk's new point on the map, or None if its point does not change.
     """
 
@@ -116,7 +113,6 @@ class Clusterings:
     """Reads the vectors of chunks, assigns chunks to clusters, and counts the clusters' sizes."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def load(self) -> Clustering | None:

@@ -59,7 +59,6 @@ class ChunkToIndex:
     """A chunk that waits to be indexed, at the time of a read.
 
     Attributes:
-        chunk_id: Its id.
         chunk: The chunk. None if it was deleted and must be removed from the index.
         indexed: What the postings contain of it.
         tries: The number of failed attempts to index it.
@@ -82,7 +81,6 @@ class IndexChange:
     """The new indexed state of a chunk.
 
     Attributes:
-        pending: The chunk.
         state: The new terms and facets, or `NOT_INDEXED` for a deleted chunk.
     """
 
@@ -99,7 +97,6 @@ class Indexing:
     """Loads chunks that wait to be indexed, and writes their postings."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def load_pending(self, now: datetime, limit: int) -> list[ChunkToIndex]:

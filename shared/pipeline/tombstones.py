@@ -35,7 +35,6 @@ class Tombstones:
     """Reads and deletes tombstones."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def load(

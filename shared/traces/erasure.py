@@ -50,7 +50,6 @@ class TraceErasure:
     """Finds traces that were withdrawn long ago, and erases them."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database, which contains the traces."""
         self._database = database
 
     async def list_withdrawn(self, before: datetime, limit: int) -> list[str]:
@@ -87,7 +86,6 @@ class TraceErasure:
         """Delete a trace and its postings, and record that its erasure is not finished.
 
         Args:
-            stored_trace: The trace.
             other_writes: Additional writes for the same commit.
             now: When the erasure begins, which the record stores.
 

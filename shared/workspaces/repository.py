@@ -131,7 +131,6 @@ class DocumentRecord:
     """A document of a workspace as it was read.
 
     Attributes:
-        workspace: The workspace.
         document: The document, or None if it is not stored.
         snapshot: The Firestore document that stores it.
     """
@@ -150,8 +149,6 @@ class PassageIndex(Documents[WorkspacePassage]):
         """Search only the passages of these documents.
 
         Args:
-            database: The database.
-            path: The path of the workspace.
             documents: The documents, which the workspace contains.
         """
         super().__init__(database, f"{path}/{PASSAGES}", ["text"], _to_passage)
@@ -184,7 +181,6 @@ class Workspace:
     Attributes:
         user_id: The user who owns the workspace.
         name: The path of the workspace below its user.
-        path: The full path of the workspace.
     """
 
     def __init__(self, database: Database, user_id: str, task_id: str) -> None:
@@ -343,7 +339,6 @@ class Workspace:
         Args:
             record: The document as it was read.
             payment: The random id of the payment for which the caller gets no answer yet.
-            now: The present time.
         """
         status = DocumentStatus.WAITING
         return _build_update(
