@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 SCHEMA_VERSION: Final = 1
-"""Extractions are stored with this version of the content schemas. Raising it makes the job
-`extract` read all passages again. Until then, the new schemas must accept the old contents."""
+"""Extractions are stored with this version of the content schemas. New schemas must accept the old
+contents."""
 MAX_QUOTE: Final = 600
 """A stored quote has at most this many characters: three long sentences."""
 
