@@ -8,11 +8,8 @@ stands in for the language model. The server replies after 20 ms, with a card fo
 an extraction for every fifth. Each run is compared with a process that does nothing. The share of
 the elapsed time in which the job waits for commits is the emulator's.
 
-- The emulator has no indexes. The elapsed time of jobs that search, or page through collections, is
-  mostly the emulator's: in `health`, a search takes half a second at 1,250 chunks and several
-  seconds at 5,000. The CPU time includes only the job's process.
-- `trust` counts the votes on a tenth as many traces, with two votes each. All stored sums are
-  wrong.
+- The emulator has no indexes. The elapsed time of jobs that page through collections is mostly the
+  emulator's. The CPU time includes only the job's process.
 - `ingest_materials` stores as many passages as there are chunks, of 250 characters each.
 
 The benchmark takes about nine minutes on two idle cores.
@@ -67,14 +64,12 @@ STEPS: Final = {
     "extract": "extract",
     "index": "index",
     "repair": "repair",
-    "health": "health",
     "purge": "purge",
-    "trust": "trust",
     "ingest_materials": "ingest_materials",
     "reembed": "reembed",
 }
 """The measurements in order, with the job that each runs."""
-JOBS_WITH_OWN_DATA: Final = {"trust", "ingest_materials", "reembed"}
+JOBS_WITH_OWN_DATA: Final = {"ingest_materials", "reembed"}
 """These jobs need data that no other job creates."""
 MODEL_CHANGE_DELAY: Final = timedelta(minutes=10)
 """How long `reembed` waits between announcing a new embedding model and embedding with it."""
@@ -169,37 +164,11 @@ async def prepare(name: str, number: int) -> None:
     settings = Settings(extract_materials_characters=1)
     app = App(settings, embedder=HashingEmbedder(model))
     match name:
-        case "trust":
-            await _add_votes(app, number // 10)
         case "ingest_materials":
             await _add_materials(app, number)
         case "reembed":
             await _announce_model(app)
     await app.aclose()
-
-
-async def _add_votes(app: App, traces: int) -> None:
-    """Add traces with two votes each, without adding the votes to the traces' sums."""
-    from shared.core.dates import utc_now
-    from shared.traces.model import Trace, TraceContent
-    from shared.traces.repository import TRACE
-
-    now = utc_now()
-    client = app.connection.client
-    for number, row in enumerate(read_abstracts(traces)):
-        batch = client.batch()
-        content = TraceContent(
-            title=row["title"], context_text=row["text"], solution_text="Read it."
-        )
-        document = client.collection("traces").document(f"trace-{number}")
-        trace = Trace(
-            trace_id=document.id, content=content, contributor="ada", created_at=now, updated_at=now
-        )
-        batch.create(document, TRACE.write(trace))
-        vote = {"vote": "up", "tag": None, "weight": 50, "revision": 1, "given_at": now}
-        for voter in ("ben", "cas"):
-            batch.create(document.collection("votes").document(voter), vote)
-        await batch.commit()
 
 
 async def _add_materials(app: App, passages: int) -> None:

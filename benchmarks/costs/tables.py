@@ -184,14 +184,12 @@ def _write_remarks(plans: Sequence[DeploymentPlan]) -> list[str]:
     bill_with_hourly_job = make_monthly_bill(_reschedule(plans[0], most_frequent, "0 * * * *"))
     saved_cpu = bill["CPU"].amount - bill_with_hourly_job["CPU"].amount
     bill_with_monthly_repair = make_monthly_bill(_reschedule(largest_plan, "repair", "42 3 1 * *"))
-    bill_with_weekly_health = make_monthly_bill(_reschedule(largest_plan, "health", "57 4 * * 0"))
     bill_without_model = make_monthly_bill(replace(plans[0], has_model=False))
     return [
         (
             f"{bill['schedules'].amount:.0f} schedules cost ${bill['schedules'].cost:.2f}, however"
             " often they run. Three per billing account are free. Each schedule that you remove"
-            " saves $0.10. Without a language model you can remove that of `extract`, and without"
-            " votes that of `trust`."
+            " saves $0.10. Without a language model you can remove that of `extract`."
         ),
         (
             f"The totals include {NEW_CHUNKS_PER_DAY} new passages a day. For them, a language"
@@ -209,9 +207,7 @@ def _write_remarks(plans: Sequence[DeploymentPlan]) -> list[str]:
         ),
         (
             f"With {largest_plan.chunks:,} passages, running `repair` monthly instead of weekly"
-            f" saves ${largest_bill.cost - bill_with_monthly_repair.cost:.2f}, and running `health`"
-            " weekly instead of nightly saves"
-            f" ${largest_bill.cost - bill_with_weekly_health.cost:.2f}."
+            f" saves ${largest_bill.cost - bill_with_monthly_repair.cost:.2f}."
         ),
         (
             f"`{most_frequent}` runs most often. Running it hourly would save {_round(saved_cpu)}"

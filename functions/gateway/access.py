@@ -28,7 +28,6 @@ class Access:
 
     Attributes:
         settings: The deployment's settings.
-        clock: The current time.
         connection: The database of credentials, accounts, calls and limits.
         keyring: The deployment's secrets.
         tokens: Issues and verifies access tokens.

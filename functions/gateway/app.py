@@ -220,7 +220,6 @@ class JsonPostOnly:
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        """Store the app to protect."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -264,7 +263,6 @@ class HealthEndpoint:
         healthy_ttl: float = HEALTHY_TTL_SECONDS,
         unhealthy_ttl: float = UNHEALTHY_TTL_SECONDS,
     ) -> None:
-        """Store the dispatcher, and the seconds to cache each state."""
         self._dispatcher = dispatcher
         self._healthy_ttl = healthy_ttl
         self._unhealthy_ttl = unhealthy_ttl

@@ -63,7 +63,6 @@ class BodyLimit:
         """Store the app and the limits.
 
         Args:
-            app: The app to protect.
             max_bytes: The size limit of a request.
             advice: The advice to a client whose body is larger.
             timeout: Seconds that a body may take, in addition to the time for `max_bytes`.
@@ -124,7 +123,6 @@ class BodyLimit:
         Args:
             receive: The ASGI function that receives the parts of the body.
             max_bytes: The size limit.
-            headers: The headers of the request.
             sizes: Counts the bytes that were read, which the caller removes from the buffer.
 
         Raises:

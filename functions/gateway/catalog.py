@@ -85,7 +85,6 @@ class Catalog:
         """Index the tools by name.
 
         Args:
-            declarations: The tools.
             removed_names: The names of other tools, which Carrel has but does not offer here.
         """
         self._by_name = {
@@ -128,7 +127,6 @@ class Catalog:
         """Return the tools of these groups, without links to the resources of others.
 
         Args:
-            groups: The names of groups.
             read_only: Whether to leave out the tools that change something.
             excluded_names: The names of other tools to leave out.
         """

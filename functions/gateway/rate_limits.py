@@ -79,7 +79,6 @@ class AddressRateLimit:
         proxies: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Store the app to protect, the limit and the number of trusted proxies."""
         self._app = app
         self._interval = _MINUTE_SECONDS / per_minute
         self._proxies = proxies
@@ -131,7 +130,6 @@ class RateLimit:
     Attributes:
         kind: The class of calls, which distinguishes the buckets of one caller.
         rate: The allowed rate of calls.
-        description: The limit in words.
     """
 
     kind: str
@@ -182,7 +180,6 @@ class CallLimits:
 
         Args:
             kind: LOGINS or REGISTRATIONS.
-            address: The network address.
 
         Raises:
             RateLimited: The limit is reached; `retry_after` is the time until the next token.

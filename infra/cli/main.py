@@ -79,6 +79,7 @@ PLANS: Final = {
     "keys": CommandPlan(place=Place.EITHER, module="keys"),
     "materials": CommandPlan(place=Place.EITHER, module="materials"),
     "new-tool": CommandPlan(place=Place.MACHINE, needs_checkout=True),
+    "questions": CommandPlan(place=Place.EITHER, module="tools"),
     "restore": CommandPlan(place=Place.MACHINE, module="backup"),
     "search": CommandPlan(place=Place.EITHER, module="tools"),
     "show": CommandPlan(place=Place.EITHER, module="tools"),

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 import click
 
@@ -109,6 +109,29 @@ def search(
 
 
 @click.command()
+@click.argument("file", type=click.File(encoding="utf-8"))
+@_url_option
+def questions(file: TextIO, url: str | None) -> None:
+    """Search for the questions in FILE, and print at which place each finds its passage.
+
+    Each line of FILE is a JSON object with the fields `query` and `chunk_id`.
+    """
+    try:
+        pairs = [_read_question(line) for line in file if line.strip()]
+    except (ValueError, KeyError, TypeError) as error:
+        message = "Each line of FILE must be a JSON object with the fields query and chunk_id."
+        raise click.ClickException(message) from error
+    if not pairs:
+        raise click.ClickException("The file has no questions.")
+    places = _run(url, lambda call_tool: _find_places(pairs, call_tool))
+    rows = [(str(place or "-"), query) for place, (query, _) in zip(places, pairs, strict=True)]
+    _print(format_table(("PLACE", "QUESTION"), rows))
+    found_count = len(places) - places.count(0)
+    mean = sum(1 / place for place in places if place) / len(places)
+    click.echo(f"Among the first ten: {found_count} of {len(places)} (MRR {mean:.2f}).")
+
+
+@click.command()
 @click.option("--author", help="Only sources by this author.")
 @click.option("--category", help="Only sources of this category.")
 @click.option("--tag", help="Only sources with this tag.")
@@ -127,6 +150,22 @@ def sources(url: str | None, **given: str | int | None) -> None:
         _print(message)
     if cursor := page.get("next_cursor"):
         click.echo(f"For the next page, add: --cursor {cursor}", err=True)
+
+
+def _read_question(line: str) -> tuple[str, str]:
+    """Return the question of a line, and the id of the passage that answers it."""
+    data = json.loads(line)
+    return data["query"], data["chunk_id"]
+
+
+async def _find_places(pairs: Sequence[tuple[str, str]], call_tool: CallTool) -> list[int]:
+    """Return the place of each passage among the first ten results, or 0."""
+    places = []
+    for query, chunk_id in pairs:
+        page = await call_tool("search_kb", {"query": query, "limit": 10})
+        ids = [hit["chunk_id"] for hit in page["results"]]
+        places.append(ids.index(chunk_id) + 1 if chunk_id in ids else 0)
+    return places
 
 
 def _run(url: str | None, operation: Callable[[CallTool], Awaitable[ResultT]]) -> ResultT:

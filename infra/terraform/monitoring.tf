@@ -35,11 +35,6 @@ locals {
       query = "sum(increase(${local.promql["set_apart_total"]}{${local.cloud_run_resource}}[1h])) > 0"
       what  = "A stored document is not valid and was skipped; the rest was processed. `carrel jobs show <job>` names it."
     }
-    search_finds_less = {
-      title = "Search quality dropped"
-      query = "sum(increase(${local.promql["search_finds_less_total"]}{${local.cloud_run_resource}}[1h])) > 0"
-      what  = "Last night, golden queries found clearly less than in the week before. `carrel jobs show health` shows the figures."
-    }
   }
 }
 

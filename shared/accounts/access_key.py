@@ -86,7 +86,6 @@ def new_key(  # noqa: PLR0913 - a key has this many independent fields
         user_id: The user on whose behalf the key acts.
         name: The owner's name for the key.
         scopes: What the key allows.
-        created_at: The present time.
         expires_at: When the key expires, or None if it never does.
         request_id: An unguessable id of the request for a key. A repeated request creates the same
             text and id. By default, they are random.

@@ -45,7 +45,6 @@ class Account:
     """One user's account. Amounts are whole micro-dollars.
 
     Attributes:
-        user_id: The user.
         balance: The unspent money, including the money on hold.
         monthly_budget: The spending limit of a calendar month (UTC), or None for no limit.
         month: The month in which `spent` was spent, as YYYY-MM, or an empty string before the first

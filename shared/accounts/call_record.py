@@ -55,7 +55,6 @@ class CallEntry:
         started_at: When the call arrived.
         arguments: The size of each argument, see `measure_arguments`.
         outcome: SUCCESS or an error code, or None until the outcome is known.
-        milliseconds: The duration of the call.
         documents_read: The number of documents read, as Firestore bills them.
         documents_written: The number of documents written, as Firestore bills them.
         replayed: Whether the call got the stored answer of an earlier, identical call.
@@ -81,7 +80,6 @@ class Bill:
     Attributes:
         call_id: The call's id. A repeated call has the same id.
         user_id: The payer, or None for an anonymous caller.
-        tool: The name of the tool.
         entry: The audit entry, which gets the outcome after the call.
         price: The most that the call may cost, in micro-dollars, or 0 for a free call.
         writes: Whether the call may change data. Such a call is recorded even if it is free.
@@ -105,7 +103,6 @@ class CallRecord:
 
     Attributes:
         bill: The bill, with the latest audit entry.
-        state: The state of the payment.
         hold_count: The number of holds that were created for the call so far.
         reservation_ids: The random ids of the reservations that share the hold, one for each run.
         held_until: When the hold expires, or None if there is no hold.
@@ -207,7 +204,6 @@ class Ledger:
         Args:
             bill: The call and its price.
             reservation_id: The random id of this reservation.
-            now: The present time.
 
         Raises:
             PaymentRequired: The account does not cover the price.

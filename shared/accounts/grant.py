@@ -85,7 +85,6 @@ class Proof:
     """A person's proof of identity.
 
     Attributes:
-        user_id: The user.
         kind: How the person proved their identity: with an access key, or by a sign-in with Google.
         key_id: The id of the access key, or None for a sign-in with Google.
         email: The e-mail address that Google verified, or None for an access key.
@@ -123,8 +122,6 @@ class Grant:
     Attributes:
         grant_id: The id, which codes and tokens contain.
         user_id: The user who gave the grant.
-        client_id: The id of the client that received the grant.
-        scopes: The granted scopes.
         code_challenge: The SHA-256 of the client's code verifier (RFC 7636, S256).
         redirect_uri: The address to which the code was sent.
         redirect_uri_given: Whether the client's request named this address. If it did, the exchange

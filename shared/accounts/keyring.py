@@ -65,7 +65,6 @@ class Keyring:
 
         Args:
             purpose: The purpose for which the message was signed.
-            message: The signed message.
             signature: The untrusted signature.
             length: How many characters of the signature are compared, if it was truncated. By
                 default, all are.

@@ -71,8 +71,6 @@ def make_config(instruction: str, shape: type[BaseModel], model: str) -> Generat
 
     Args:
         instruction: What the model is to do.
-        shape: The shape of the answer.
-        model: The name of the model.
     """
     return GenerateContentConfig(
         system_instruction=f"{instruction}\n\n{_DATA_NOTICE}",

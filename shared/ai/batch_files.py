@@ -91,7 +91,6 @@ class BatchFiles:
 
         Args:
             name: The name of the file in the folder.
-            blocks: The content.
 
         Raises:
             Unavailable: Cloud Storage is down, slow or out of quota.

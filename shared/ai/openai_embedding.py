@@ -79,7 +79,6 @@ class _KeyedEmbedder:
         harmless text rules out the configuration.
 
         Args:
-            texts: The texts of the batch.
             offset: The index of the batch's first text among all texts, for the error.
             deadline: When to stop, on the event loop's clock.
 

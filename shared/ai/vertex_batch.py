@@ -75,7 +75,6 @@ class BatchState:
     """The state of a batch job.
 
     Attributes:
-        progress: The progress of the job.
         code: The provider's code for the state.
     """
 
@@ -88,7 +87,6 @@ class BatchRow:
     """One answer of a batch.
 
     Attributes:
-        key: The key of the request.
         vector: The vector, or None if the request failed.
     """
 

@@ -117,7 +117,6 @@ def _make_sort_key(counts: _PhraseCounts, overall: Counter[Phrase], average: flo
     """Return the sort key for the phrases of a cluster.
 
     Args:
-        counts: The counts of the cluster.
         overall: The number of passages, of all clusters, that contain each phrase.
         average: The mean number of terms in a cluster.
     """

@@ -186,7 +186,6 @@ def project(vectors: Matrix, clusters: Rows, centroids: Matrix, axes: Matrix) ->
         vectors: The unit vectors of the passages, `(n, dimension)`.
         clusters: The number of each passage's cluster, or `NOISE`.
         centroids: The centroids of all clusters, at least one, as unit vectors.
-        axes: The axes of the map.
     """
     nearest = np.stack([clusters, clusters], axis=1)
     shares = np.zeros(len(vectors))
@@ -201,7 +200,6 @@ def lay_out(centroids: Matrix, axes: Matrix, passages: ProjectedPassages) -> Dis
 
     Args:
         centroids: The centroids of all clusters, as unit vectors.
-        axes: The axes of the map.
         passages: All passages.
     """
     means = (centroids @ axes.T).astype(np.float64)
@@ -262,7 +260,6 @@ def _fit_into_square(discs: Discs, positions: Points) -> Discs:
     """Scale and move discs so that they and all passages fill the map, centred on both axes.
 
     Args:
-        discs: The discs.
         positions: The positions of all passages.
     """
     edges = discs.radii[:, None]

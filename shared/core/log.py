@@ -51,7 +51,6 @@ class TraceContext:
     Attributes:
         trace_id: 32 hexadecimal digits, not all of them 0.
         span_id: 16 hexadecimal digits, not all of them 0, or None if no span was given.
-        sampled: Whether the trace is recorded.
     """
 
     trace_id: str

@@ -36,7 +36,6 @@ class DocumentRejected(Exception):
     """
 
     def __init__(self, reason: str, status: int | None = None) -> None:
-        """Store the reason and the status."""
         super().__init__(reason)
         self.reason = reason
         self.status = status

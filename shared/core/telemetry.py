@@ -83,7 +83,6 @@ def start(settings: Settings, service: str) -> None:
     """Record and export spans from now on, if the settings say so.
 
     Args:
-        settings: The settings of the deployment.
         service: The service's name in the spans, which is the name of the function.
     """
     global _export  # noqa: PLW0603 - one per process

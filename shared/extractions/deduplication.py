@@ -127,7 +127,6 @@ def find_original(
     Args:
         new: The extraction that may be a duplicate.
         others: The extractions to compare it with, and their similarities to it.
-        model: The embedding model.
     """
     threshold = get_min_similarity(model)
     originals = [

@@ -44,7 +44,6 @@ def build_removal_writes(database: Database, extracted: ExtractionSummaries) -> 
     """Build the writes that delete extractions and subtract them from the topic counts.
 
     Args:
-        database: The database.
         extracted: The summaries of the extractions, by extraction id.
     """
     return [
@@ -76,7 +75,6 @@ def build_topic_count_writes(
     """Build the writes that update the topic counts after a chunk's extractions changed.
 
     Args:
-        database: The database.
         before: The summaries of the chunk's previous extractions, by extraction id.
         after: The summaries of its new extractions, by extraction id.
     """

@@ -61,8 +61,6 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
 
     Args:
         name: The tool's name.
-        title: The title for people.
-        description: The description for the model.
         input: The class of the arguments.
         output: The class of the answer, `LookupAnswer[result_type]`.
         result_type: The class of a result in the answer.

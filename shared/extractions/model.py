@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 SCHEMA_VERSION: Final = 1
-"""Extractions are stored with this version of the content schemas. Raising it makes the job
-`extract` read all passages again. Until then, the new schemas must accept the old contents."""
+"""Extractions are stored with this version of the content schemas. New schemas must accept the old
+contents."""
 MAX_QUOTE: Final = 600
 """A stored quote has at most this many characters: three long sentences."""
 
@@ -43,11 +43,7 @@ class ExtractionType(StrEnum):
 
 
 class Content(BaseModel):
-    """The content of an extraction. Its first field serves as its name.
-
-    Attributes:
-        type: The type of extractions with this content.
-    """
+    """The content of an extraction. Its first field serves as its name."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -171,7 +167,6 @@ class Extraction:
 
     Attributes:
         extraction_id: A hash of the chunk's id, the type and the content.
-        content: The content.
         topics: The canonical names of the topics, the main one first.
         quote: The words of the passage that support the content, verbatim. At most `MAX_QUOTE`
             characters are stored.
@@ -223,7 +218,6 @@ def build_facet(
     """Return the facet that exactly the extractions matching all these filters have.
 
     Args:
-        extraction_type: The type.
         topic: The canonical name of a topic, or None for all topics.
         source_id: The id of a source, or None for all sources.
     """

@@ -50,7 +50,6 @@ class ExtractionFilter:
     """Which extractions to look up.
 
     Attributes:
-        type: The type of the extractions.
         topic: The canonical name of a topic, or None for all topics.
         source_id: The id of a source, or None for all sources.
     """
@@ -65,7 +64,6 @@ class PageItem:
     """An extraction on a page.
 
     Attributes:
-        extraction: The extraction.
         position: The position of the extraction. A page can be continued after it.
         similarity: The cosine similarity with the query, or None without a query.
     """
@@ -80,7 +78,6 @@ class ExtractionPage:
     """A page of extractions.
 
     Attributes:
-        items: The extractions.
         next_position: The position after which the next page begins, or None if there is no next
             page.
         exhausted: Whether this is the last page only because Firestore returns no more than

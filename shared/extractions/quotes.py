@@ -58,7 +58,6 @@ def build_extractions(
         findings: The findings in the model's answer.
         chunk: The passage that the model read.
         aliases: The configured canonical topic names by alias.
-        model: The language model.
         now: When the content was extracted.
     """
     extractions = {}
@@ -104,7 +103,6 @@ def find_quote(quote: str, text: str) -> str | None:
 
     Args:
         quote: The quote in the model's answer.
-        text: The passage.
     """
     exact = quote.strip()
     if exact in text and len(_extract_letters(exact)[0]) >= MIN_QUOTE:
@@ -162,7 +160,6 @@ def _find_span(part: str, letters: str, offsets: list[int], after: int) -> tuple
     """Return the start and the end of a part of a quote in a text, or None if it is missing.
 
     Args:
-        part: The part.
         letters: The letters and digits of the text.
         offsets: The offset of each of them in the text.
         after: The offset from which to search.

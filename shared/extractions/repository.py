@@ -68,7 +68,6 @@ class ExtractionNeighbour:
     """An extraction with its distance from a query vector.
 
     Attributes:
-        extraction: The extraction.
         distance: The cosine distance, which is 1 - cosine, from 0 to 2.
     """
 
@@ -85,7 +84,6 @@ class Extractions:
     """Reads extractions, and replaces those of a chunk."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database, which contains the knowledge base."""
         self._database = database
 
     async def list_by_confidence(
@@ -101,7 +99,6 @@ class Extractions:
         Costs one Firestore round trip.
 
         Args:
-            extraction_type: The type.
             topic: The canonical name of a topic, or None for all topics.
             source_id: The id of a source, or None for all sources.
             limit: The maximum number of extractions.
@@ -126,7 +123,6 @@ class Extractions:
 
         Args:
             vector: A unit vector.
-            extraction_type: The type.
             topic: The canonical name of a topic, or None for all topics.
             source_id: The id of a source, or None for all sources.
             limit: The maximum number of extractions, up to `MAX_NEAREST`.
@@ -146,7 +142,6 @@ class Extractions:
 
         Args:
             vector: A unit vector.
-            extraction_type: The type.
             limit: The maximum number of extractions, up to `MAX_NEAREST`.
             min_similarity: The minimum cosine.
         """
@@ -177,7 +172,6 @@ class Extractions:
         no longer exists.
 
         Args:
-            chunk: The chunk as it was read.
             new: The extractions, each with its vector. No two have the same id.
             embedding_model: The model that computed the vectors.
         """

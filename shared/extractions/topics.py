@@ -34,7 +34,6 @@ class Topic:
     """A topic, and the number of extractions about it.
 
     Attributes:
-        name: The canonical name.
         counts: The number of extractions of each type.
         total: The number of extractions of all types.
     """
@@ -52,7 +51,6 @@ class Topics:
     """Reads topics."""
 
     def __init__(self, database: Database) -> None:
-        """Read from this database, which contains the knowledge base."""
         self._database = database
 
     async def get(self, name: str) -> Topic | None:
@@ -100,7 +98,6 @@ def make_topic_cursor(topic: Topic, extraction_type: ExtractionType | None) -> T
     """Return the cursor with which `list_most_frequent` continues after a topic.
 
     Args:
-        topic: The topic.
         extraction_type: The type of the extractions that are counted, or None for all types.
     """
     return topic.count_of(extraction_type), safe_id(topic.name)

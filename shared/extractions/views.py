@@ -114,8 +114,6 @@ def to_result(
 
     Args:
         result_type: The class of the result, which must fit the type of the extraction.
-        extraction: The extraction.
-        source_title: The title of its source.
         similarity: The cosine similarity with the query, or None without a query.
     """
     return result_type.model_validate(

@@ -165,7 +165,6 @@ class Database:
         """Use a connection, which opens at the first request.
 
         Args:
-            connection: The connection of the process.
             meter: Counts reads and writes.
             request_seconds: How long to wait for each response. By default, Google's client decides
                 and waits a minute or more.

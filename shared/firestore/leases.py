@@ -40,7 +40,6 @@ class Leases:
         died. Costs two round trips, or one if another run holds the lease.
 
         Args:
-            job: The name of the job.
             seconds: How long the lease lasts after the last commit.
             clock: Tells the present time.
             run_id: The id of this run. By default, a new one is made.

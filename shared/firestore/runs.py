@@ -100,7 +100,6 @@ class Runs:
     """The records of runs."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database. Nothing is read yet."""
         self._database = database
 
     async def load_latest(self, job: str, limit: int) -> list[Run]:

@@ -51,7 +51,6 @@ class Facet:
     """A value to filter by.
 
     Attributes:
-        kind: The kind of value.
         key: The value in the form used for comparison: names are folded, ids and months are not.
     """
 
@@ -89,7 +88,6 @@ def parse_facet_id(facet_id: str, name: str) -> Facet:
     """Return the facet for an id.
 
     Args:
-        facet_id: The id.
         name: A name of the facet, from which the key is derived if the id contains only a hash.
 
     Raises:

@@ -42,7 +42,6 @@ class IndexDifference:
     """How a document changes in the index.
 
     Attributes:
-        document_id: The document's id.
         before: How it is indexed now, or NOT_INDEXED for a new document.
         after: How it will be indexed, or NOT_INDEXED for a document to remove.
     """

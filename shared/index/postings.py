@@ -46,7 +46,6 @@ class IndexCollections:
 
     Attributes:
         lexicon: The collection of the terms' postings.
-        facets: The collection of the facets' postings.
         totals: The collection and id of the document with the totals.
     """
 
@@ -107,7 +106,6 @@ class InvertedIndex:
     """Reads the postings of a corpus."""
 
     def __init__(self, database: Database, names: IndexCollections) -> None:
-        """Store the database client and the names of the collections."""
         self._database = database
         self._names = names
 
@@ -166,7 +164,6 @@ class InvertedIndex:
         Costs one round trip.
 
         Args:
-            kind: The kind of facet.
             prefix: The beginning of the keys.
             limit: The maximum number of facets.
             after: The last key of the previous page, or empty for the first page.

@@ -11,8 +11,7 @@ one cosine takes this time, in ms of one core (int8: with a scale for each vecto
 | 768 | 1.92 | 0.069 | 0.083 |
 | largest error of 1,500 cosines | 0 | 0.00005 | 0.0013 |
 
-Half-precision floats are as fast as int8 and more exact. Documents stored by earlier releases have
-no `embedding_f16` until they are written again; `load_compact` reads their `embedding` instead.
+Half-precision floats are as fast as int8 and more exact.
 """
 
 from __future__ import annotations
@@ -27,17 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from shared.ai.embedding import Vector
-    from shared.firestore.database import Database
 
 COMPACT: Final = "embedding_f16"
-COMPACT_FIELDS: Final = (COMPACT, "embedding_model")
-"""The fields that `load_compact` needs."""
-NO_VECTOR: Final = dict.fromkeys(("embedding", *COMPACT_FIELDS), DELETE_FIELD)
+NO_VECTOR: Final = dict.fromkeys(("embedding", COMPACT, "embedding_model"), DELETE_FIELD)
 """The fields of an update that deletes a document's vector."""
 _NUMBER_BYTES: Final = 2
 """The size of a half-precision float."""
-_MAX_READ: Final = 300
-"""The maximum number of documents that one request reads."""
 
 
 def build_vector_fields(vector: Sequence[float], model: str) -> dict[str, Any]:
@@ -59,20 +53,13 @@ def from_compact(encoded: bytes) -> Vector:
     return struct.unpack(f"<{len(encoded) // _NUMBER_BYTES}e", encoded)
 
 
-async def load_compact(
-    documents: Mapping[str, Mapping[str, Any]],
-    collection: str,
-    database: Database,
-    dimension: int | None = None,
+def read_compact(
+    documents: Mapping[str, Mapping[str, Any]], dimension: int | None = None
 ) -> dict[str, bytes]:
     """Return the compact vectors of the embedded documents, by document id.
 
-    Costs no round trip, except one for every 300 documents stored by earlier releases.
-
     Args:
-        documents: The fields of each document, including COMPACT_FIELDS, by document id.
-        collection: The collection of the documents.
-        database: The database.
+        documents: The fields of each document, including COMPACT, by document id.
         dimension: The length of the vectors to return; vectors of another length are left out. By
             default, vectors of any length are returned.
     """
@@ -81,16 +68,6 @@ async def load_compact(
         for document_id, fields in documents.items()
         if COMPACT in fields
     }
-    missing = [
-        database.document(collection, document_id)
-        for document_id, fields in documents.items()
-        if document_id not in vectors and "embedding_model" in fields
-    ]
-    for start in range(0, len(missing), _MAX_READ):
-        block = missing[start : start + _MAX_READ]
-        for snapshot in await database.get_all(block, ["embedding"]):
-            if embedding := (snapshot.to_dict() or {}).get("embedding"):
-                vectors[snapshot.id] = to_compact(embedding)
     if dimension is None:
         return vectors
     size = _NUMBER_BYTES * dimension

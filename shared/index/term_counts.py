@@ -38,8 +38,7 @@ def read_term_counts(data: Mapping[str, Any]) -> TermCounts | None:
     """Read the counts of the selected terms.
 
     Returns:
-        The counts, or None if the document has none: it is not indexed yet, or was indexed by an
-        earlier release.
+        The counts, or None if the document is not indexed yet.
     """
     stored = data.get("indexed", {})
     if not stored.get("length"):

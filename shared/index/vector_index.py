@@ -17,7 +17,7 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 
 from shared.core.dates import ALL_DATES, from_microseconds, to_microseconds
 from shared.index.searchable import DocumentT, Searchable
-from shared.index.stored_vector import COMPACT_FIELDS, from_compact, load_compact
+from shared.index.stored_vector import COMPACT, from_compact, read_compact
 from shared.index.term_counts import list_term_count_fields, read_term_counts
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ class CountedDocument(Generic[DocumentT]):
     """A document, and how often the terms of a query occur in it.
 
     Attributes:
-        document: The document.
         counts: The terms' counts, or None if they were not requested or are not stored.
     """
 
@@ -58,7 +57,6 @@ class Neighbour(Generic[DocumentT]):
     """A document that was compared with a vector.
 
     Attributes:
-        document: The document.
         similarity: The cosine, from 0 to 1; a negative cosine becomes 0.
         distance: 1 - cosine, from 0 to 2, by which neighbours are ordered.
         counts: The terms' counts, or None if they were not requested or are not stored.
@@ -104,9 +102,6 @@ class Documents(Generic[DocumentT]):
         """Store how documents are read. Nothing is read yet.
 
         Args:
-            database: The database.
-            collection: The collection of the documents.
-            fields: The fields to read.
             read: Builds a document from its id and fields, or returns None if it is deleted.
         """
         self._database = database
@@ -143,7 +138,6 @@ class Documents(Generic[DocumentT]):
             limit: The maximum number of documents; Firestore returns at most 1,000.
             facets: The ids of at most 30 facets; only documents with one of them are searched. By
                 default, all documents are searched.
-            terms: The terms to count.
         """
         collection = self._database.collection(self._collection)
         selected = [*self._fields, *list_term_count_fields(terms)]
@@ -162,14 +156,13 @@ class Documents(Generic[DocumentT]):
         """Compare these documents with a vector, nearest first, and count the terms in them.
 
         Documents without a vector of the same length are left out. The vectors are read in their
-        compact form, which is cheaper than a vector search filtered by ids. Documents stored by
-        earlier releases cost another round trip for every 300.
+        compact form, which is cheaper than a vector search filtered by ids.
         """
         references = [self._database.document(self._collection, document_id) for document_id in ids]
-        selected = [*self._fields, *COMPACT_FIELDS, *list_term_count_fields(terms)]
+        selected = [*self._fields, COMPACT, *list_term_count_fields(terms)]
         snapshots = await self._database.get_all(references, selected)
         fields_by_id = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
-        vectors = await load_compact(fields_by_id, self._collection, self._database, len(vector))
+        vectors = read_compact(fields_by_id, len(vector))
         neighbours = [
             compare(
                 document, vector, from_compact(compact), read_term_counts(fields_by_id[document_id])

@@ -34,7 +34,6 @@ class Cards:
     """Stores knowledge cards with their chunks."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def save(self, cards: Mapping[str, KnowledgeCard], model: str, now: datetime) -> int:
@@ -93,7 +92,6 @@ def build_card_change(card: KnowledgeCard | None, model: str, now: datetime) -> 
 
     Args:
         card: The card, or None if the text is not suitable for one.
-        model: The model that made it.
         now: The time to record.
     """
     fields = (

@@ -61,7 +61,6 @@ class Chunk(SourceFields):
         end: The offset after the last character; `source.text[start:end] == content`.
         position: The number of the chunk in its source, from 1.
         total: The number of chunks of the source.
-        content: The text.
         highlight_url: The highlight in the original, as a deep link.
         highlighted_at: When the reader highlighted it.
         knowledge_card: Its knowledge card, if it has one.
@@ -193,7 +192,6 @@ def split_source(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]
     """Split a source into chunks.
 
     Args:
-        source: The source.
         spans: For each section of the source, where its chunks begin and end in the section's text.
     """
     chunks: list[Chunk] = []

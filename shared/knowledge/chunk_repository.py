@@ -16,7 +16,7 @@ from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
 
 from shared.core.dates import ALL_DATES
 from shared.firestore.codec import Codec
-from shared.index.stored_vector import COMPACT_FIELDS, NO_VECTOR, from_compact, load_compact
+from shared.index.stored_vector import COMPACT, NO_VECTOR, from_compact
 from shared.index.vector_index import Documents, dated_query
 from shared.knowledge.chunk import Chunk, Kept
 from shared.knowledge.knowledge_card import KnowledgeCard
@@ -190,19 +190,17 @@ class Chunks(Documents[Chunk]):
     """The documents of the knowledge base."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         super().__init__(database, COLLECTION, READ_FIELDS, _to_present_chunk)
 
     async def get(self, chunk_id: str) -> EmbeddedChunk | None:
-        """Load a chunk, or None. Costs one round trip, or two for a chunk of an earlier release."""
+        """Load a chunk, or None. Costs one round trip."""
         reference = self._database.document(COLLECTION, chunk_id)
-        snapshot = await self._database.get(reference, [*READ_FIELDS, *COMPACT_FIELDS])
+        snapshot = await self._database.get(reference, [*READ_FIELDS, COMPACT])
         data = snapshot.to_dict() or {}
         chunk = _to_present_chunk(chunk_id, data)
         if chunk is None:
             return None
-        vectors = await load_compact({chunk_id: data}, COLLECTION, self._database)
-        return EmbeddedChunk(chunk, from_compact(vectors[chunk_id]) if vectors else None)
+        return EmbeddedChunk(chunk, from_compact(data[COMPACT]) if COMPACT in data else None)
 
     async def load_of_source(self, source_id: str, limit: int, first: int = 1) -> list[Chunk]:
         """Load the chunks of a source, in order, from position `first`. Costs one round trip."""
@@ -219,7 +217,6 @@ class Chunks(Documents[Chunk]):
 
         Args:
             field: Whether `document_id` is the id of a chunk or of a source.
-            document_id: The id.
             limit: The maximum number of notes.
         """
         query = notes_about_query(self._database.client, field, document_id, limit)

@@ -40,7 +40,6 @@ class ChunkedSource:
     """A source with its chunks.
 
     Attributes:
-        source: The source.
         chunks: All chunks of its text. Empty if the source is to be deleted.
         forgotten_ids: The ids of chunks that were forgotten. These are not stored.
         origin_values: What the origin says of the fields that the owner set, by field name.

@@ -14,7 +14,6 @@ class Cluster:
     """A group of chunks that are close in meaning.
 
     Attributes:
-        cluster_id: Its id.
         name: Its name, in a few words.
         description: What it is about, in a sentence or two.
         keywords: The most typical words of its chunks, the most typical first.

@@ -16,7 +16,7 @@ from google.cloud.firestore_v1.vector import Vector as FirestoreVector
 from shared.firestore.codec import Codec
 from shared.firestore.database import get_fields
 from shared.firestore.writes import put_if_unchanged
-from shared.index.stored_vector import COMPACT_FIELDS, from_compact, load_compact
+from shared.index.stored_vector import COMPACT, from_compact, read_compact
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import build_step_done, build_step_pending
 from shared.knowledge.cluster import Cluster
@@ -69,7 +69,6 @@ class ClusterWithCentroid:
         centroid: The normalised mean of the vectors of its core.
         min_similarity: The minimum similarity to the centroid with which a chunk joins later; 1
             means that none joins. Stored as `reach`.
-        cluster: The cluster.
         named_by: BY_HAND, BY_WORDS, BY_WORDS_ALONE, or the language model that named it.
         central_chunk_ids: The ids of the chunks that were nearest to the centroid when the cluster
             was named, nearest first. Stored as `central`.
@@ -96,7 +95,6 @@ class Clusters:
     """Reads and writes clusters and their members."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def get(self, cluster_id: str) -> ClusterWithCentroid | None:
@@ -190,9 +188,9 @@ class Clusters:
 
     async def load_chunk_vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """Load the vectors of the embedded chunks among these, by chunk id."""
-        stored = await self._load_chunks(chunk_ids, COMPACT_FIELDS)
+        stored = await self._load_chunks(chunk_ids, (COMPACT,))
         fields = {chunk_id: get_fields(snapshot) for chunk_id, snapshot in stored.items()}
-        vectors = await load_compact(fields, CHUNKS, self._database)
+        vectors = read_compact(fields)
         return {chunk_id: from_compact(vector) for chunk_id, vector in vectors.items()}
 
     async def save_with_members(

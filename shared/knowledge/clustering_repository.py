@@ -17,7 +17,7 @@ from shared.clustering.naming import TitledText
 from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import combine_writes
-from shared.index.stored_vector import COMPACT, COMPACT_FIELDS, load_compact
+from shared.index.stored_vector import COMPACT, read_compact
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import build_step_done, build_step_pending
 from shared.knowledge.cluster_repository import clusters_query
@@ -42,7 +42,7 @@ STEP: Final = "cluster"
 """The step that is pending on a chunk until it is assigned to clusters."""
 ItemT = TypeVar("ItemT")
 _PATH: Final = ("meta", "clustering")
-_FIELDS: Final = (*COMPACT_FIELDS, "content_hash", "cluster_id", "pending")
+_FIELDS: Final = (COMPACT, "embedding_model", "content_hash", "cluster_id", "pending")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,6 @@ class AssignedChunk:
     Attributes:
         model: The embedding model of its vector.
         content_hash: A hash of the embedded text.
-        cluster_ids: The ids of its clusters.
         pending: Whether it waits to be assigned to a cluster.
         update_time: The time of its last write before the read.
         vector: Its compact vector. Empty if it has none of the needed length, or if none is needed.
@@ -102,8 +101,6 @@ class ClusterAssignment:
     """The clusters to assign to a chunk.
 
     Attributes:
-        chunk: The chunk.
-        cluster_ids: The ids of the clusters.
         point: The chunk's new point on the map, or None if its point does not change.
     """
 
@@ -116,7 +113,6 @@ class Clusterings:
     """Reads the vectors of chunks, assigns chunks to clusters, and counts the clusters' sizes."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def load(self) -> Clustering | None:
@@ -170,7 +166,7 @@ class Clusterings:
     ) -> list[AssignedChunk]:
         """Convert documents to chunks, with their vectors if they have this length."""
         fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
-        vectors = await load_compact(fields, CHUNKS, self._database, dimension)
+        vectors = read_compact(fields, dimension)
         return [
             replace(_to_chunk(snapshot), vector=vectors.get(snapshot.id, b""))
             for snapshot in snapshots

@@ -25,7 +25,6 @@ class CommonNames:
     """The most common tags, authors, categories and sources, and the largest clusters."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client and the process's cache. Nothing is read yet."""
         self._index = InvertedIndex(database, KNOWLEDGE)
         self._clusters = Clusters(database)
         self._cache: NamesCache = database.cache("common_names")

@@ -36,7 +36,6 @@ def build_source_line(source: StoredSource, note: NoteFields | None) -> dict[str
     the origin.
 
     Args:
-        source: The source.
         note: The fields of a note, if the source is one.
     """
     fields = {name: getattr(source, name) for name in SOURCE_FIELDS}

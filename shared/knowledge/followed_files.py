@@ -78,7 +78,6 @@ class FollowedFiles:
     """
 
     def __init__(self, database: Database, address: str) -> None:
-        """Store the database client and the address in Cloud Storage. Nothing is read yet."""
         self._database = database
         self._address = address
         self._shards: dict[int, _Shard] = {}

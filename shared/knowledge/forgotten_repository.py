@@ -40,8 +40,6 @@ class ForgottenSource:
     """What was forgotten of a source.
 
     Attributes:
-        source_id: The source.
-        whole: Whether the whole source is forgotten.
         chunk_ids: The ids of the chunks that were forgotten one by one, even if the whole source
             was forgotten later.
         unfinished: The operation on the whole source that has begun and is not complete, if any.
@@ -74,7 +72,6 @@ class ForgottenSources:
     """Reads what was forgotten of sources."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def get(self, source_id: str) -> tuple[ForgottenSource, DocumentSnapshot[Any]]:

@@ -51,9 +51,7 @@ class Version:
     """A chunk with what it is compared by.
 
     Attributes:
-        chunk: The chunk.
         highlight_id: The id of its highlight; None if its origin gives none.
-        place: Its place.
         index: Its index among the chunks of its source.
         words: The words of its highlight, which may have several chunks.
     """

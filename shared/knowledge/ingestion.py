@@ -101,7 +101,6 @@ class Ingestion:
         """Store the arguments. Nothing is read yet.
 
         Args:
-            database: The database.
             keep_revision: Builds the writes that keep a note that an export replaces. By default,
                 the replaced note is lost.
             keep_removed: Builds the writes that keep highlights that their origin deleted. By
@@ -123,7 +122,6 @@ class Ingestion:
         Args:
             sources: At most BATCH_SIZE sources with different ids. A source without chunks is
                 deleted.
-            now: The time of writing.
 
         Returns:
             The number of `sources` that differed, and of chunks that were `created`, `updated` and
@@ -267,11 +265,9 @@ class Ingestion:
         too, but leave it without a content hash, so that the next run repeats an interrupted one.
 
         Args:
-            source: The source.
             stored: Its document, or None if it is new.
             parts: The changes of each commit.
             chunk_count: The number of its stored chunks.
-            now: The time of writing.
             counts: Gets the changes of each commit.
 
         Raises:
@@ -346,9 +342,7 @@ class Ingestion:
         """Yield the change of a source's document that completes the source.
 
         Args:
-            source: The source.
             stored: Its document, as it was read.
-            now: The time of writing.
             update_time: The update time of the document, if an earlier commit of this run wrote it.
         """
         reference = self._get_reference(SOURCES, source.source.source_id)

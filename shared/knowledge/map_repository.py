@@ -83,8 +83,6 @@ class MapCluster:
     On each axis, a point is at `centre + (projection - mean) * scale`.
 
     Attributes:
-        cluster_id: The cluster's id.
-        name: The cluster's name.
         size: The number of its chunks; 0 if the cluster was deleted.
         x: The horizontal coordinate of its centre.
         y: The vertical coordinate of its centre.
@@ -181,7 +179,6 @@ class Maps:
     """Reads, draws and changes the map."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def load(self) -> KnowledgeMap | None:

@@ -33,12 +33,7 @@ def read_values(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def get_own_tags(chunk: Chunk, origin_tags: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the tags of a chunk that its source does not have.
-
-    Args:
-        chunk: The chunk.
-        origin_tags: The tags of the source at its origin.
-    """
+    """Return the tags of a chunk that its source does not have."""
     if chunk.own_tags is not None:
         return chunk.own_tags
     return tuple(tag for tag in chunk.tags if tag not in origin_tags)

@@ -59,10 +59,6 @@ class PendingChunk:
     """A chunk that waits for a step, at the time of a read.
 
     Attributes:
-        chunk_id: Its id.
-        source_id: The id of its source.
-        title: The title of its source.
-        content: Its text.
         content_hash: A hash of the title and the text.
         tries: The number of failed attempts at the step.
         update_time: The time of its last write before the read.
@@ -89,7 +85,6 @@ class StepResult:
     """The result of a step for one chunk.
 
     Attributes:
-        chunk: The chunk as it was read.
         change: The fields to set on the chunk.
         writes: Writes to other documents, in the same commit.
     """
@@ -116,7 +111,6 @@ class RefusedChunks(PlatformFault):
     """
 
     def __init__(self, stored: int, chunks: Sequence[PendingChunk]) -> None:
-        """Store what the database refused."""
         super().__init__("The database refuses the result for this passage: it may be too large.")
         self.stored = stored
         self.chunks = list(chunks)
@@ -126,7 +120,6 @@ class ChunkQueue:
     """Loads the chunks that wait for a step, and stores results, retries and dead letters."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def load_pending(self, step: str, now: datetime, limit: int) -> list[PendingChunk]:

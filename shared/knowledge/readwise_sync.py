@@ -96,7 +96,6 @@ class ReadwiseSync:
     """Stores how far a library is synchronized."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def load_progress(self) -> SyncProgress:

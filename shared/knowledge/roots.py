@@ -70,7 +70,6 @@ class Roots:
     """Stores the registered folders."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def read(self) -> StoredRoots:

@@ -28,7 +28,6 @@ class Locator:
 
     Attributes:
         page: The page, from 1.
-        chapter: The title of the chapter.
         location: Any other position, such as a Kindle location: `1204-1207`.
         url: A link that opens the original there.
     """
@@ -92,7 +91,6 @@ class SourceFields:
             if there is one.
         source_url: The original on the web.
         language: The language that its file names, such as `en`.
-        about_chunk_id: The chunk that a note is about.
         about_source_id: The source of the chunk that a note is about.
     """
 
@@ -123,7 +121,6 @@ class NoteFields:
     """The fields that only the document of a note has.
 
     Attributes:
-        text: The whole text.
         saved_by: The user who saved it.
         revision: The number of its revision, from 1.
     """
@@ -181,7 +178,6 @@ def may_edit(saved_by: str | None, caller: Caller) -> bool:
 
     Args:
         saved_by: The user who saved it, if it is a note.
-        caller: The caller.
     """
     is_own = saved_by is not None and saved_by == caller.user_id
     return is_own or caller.role.includes(Role.OWNER)

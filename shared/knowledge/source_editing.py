@@ -53,7 +53,6 @@ class EditableSource:
     """A source with its first chunks, at the time of a read.
 
     Attributes:
-        source: The source.
         saved_by: The user who saved it, if it is a note.
         is_moving: Whether it is being forgotten or restored.
         snapshot: Its document. A write fails if the document has changed since.
@@ -74,7 +73,6 @@ class _Rewriting:
     Attributes:
         source: The source after the edit.
         now: The time to record.
-        is_note: Whether it is a note.
     """
 
     source: StoredSource
@@ -108,7 +106,6 @@ class SourceEditing:
     """Loads sources to edit, and writes the edits."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def get(self, source_id: str) -> EditableSource | None:

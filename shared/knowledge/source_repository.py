@@ -150,7 +150,6 @@ class Sources:
     """Reads sources. `Ingestion` writes them."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def get(self, source_id: str) -> StoredSource | None:

@@ -56,7 +56,6 @@ class SavedLinks:
     """Reads saved links."""
 
     def __init__(self, database: Database) -> None:
-        """Read from this database, which contains the links."""
         self._database = database
 
     async def get(self, source_id: str) -> StoredLink:

@@ -37,8 +37,6 @@ class NearNote:
     """A note that says nearly the same as another.
 
     Attributes:
-        source_id: The id of the note.
-        title: Its title.
         similarity: The cosine of both notes' first chunks, from 0 to 1.
     """
 
@@ -86,7 +84,6 @@ async def find_same_note(
     Args:
         claim: The claim to the text. Its holder is a candidate.
         candidate_ids: The ids of further notes.
-        database: The database.
     """
     ids = dict.fromkeys([*([claim.holder] if claim.holder else []), *candidate_ids])
     notes = await asyncio.gather(*map(Notes(database).get, ids))

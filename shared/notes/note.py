@@ -73,7 +73,6 @@ class Note(SourceFields):
     """A note as it is stored.
 
     Attributes:
-        text: The text.
         saved_by: The id of the user who saved the note.
         revision: The number of the current revision, from 1.
         created_at: When the note was first saved.

@@ -78,7 +78,6 @@ class ChunkVectors:
     """The vectors of chunks.
 
     Attributes:
-        model: The model that computed the vectors.
         by_chunk: The vectors by chunk id. A chunk without a vector waits to be embedded.
     """
 
@@ -91,7 +90,6 @@ class StoredNote:
     """A note as it was read.
 
     Attributes:
-        note: The note.
         snapshot: The note's document. A write fails if the document has changed since.
         chunks: The chunks' documents, by id. A write fails if a document has changed since.
     """
@@ -127,7 +125,6 @@ class Notes:
     """Reads notes, and builds the writes that change them."""
 
     def __init__(self, database: Database) -> None:
-        """Read from this database, which contains the knowledge base."""
         self._database = database
 
     async def get(self, source_id: str) -> StoredNote | None:
@@ -188,9 +185,7 @@ class Notes:
         Args:
             chunked: The note, split into chunks.
             saved_by: The id of the user who saves it.
-            vectors: The vectors of the chunks.
             claim: The claim to the text, or None if another note has it.
-            now: The present time.
         """
         source_id = chunked.source.source_id
         reference = self._get_reference(source_id)
@@ -226,7 +221,6 @@ class Notes:
             deleted: The documents of deleted chunks that the new chunks replace, from
                 `load_deleted_chunks`.
             claim: The claim to the new text, or None if another note has it.
-            now: The present time.
         """
         data = build_source_document(chunked, now) | build_removed_fields(chunked.source)
         data |= {"text": chunked.source.text, "revision": stored.note.revision + 1}
@@ -243,7 +237,6 @@ class Notes:
 
         Args:
             snapshot: The document of a source. If it is not a note, no write is returned.
-            now: The present time.
         """
         note = _to_note(snapshot)
         if note is None:
@@ -268,7 +261,6 @@ class Notes:
             stored: The documents of the chunks of the former revision.
             deleted: The documents of deleted chunks with the ids of new ones.
             vectors: The vectors of the chunks that are new or have changed.
-            now: The present time.
         """
         differences = []
         obsolete = dict(stored)
@@ -300,11 +292,9 @@ class Notes:
         """Build the write that stores a new chunk, and the change that its postings need.
 
         Args:
-            chunk: The chunk.
             deleted: The document of a deleted chunk with the same id, or None. The write replaces
                 its fields.
             vector_fields: The fields with the vector, or none if the chunk waits to be embedded.
-            now: The present time.
         """
         state = compute_indexed_state(replace(chunk, dated_at=now))
         steps = ("card", "extract", "cluster" if vector_fields else "embed")
@@ -337,7 +327,6 @@ def _build_chunk_update(
         snapshot: The stored chunk, of the former revision.
         vector: The new vector, or None if none was computed.
         model: The model that computed the new vector.
-        now: The present time.
     """
     data = snapshot.to_dict() or {}
     former = chunk_repository.to_chunk(snapshot.id, data)

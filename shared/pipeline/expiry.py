@@ -30,7 +30,6 @@ class ExpiringKind:
 
     Attributes:
         name: The name in reports.
-        collection: The id of the collection.
         field: The name of the field with the time of expiry.
         nested: Whether there are many collections with this id, such as one for each user.
         commit_size: The number of documents that one commit deletes. It is small for kinds with
@@ -77,7 +76,6 @@ class ExpiredDocuments:
     """Finds and deletes the expired documents of one kind."""
 
     def __init__(self, database: Database, kind: ExpiringKind) -> None:
-        """Store the arguments. Nothing is read yet."""
         self._database = database
         self._kind = kind
 

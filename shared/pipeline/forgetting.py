@@ -43,9 +43,7 @@ class Forgetter:
     """Who forgets, when and why.
 
     Attributes:
-        user_id: The user.
         reason: The reason in the user's words, if any.
-        now: The time.
         missing: Whether ingest forgets a source because its origin no longer has it, until the
             origin has it again.
     """
@@ -69,7 +67,6 @@ class Forgetting:
     """Moves chunks to where nothing reads them."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def load_chunk(self, chunk_id: str) -> Document | None:
@@ -104,7 +101,6 @@ class Forgetting:
         """Build the writes that forget a single chunk. Costs one round trip.
 
         Args:
-            chunk: The chunk.
             source: Its source, which has other chunks, or None if it does not exist.
             forgetter: Who forgets the chunk.
         """
@@ -126,9 +122,7 @@ class Forgetting:
         titles, which no tool may show any longer.
 
         Args:
-            chunks: The chunks.
             record: The fields that say who forgot them, or with which source they were forgotten.
-            now: The time.
         """
         extractions, point_removals = await asyncio.gather(
             self._load_extractions(chunks),

@@ -40,7 +40,6 @@ class ForgottenContents:
     """What was forgotten, until it is deleted for good."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def delete_expired(self, now: datetime) -> AsyncIterator[int]:

@@ -44,9 +44,7 @@ class ForgottenItem:
     """A forgotten source, or a passage that was forgotten alone.
 
     Attributes:
-        source_id: The id of the source.
         chunk_id: The id of the passage, or None if the whole source was forgotten.
-        title: The title of the source.
         text: The text of the passage, or None if the whole source was forgotten.
         chunk_count: How many passages were forgotten.
         saved_by: The user who saved the source, if it is a note.
@@ -89,8 +87,6 @@ async def list_restorable(
     up to `limit` sources and as many passages.
 
     Args:
-        database: The database.
-        now: The present time.
         limit: The maximum number of items.
         after: The cursor of the last item of the previous page.
         with_chunks: Whether to list passages that were forgotten alone, too.

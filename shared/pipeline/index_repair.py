@@ -50,7 +50,6 @@ class IndexedCorpus:
     Attributes:
         names: The names of the index's collections. The name of the facets' collection sorts before
             that of the terms'.
-        documents: The collection of the documents.
     """
 
     names: IndexCollections
@@ -86,7 +85,6 @@ class IndexRepair:
     """Reads the indexed states of a corpus, and replaces postings."""
 
     def __init__(self, database: Database, corpus: IndexedCorpus) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
         self._corpus = corpus
 
@@ -182,7 +180,6 @@ class RepairProgress:
     """`meta/repair`: the position after which the next run continues."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
         self._reference = database.document(*_PATH)
 

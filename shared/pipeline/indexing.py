@@ -8,7 +8,7 @@ nothing to do, and other writers may change the same postings at the same time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import LastUpdateOption
@@ -19,7 +19,6 @@ from shared.index.facets import select_vector_index_facets
 from shared.index.indexed_state import NOT_INDEXED, read_indexed_state
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE, LAYOUT
-from shared.index.stored_vector import COMPACT, COMPACT_FIELDS, load_compact
 from shared.knowledge import chunk_repository
 from shared.knowledge.map_repository import Maps
 from shared.knowledge.queue import due_query
@@ -51,7 +50,6 @@ REQUEUE_BATCH_SIZE: Final = 400
 """The number of chunks that are queued again in one commit."""
 _FIELDS: Final = (
     *("indexed", "extracted", "deleted_at", "tries"),
-    *COMPACT_FIELDS,
     *chunk_repository.READ_FIELDS,
 )
 
@@ -61,14 +59,12 @@ class ChunkToIndex:
     """A chunk that waits to be indexed, at the time of a read.
 
     Attributes:
-        chunk_id: Its id.
         chunk: The chunk. None if it was deleted and must be removed from the index.
         indexed: What the postings contain of it.
         tries: The number of failed attempts to index it.
         update_time: The time of its last write before the read.
         fault: What is wrong with its document, if the document is malformed.
         extracted: What it stores of its extractions, which are deleted together with the chunk.
-        compact_vector: The compact form of its vector, if only the other form is stored.
     """
 
     chunk_id: str
@@ -78,7 +74,6 @@ class ChunkToIndex:
     update_time: Any
     fault: str = ""
     extracted: ExtractionSummaries = field(default_factory=dict)
-    compact_vector: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +81,6 @@ class IndexChange:
     """The new indexed state of a chunk.
 
     Attributes:
-        pending: The chunk.
         state: The new terms and facets, or `NOT_INDEXED` for a deleted chunk.
     """
 
@@ -103,23 +97,16 @@ class Indexing:
     """Loads chunks that wait to be indexed, and writes their postings."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def load_pending(self, now: datetime, limit: int) -> list[ChunkToIndex]:
         """Load chunks that wait to be indexed, including deleted ones, the longest waiting first.
 
-        Costs one round trip, and more for chunks of earlier releases.
+        Costs one round trip.
         """
         query = due_query(self._database.client, STEP, now, limit).select(_FIELDS)
         snapshots = await self._database.find(query)
-        fields = {snapshot.id: get_fields(snapshot) for snapshot in snapshots}
-        incomplete = {name: data for name, data in fields.items() if COMPACT not in data}
-        vectors = await load_compact(incomplete, chunk_repository.COLLECTION, self._database)
-        return [
-            replace(_to_pending(snapshot), compact_vector=vectors.get(snapshot.id))
-            for snapshot in snapshots
-        ]
+        return list(map(_to_pending, snapshots))
 
     async def apply(self, changes: Sequence[IndexChange]) -> None:
         """Store the indexed states of chunks and the changes to the postings, in one commit.
@@ -194,11 +181,9 @@ def ids_query(client: AsyncClient, after: str) -> AsyncQuery:
 
 
 def _build_state_update(change: IndexChange) -> dict[str, Any]:
-    vector = change.pending.compact_vector
     return {
         "indexed": change.state.to_document(),
         "facets": select_vector_index_facets(change.state.facets),
-        **({COMPACT: vector} if vector else {}),
         **chunk_repository.build_step_done(STEP),
     }
 

@@ -47,7 +47,6 @@ class Restoring:
     """Moves forgotten chunks back."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def load_forgotten_chunk(self, chunk_id: str) -> Document | None:

@@ -58,8 +58,6 @@ class SourceMove:
         """Continue a move that has begun.
 
         Args:
-            database: The database.
-            source_id: The source.
             update_time: The update time of the source's record in `forgotten_sources`.
         """
         self._database = database
@@ -83,7 +81,6 @@ class SourceMove:
         read it again. A note's text may be saved again from now on.
 
         Args:
-            database: The database.
             source: The source, which exists.
             record: What was forgotten of the source before.
             snapshot: The document of that record.
@@ -123,7 +120,6 @@ class SourceMove:
         """Restore the document of a source, marked as moving until its chunks are restored, too.
 
         Args:
-            database: The database.
             record: What was forgotten of the source.
             snapshot: The document of that record.
             by_user: Whether a user restores what ingest forgot, so that it is not forgotten again.

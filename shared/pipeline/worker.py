@@ -35,7 +35,6 @@ async def run_isolated(name: str, work: Awaitable[None], ctx: Context, report: R
     Args:
         name: The name of what is processed, for the report.
         work: The work.
-        ctx: The context of the run.
         report: Gets the failure.
 
     Returns:

@@ -56,7 +56,6 @@ class Context:
 
     Attributes:
         caller: The caller on whose behalf the call runs.
-        settings: The settings of the deployment.
         clock: Returns the current time.
         meter: Counts what the call costs.
         database: The database, which counts this call's reads and writes.
@@ -158,7 +157,6 @@ class Context:
         that a retry of the call returns the answer and has no further effect.
 
         Args:
-            writes: The writes.
             answer: The result, or an outcome with its price and facts.
 
         Raises:
@@ -185,7 +183,6 @@ class App:
         """Store the settings. Connections open on first use.
 
         Args:
-            settings: The settings of the deployment.
             clock: Returns the current time.
             embedder: Replaces the configured embedder.
             generator: Replaces the configured language model.

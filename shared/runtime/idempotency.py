@@ -42,7 +42,6 @@ class AlreadyCompleted(Exception):
     """
 
     def __init__(self, record: IdempotencyRecord) -> None:
-        """Store the record of the first completion."""
         super().__init__()
         self.record = record
 
@@ -70,7 +69,6 @@ class IdempotencyGuard:
         """Hash the arguments, to detect a key that is reused for another call.
 
         Args:
-            database: The database of the call.
             clock: Returns the current time.
             output: The type of the tool's result.
             arguments: The validated arguments of the call.

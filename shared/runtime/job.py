@@ -159,7 +159,6 @@ async def run_job(
     """Run a job once, under its lease, and record it as a span.
 
     Args:
-        job: The job.
         app: The application whose connections the run uses.
         progress: See `Budget`.
         seconds: How long the run may take; by default, the job's own timeout.

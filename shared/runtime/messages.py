@@ -90,9 +90,7 @@ class CallAnswer(BaseModel):
     """The answer to a call: a result or an error.
 
     Attributes:
-        result: The result.
         text: The result as text for people, if the tool writes one.
-        error: The error.
         receipt: What the call cost.
     """
 

@@ -58,7 +58,6 @@ def make_outage_error(
     """Make the error for a tool that could not be reached, or ran out of time.
 
     Args:
-        tool: The tool.
         request: The failed call, which is safe to repeat if it has an idempotency key.
         problem: The problem, without a full stop: `get_chunk is temporarily unreachable`.
         write_state: What is known about the call's effect.

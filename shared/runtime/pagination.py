@@ -117,7 +117,6 @@ def fit_page(
     Items are measured as JSON, which some clients give to the model instead of the shorter text.
 
     Args:
-        items: The items.
         max_tokens: The maximum length of the answer, in tokens, that the caller requested.
         other_parts: Other parts of the answer, which count against `max_tokens`.
         cursor: This page's cursor, for tools whose cursors grow from page to page. The next cursor

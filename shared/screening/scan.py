@@ -51,7 +51,6 @@ def scan_text(text: str, *, personal_data: bool = True) -> list[tuple[int, str]]
     """Find secrets and, if requested, personal data in a text.
 
     Args:
-        text: The text.
         personal_data: Whether to find personal data, too.
 
     Returns:

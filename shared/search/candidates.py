@@ -57,13 +57,11 @@ class CandidateSearch(Generic[DocumentT]):
     """The second round trip of a search, which fetches the candidates.
 
     Attributes:
-        selection: The filters.
         plan: How to find the documents that pass the filters.
         terms: The query's terms, repeats included. Empty for a semantic search.
         postings: The terms' postings, and the totals of the corpus.
         scores: The BM25 scores of the documents that the terms' postings list and that may pass
             the filters, by document id.
-        documents: The reader of the documents.
         max_checked: The maximum number of documents checked against the filters.
     """
 

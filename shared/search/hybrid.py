@@ -121,7 +121,6 @@ class _FetchedCandidates(Generic[DocumentT]):
     """The result of the second round trip.
 
     Attributes:
-        candidates: The candidates.
         truncated: Whether documents that pass the filters may be missing.
         timeout: What timed out, or None.
     """

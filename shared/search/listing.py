@@ -57,8 +57,6 @@ async def fetch_passing(
     Args:
         ids: The documents' ids, in order.
         limit: How many documents to return.
-        selection: The filters.
-        documents: The reader of the documents.
         already_read: Passing documents that need not be read again, by id.
 
     Returns:

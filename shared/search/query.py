@@ -28,7 +28,6 @@ class SearchQuery:
     """A query in plain words, with filters.
 
     Attributes:
-        text: The query.
         mode: How documents are found: by meaning, by words or by both.
         selection: The filters that documents must pass.
         dense_weight: The weight of similarity, from 0 to 1; BM25 has the rest. By default, the

@@ -156,7 +156,6 @@ def compute_coverage(
 
     Args:
         information: The information of each term of the query.
-        document_terms: The document's terms.
 
     Returns:
         The share, or None if the query has no information because it consists of stop words.
@@ -172,7 +171,6 @@ def anything_matches(hits: Iterable[Evidence], calibration: Calibration, documen
 
     Args:
         hits: The evidence for every hit, because the hit that matches need not rank first.
-        calibration: The calibration of the embedder.
         documents: The number of documents in the corpus.
     """
     return any(_is_match(hit, calibration, documents) for hit in hits)

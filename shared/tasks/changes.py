@@ -73,7 +73,6 @@ class TaskOperation:
         Args:
             stored: The task as it was read, or None if it does not exist.
             number: The number of the task.
-            now: The present time.
 
         Raises:
             NotFound: The task does not meet the requirement.
@@ -107,7 +106,6 @@ async def change_task_as(
             repeated call returns the same.
         number: The number of the task.
         operation: The change.
-        ctx: The context of the call.
 
     Raises:
         NotFound: The task does not exist.

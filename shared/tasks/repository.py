@@ -36,7 +36,6 @@ class StoredTask:
     """A task as it was read.
 
     Attributes:
-        task: The task.
         snapshot: The task's document. A write fails if the document has changed since.
     """
 

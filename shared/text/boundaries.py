@@ -78,7 +78,6 @@ def find_boundaries(text: str, window: int = WINDOW) -> Boundaries:
     """Find all boundaries of a text.
 
     Args:
-        text: The text.
         window: How many tokens to segment into sentences at a time. A longer sentence is segmented
             in parts.
     """

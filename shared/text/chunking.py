@@ -72,10 +72,8 @@ def _find_next_start(boundaries: Boundaries, previous: int, end: int, limits: Ch
     """Return where the next chunk starts: before the end of the previous one if they overlap.
 
     Args:
-        boundaries: The boundaries of the text.
         previous: Where the previous chunk starts.
         end: Where the previous chunk ends.
-        limits: The limits.
     """
     if boundaries.levels[end] == PARAGRAPH:  # an overlap helps only within a paragraph
         return end

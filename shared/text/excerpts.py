@@ -55,7 +55,6 @@ def find_excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
     """Find the part of a passage that contains the largest number of different terms of a query.
 
     Args:
-        content: The passage.
         query_terms: The terms of the query, as `shared.text.terms.terms` returns them.
     """
     line = to_plain_line(content)

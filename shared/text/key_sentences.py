@@ -94,7 +94,6 @@ def rank_sentences(text: str, title: str = "") -> list[KeySentence]:
     Sentences that are not prose or have fewer than MIN_TERMS terms are left out.
 
     Args:
-        text: The text.
         title: The title of the text's source. Sentences similar to it weigh more.
     """
     candidates = [(sentence, Counter(terms(sentence))) for sentence in split_sentences(text)]

@@ -221,7 +221,6 @@ def _keep_words(match: re.Match[str], closed: Collection[str]) -> str:
     """Return the words with which to replace a match of `_LINK`.
 
     Args:
-        match: The match.
         closed: The one-letter HTML elements that the paragraph closes. Without a closing tag, as in
             `a<b>c`, angle brackets around a letter are a comparison.
     """

@@ -140,7 +140,6 @@ def _find_piece_end(boundaries: Boundaries, first_token: int, max_length: int) -
     """Return the number of the token before which a piece ends, by the rules of this module.
 
     Args:
-        boundaries: The boundaries of the paragraph.
         first_token: The number of the first token of the piece.
         max_length: The maximum length of the piece, in code points.
     """

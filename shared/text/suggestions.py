@@ -42,7 +42,6 @@ def unknown_name_message(kind: str, query: str, names: Sequence[str]) -> str:
     Args:
         kind: What is named, in words: a tag, an author, ...
         query: The unknown name.
-        names: The existing names.
     """
     # The list may be outdated, and contain the unknown name although it no longer exists.
     nearest = find_nearest_names(query, [name for name in names if name != query])

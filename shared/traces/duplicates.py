@@ -31,7 +31,6 @@ class SimilarTraces:
     """Stored traces that are similar to another trace, the nearest first.
 
     Attributes:
-        same: The traces with the same text.
         near: The near-duplicates of the trace. One may correct the other.
         related: The traces whose problem may be the same, each with the cosine of its vector.
     """
@@ -49,7 +48,6 @@ async def find_similar_traces(trace: Trace, entry: TraceIndexEntry, ctx: Context
     Args:
         trace: The new or changed trace.
         entry: What the index will store of the trace, which contains the vector to search with.
-        ctx: The context of the call.
     """
     # One more than are compared, because the trace itself may be among them.
     hits = await Traces(ctx.database).find_nearest(entry.vector, MAX_CANDIDATES + 1)

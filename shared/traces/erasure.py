@@ -11,22 +11,20 @@ record. A trace that supersedes an erased trace is called its follower here.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import Increment, LastUpdateOption
+from google.cloud.firestore import LastUpdateOption
 from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.firestore.writes import put_if_unchanged
 from shared.index.indexed_state import NOT_INDEXED
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import TRACES
-from shared.traces.repository import COLLECTION, CONTRIBUTORS, REVISIONS, VOTES
-from shared.traces.trust import VoteType
+from shared.traces.repository import COLLECTION, REVISIONS, VOTES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Sequence
     from datetime import datetime
 
     from google.cloud.firestore import (
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
 
 ERASURES: Final = "trace_erasures"
 """The collection of the documents that record unfinished erasures."""
-ERASED_FIELDS: Final = {VoteType.UP: "erased_up", VoteType.DOWN: "erased_down"}
-"""These fields of a contributor's record count the votes on the contributor's erased traces."""
 PAGE_SIZES: Final = {VOTES: 200, REVISIONS: 20}
 """One commit deletes at most this many documents of a subcollection. Firestore limits the size of a
 commit, which includes deleted contents, and a revision has up to 100,000 characters."""
@@ -54,7 +50,6 @@ class TraceErasure:
     """Finds traces that were withdrawn long ago, and erases them."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database, which contains the traces."""
         self._database = database
 
     async def list_withdrawn(self, before: datetime, limit: int) -> list[str]:
@@ -91,7 +86,6 @@ class TraceErasure:
         """Delete a trace and its postings, and record that its erasure is not finished.
 
         Args:
-            stored_trace: The trace.
             other_writes: Additional writes for the same commit.
             now: When the erasure begins, which the record stores.
 
@@ -107,9 +101,6 @@ class TraceErasure:
             [
                 lambda batch: batch.delete(stored_trace.snapshot.reference, option),
                 lambda batch: batch.set(record, {"begun_at": now}),
-                *self._build_record_writes(
-                    trace.contributor, await self._count_votes(trace.trace_id)
-                ),
                 *build_postings_writes(self._database, TRACES, [difference]),
                 *other_writes,
             ]
@@ -127,26 +118,6 @@ class TraceErasure:
                 yield Counter({name: len(page)})
         record = self._get_erasure_reference(trace_id)
         await self._database.commit([lambda batch: batch.delete(record)])
-
-    async def _count_votes(self, trace_id: str) -> Mapping[VoteType, int]:
-        """Count the votes of each type.
-
-        If a vote is cast after the count, the trace changes, and the commit of `begin` fails.
-        """
-        client = self._database.client
-        queries = [votes_query(client, trace_id, vote_type) for vote_type in VoteType]
-        counts = await asyncio.gather(*map(self._database.count, queries))
-        return dict(zip(VoteType, counts, strict=True))
-
-    def _build_record_writes(self, contributor: str, counts: Mapping[VoteType, int]) -> list[Write]:
-        """Build the write, if any, that adds erased votes to the contributor's record."""
-        fields = {
-            ERASED_FIELDS[vote_type]: Increment(count)
-            for vote_type, count in counts.items()
-            if count
-        }
-        reference = self._database.document(CONTRIBUTORS, contributor)
-        return [lambda batch: batch.set(reference, fields, merge=True)] if fields else []
 
     def _get_erasure_reference(self, trace_id: str) -> AsyncDocumentReference:
         return self._database.document(ERASURES, trace_id)
@@ -177,12 +148,6 @@ def followers_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuer
     is_follower = FieldFilter("supersedes", "==", trace_id)
     query = client.collection(COLLECTION).where(filter=is_follower)
     return query.select(["contributor"]).limit(limit)
-
-
-def votes_query(client: AsyncClient, trace_id: str, vote_type: VoteType) -> AsyncQuery:
-    """Build the query for votes of one type on a trace."""
-    votes = client.collection(f"{COLLECTION}/{trace_id}/{VOTES}")
-    return votes.where(filter=FieldFilter("vote", "==", vote_type.value))
 
 
 def names_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:

@@ -51,7 +51,6 @@ class TraceContent:
     Attributes:
         title: The problem in one line.
         context_text: The problem, and where it occurred.
-        solution_text: The solution that worked.
         tags: The normalized and distinct tags, in the contributor's order.
     """
 

@@ -75,13 +75,7 @@ _NAME: Final = re.compile(r"(?!\d+$)(?:.*[_./:\-\d]|.*[a-z][A-Z]|[A-Z]{2,}$)")
 
 @dataclass(frozen=True, slots=True)
 class TraceTerms:
-    """The terms by which a trace is compared.
-
-    Attributes:
-        problem: The terms of the title and the problem.
-        solution: The terms of the solution.
-        names: The names in the solution.
-    """
+    """The terms by which a trace is compared."""
 
     problem: frozenset[str]
     solution: frozenset[str]

@@ -94,7 +94,6 @@ class StoredTrace:
     """A trace as it was read.
 
     Attributes:
-        trace: The trace.
         indexed: The terms, facets and date by which the trace is indexed.
         snapshot: The trace's document. A write fails if the document has changed since.
     """
@@ -142,7 +141,6 @@ class Traces(Documents[Trace]):
     """The traces, and the writes that change them."""
 
     def __init__(self, database: Database) -> None:
-        """Use this database, which contains the traces."""
         super().__init__(database, COLLECTION, READ_FIELDS, _read_listed_trace)
 
     async def get(self, trace_id: str) -> StoredTrace | None:
@@ -159,7 +157,6 @@ class Traces(Documents[Trace]):
         Costs one Firestore round trip.
 
         Args:
-            user_id: The contributor.
             limit: The maximum number of traces.
             after: The id of the last trace of the previous page, or None for the first page.
         """
@@ -277,7 +274,6 @@ class Traces(Documents[Trace]):
         """Build the write, if any, that updates the contributor's record after a vote changed.
 
         Args:
-            user_id: The contributor.
             before: The previous vote, or None if the voter had not voted.
             after: The new vote, or None if the vote was deleted.
         """

@@ -29,11 +29,7 @@ to 1.2 MB, and the emulator accepts requests of up to 4 MiB."""
 
 
 class RejectedPassage(InvalidInput):
-    """The embedding model rejected a passage.
-
-    Attributes:
-        passage_id: The id of the passage.
-    """
+    """The embedding model rejected a passage."""
 
     def __init__(self, passage_id: str) -> None:
         """Make the error. The caller of the embedding finds the passage by its id."""

@@ -27,7 +27,6 @@ class WorkspaceSummary:
     """A workspace in a list.
 
     Attributes:
-        task_id: The workspace's id.
         touched_at: When the workspace was last used, to the hour.
         erasing: Whether the workspace is being erased, so that calls cannot use it.
     """

@@ -48,7 +48,6 @@ class IndexProfile:
     cannot be compared.
 
     Attributes:
-        model: The embedding model.
         dimension: The length of the model's vectors.
         analysis: The version of the analyzer, `shared.text.terms.ANALYZER_VERSION`.
     """
@@ -159,10 +158,8 @@ class ParsedPassage:
     A passage that occurs several times is parsed where it first occurs.
 
     Attributes:
-        passage_id: The id of the passage.
         position: The number of the passage in the document, from 1.
         start: The start of the passage in the document, in code points.
-        end: The end of the passage.
         text: The original text, `document[start:end]`.
         cleaned: The text that is stored and embedded.
         counts: How often each term occurs in the passage.
@@ -184,7 +181,6 @@ class PassageSpan:
     Attributes:
         position: The number of the passage in the document, from 1.
         start: The start of the passage in the document, in code points.
-        end: The end of the passage.
         text: The original text, or None if it equals the cleaned text.
     """
 
@@ -199,7 +195,6 @@ class DocumentPart:
     """Some passages of a document, in the order in which they first occur.
 
     Attributes:
-        ids: The ids of the passages.
         spans: The position, start and end of each passage.
         lengths: The number of terms of each passage, including repetitions.
         texts: The original texts that differ from the cleaned ones, by the passage's index.
@@ -260,7 +255,6 @@ def collect_postings(
 
     Args:
         parts: The parts of all documents to search.
-        terms: The terms of the query.
 
     Returns:
         The postings (the passages that contain a term) of each term that occurs, and the number and
@@ -287,7 +281,6 @@ def describe_rejection(parts: Iterable[DocumentPart], passage_id: str) -> str:
     """Return the reason of a failed upload: which characters the embedding model rejected.
 
     Args:
-        parts: The parts of the document.
         passage_id: The id of the rejected passage, which one of the parts contains.
     """
     span = next(

@@ -26,7 +26,6 @@ class WorkspaceQueue:
     """The documents and workspaces of all users that wait for a job."""
 
     def __init__(self, database: Database) -> None:
-        """Read from this database, which contains the workspaces of all users."""
         self._database = database
 
     async def list_due(

@@ -33,10 +33,10 @@ from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
 from shared.firestore.writes import put_if_unchanged
 from shared.index.stored_vector import (
-    COMPACT_FIELDS,
+    COMPACT,
     build_vector_fields,
     from_compact,
-    load_compact,
+    read_compact,
 )
 from shared.index.vector_index import (
     MAX_ARRAY_CONTAINS_ANY,
@@ -131,7 +131,6 @@ class DocumentRecord:
     """A document of a workspace as it was read.
 
     Attributes:
-        workspace: The workspace.
         document: The document, or None if it is not stored.
         snapshot: The Firestore document that stores it.
     """
@@ -150,8 +149,6 @@ class PassageIndex(Documents[WorkspacePassage]):
         """Search only the passages of these documents.
 
         Args:
-            database: The database.
-            path: The path of the workspace.
             documents: The documents, which the workspace contains.
         """
         super().__init__(database, f"{path}/{PASSAGES}", ["text"], _to_passage)
@@ -184,7 +181,6 @@ class Workspace:
     Attributes:
         user_id: The user who owns the workspace.
         name: The path of the workspace below its user.
-        path: The full path of the workspace.
     """
 
     def __init__(self, database: Database, user_id: str, task_id: str) -> None:
@@ -295,7 +291,7 @@ class Workspace:
 
         Costs one Firestore round trip.
         """
-        fields = await self._load_passages(passage_ids, ["text", *COMPACT_FIELDS])
+        fields = await self._load_passages(passage_ids, ["text", COMPACT, "embedding_model"])
         vectors = await self._load_vectors(fields, profile)
         return {
             passage_id: data["text"]
@@ -343,7 +339,6 @@ class Workspace:
         Args:
             record: The document as it was read.
             payment: The random id of the payment for which the caller gets no answer yet.
-            now: The present time.
         """
         status = DocumentStatus.WAITING
         return _build_update(
@@ -476,8 +471,7 @@ class Workspace:
             for passage_id, data in fields.items()
             if data.get("embedding_model") == profile.model
         }
-        collection = f"{self.path}/{PASSAGES}"
-        compact = await load_compact(same_model, collection, self._database, profile.dimension)
+        compact = read_compact(same_model, profile.dimension)
         return {passage_id: from_compact(data) for passage_id, data in compact.items()}
 
     async def _get_all(

@@ -1,4 +1,4 @@
-"""`carrel show`, `search` and `sources` print passages and sources, or say what is wrong."""
+"""`carrel show`, `search`, `questions` and `sources` print what they find, or say what is wrong."""
 
 from __future__ import annotations
 
@@ -105,6 +105,27 @@ def test_the_chapter_and_page_of_a_passage_are_printed(
 def test_a_search_says_that_nothing_matches_well(inline: RunningGateway) -> None:
     text = run_and_read_output(inline, "search", "quantum chromodynamics of black holes")
     assert text.startswith("Nothing here matches strongly.")
+
+
+def test_questions_are_printed_with_the_places_of_their_passages(
+    inline: RunningGateway, filled_project: FilledProject, tmp_path: Path
+) -> None:
+    chunk_id = filled_project.chunks[1].chunk_id
+    pairs = [("sourdough starter", chunk_id), ("sourdough", "none")]
+    file = tmp_path / "questions.jsonl"
+    file.write_text("\n".join(json.dumps({"query": a, "chunk_id": b}) for a, b in pairs))
+    text = run_and_read_output(inline, "questions", str(file))
+    assert text.splitlines() == [
+        "PLACE  QUESTION",
+        "1      sourdough starter",
+        "-      sourdough",
+        "Among the first ten: 1 of 2 (MRR 0.50).",
+    ]
+
+    file.write_text('{"query": "sourdough"}')
+    result = run_command(inline, "questions", str(file))
+    assert result.exit_code == 1
+    assert "fields query and chunk_id" in result.stderr
 
 
 def test_filters_list_passages_without_a_query(inline: RunningGateway) -> None:

@@ -167,10 +167,3 @@ def test_an_anonymous_call_to_a_private_gateway_is_rejected(
     private_gateway: RunningGateway, tool: str
 ) -> None:
     assert post(private_gateway.endpoint, make_call(tool, {})).status_code == 401
-
-
-def test_get_stats_shows_the_nightly_score(call: CallTool, sample_project: str) -> None:
-    assert "health" not in call("get_stats")
-    process = run_python(sample_project, RUN_CARREL, "jobs", "run", "health")
-    assert process.returncode == 0, process.stderr
-    assert call("get_stats")["health"]["queries"] > 0

@@ -116,7 +116,6 @@ def remove_history(state: State) -> State:
     - A cluster keeps its id, name, keywords and central passages while most of its passages stay.
       A digest of its members replaces the id.
     - `held` of postings may count entries that have been deleted.
-    - Golden queries stay while their passages exist, and health records of past nights stay.
     - Empty fields and counts of 0 are left out.
     """
     members: dict[str, list[str]] = {}
@@ -127,8 +126,6 @@ def remove_history(state: State) -> State:
     for cluster_id, chunk_ids in members.items():
         text = text.replace(cluster_id, f"cluster of {_compute_digest(sorted(chunk_ids))}")
     parsed: State = json.loads(text)
-    for name in ("golden_queries", "health"):
-        parsed["meta"].pop(name)
     return {
         collection: {
             name: _drop_history(collection, data) for name, data in collection_documents.items()

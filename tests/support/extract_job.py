@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from functions.jobs.extract.job import extract
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.extractions.outdated import requeue_outdated
+from shared.knowledge.chunk_repository import build_step_pending
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.generator import ScriptedGenerator
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import ingest_sources
-from tests.support.stored_documents import read_documents
+from tests.support.stored_documents import read_chunks, read_documents
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -147,8 +147,12 @@ async def run_extract(ctx: Context) -> Report:
 
 
 async def requeue_all(ctx: Context) -> int:
-    """Queue all processed passages again, as after a change of the schema; return their number."""
-    return await requeue_outdated(ctx.database, ctx.clock(), version=2)
+    """Queue all passages again, and return their number."""
+    chunks = await read_chunks(ctx)
+    for chunk_id in chunks:
+        change = build_step_pending("extract", ctx.clock())
+        await ctx.database.document("chunks", chunk_id).update(change)
+    return len(chunks)
 
 
 async def read_extractions(ctx: Context) -> dict[str, dict[str, Any]]:

@@ -16,12 +16,10 @@ from functions.jobs.cards.job import JOB as CARDS
 from functions.jobs.cluster.job import JOB as CLUSTER
 from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.extract.job import JOB as EXTRACT
-from functions.jobs.health.job import JOB as HEALTH
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
 from functions.jobs.purge.job import JOB as PURGE
 from functions.jobs.repair.job import JOB as REPAIR
-from functions.jobs.trust.job import JOB as TRUST
 from infra.local.local_database import SAMPLE
 from shared.core.settings import Settings
 from shared.runtime.context import App
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from tests.support.database_state import State
     from tests.support.fakes.vertex import FakeVertex
 
-JOBS_IN_ORDER: Final = (INGEST, EMBED, CARDS, CLUSTER, EXTRACT, INDEX, REPAIR, TRUST, HEALTH, PURGE)
+JOBS_IN_ORDER: Final = (INGEST, EMBED, CARDS, CLUSTER, EXTRACT, INDEX, REPAIR, PURGE)
 """The jobs of a night, in order."""
 STATE_FILE: Final = Path(__file__).with_name("sample_state.json")
 """The expected final state of the database, in the format of `database_state`."""

@@ -37,7 +37,6 @@ class VerifiedToken:
     Attributes:
         user_id: The user on whose behalf the program acts.
         client_id: The program that got the token.
-        scopes: The scopes that the token allows.
         grant_id: The sign-in that the token belongs to.
         issued_at: When the token was issued.
     """
@@ -53,7 +52,6 @@ class AccessTokens:
     """Issues and verifies the access tokens of a deployment."""
 
     def __init__(self, keyring: Keyring, issuer: str, resource: str, clock: Clock) -> None:
-        """Store the issuer and the resource that tokens are bound to."""
         self._keyring = keyring
         self._issuer = issuer
         self._resource = resource

@@ -46,7 +46,6 @@ class Authentication:
     """Middleware that attaches the visitor to a request, or answers 401."""
 
     def __init__(self, app: ASGIApp, settings: Settings, callers: Callers) -> None:
-        """Store the app to protect and the verifier of credentials."""
         self._app = app
         self._settings = settings
         self._callers = callers

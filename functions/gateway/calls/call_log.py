@@ -50,8 +50,6 @@ def log_call(
     """Write the log line of a call. Invalid arguments make it a warning, with their names.
 
     Args:
-        tool: The tool that was called.
-        request: The call.
         answer: The answer, whose receipt has the final price.
         keyring: The keyring that hashes the name of the task.
         seconds: The time from the call's arrival to its answer.

@@ -193,7 +193,6 @@ class IdTokens:
     """ID tokens from the metadata server, one per function, cached until they expire."""
 
     def __init__(self) -> None:
-        """Create an empty cache."""
         self._credentials: dict[str, Credentials] = {}
 
     async def authorization(self, url: str) -> dict[str, str]:

@@ -43,7 +43,6 @@ class CallPipeline:
         clock: Clock,
         keyring: Keyring,
     ) -> None:
-        """Store the parts of the pipeline."""
         self._dispatcher = dispatcher
         self._limits = limits
         self._billing = billing

@@ -45,7 +45,6 @@ class Bar:
     """The calls of a day.
 
     Attributes:
-        day: The day.
         count: The number of calls.
         height: The height of the bar: 0 without calls, at most MAX_BAR_HEIGHT.
     """
@@ -60,7 +59,6 @@ class ConnectedProgram:
     """A program that the visitor signed in.
 
     Attributes:
-        grant: The sign-in.
         name: What the program is called.
         is_this_browser: Whether it is the console in this browser.
     """
@@ -74,7 +72,6 @@ class AccountPage:
     """The page of a signed-in visitor's own account."""
 
     def __init__(self, access: Access) -> None:
-        """Store the access to keys, sign-ins and calls."""
         self._access = access
 
     async def show(self, visit: Visit) -> Response:

@@ -73,7 +73,6 @@ class Console:
     """
 
     def __init__(self, router: Router, visits: Visits) -> None:
-        """Store the routes, and what answers a request by a wrong method."""
         self.routes = router.routes
         self._router = router
         self._visits = visits

@@ -24,12 +24,7 @@ _UNDOING_TOOLS: Final = frozenset({"edit_source", "forget", "save_note"})
 
 @dataclass(frozen=True, slots=True)
 class FormCall:
-    """The call that a form asks for.
-
-    Attributes:
-        tool: The tool to call.
-        arguments: Its arguments.
-    """
+    """The call that a form asks for."""
 
     tool: str
     arguments: dict[str, Any]

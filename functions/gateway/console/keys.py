@@ -79,7 +79,6 @@ class KeyPages:
     """The pages that make a key, for visitors who have signed in and may write."""
 
     def __init__(self, access: Access, sessions: Sessions) -> None:
-        """Store the services."""
         self._access = access
         self._sessions = sessions
 

@@ -96,7 +96,6 @@ def split_matches(text: str, terms: Collection[str]) -> list[tuple[str, bool]]:
     """Split a text at the terms to highlight.
 
     Args:
-        text: The text.
         terms: The terms, of which at most the `_MAX_HIGHLIGHTED_TERMS` longest are highlighted.
             They match whole words in any case. If several begin at the same place, the longest is
             highlighted.

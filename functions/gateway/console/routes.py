@@ -36,7 +36,6 @@ class LazyConsole:
     """The console as an ASGI app that is imported and made for its first request."""
 
     def __init__(self, access: Access, catalog: Catalog, pipeline: CallPipeline) -> None:
-        """Store what the console is made of."""
         self._access = access
         self._catalog = catalog
         self._pipeline = pipeline

@@ -83,7 +83,6 @@ class Sessions:
     """Starts, finds and ends sessions."""
 
     def __init__(self, access: Access) -> None:
-        """Store the services."""
         settings = access.settings
         self._access = access
         self._sign_ins = make_sign_ins(access)
@@ -158,7 +157,6 @@ class Sessions:
         From there, it returns to KEY_PATH with a code.
 
         Args:
-            request: The request.
             session: The session that asks for a key.
             name: The name of the key, which the page shows.
             scopes: The scopes of the key, which the page shows.

@@ -74,7 +74,6 @@ async def _show(
     """Show the page of a source.
 
     Args:
-        visit: The visit.
         error: Why the change of this visit failed, if it did.
         draft: The fields of the form that failed, if one did.
     """

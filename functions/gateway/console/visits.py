@@ -83,9 +83,7 @@ class Visit:
     """A request for a page, and what happens while it is answered.
 
     Attributes:
-        request: The request.
         session: The visitor's session.
-        catalog: The tools.
         pipeline: Calls tools.
         notice: The notice of a change that this visit made, if any.
         documents_read: How many documents the tools have read so far.
@@ -164,14 +162,9 @@ class Visit:
 
 
 class Visits:
-    """Turns requests into visits. As for `/mcp`, requests for other hosts are rejected.
-
-    Attributes:
-        sessions: The sessions of visitors.
-    """
+    """Turns requests into visits. As for `/mcp`, requests for other hosts are rejected."""
 
     def __init__(self, access: Access, catalog: Catalog, pipeline: CallPipeline) -> None:
-        """Store the services."""
         self._access = access
         self._catalog = catalog
         self._pipeline = pipeline
@@ -283,7 +276,6 @@ class Visits:
         """Make the page of an error that is not a tool's.
 
         Args:
-            error: The error.
             request: The request. After sign-in, the visitor returns to its page.
             typed: The text of a form that had no effect. The page shows it, so it can be copied.
         """

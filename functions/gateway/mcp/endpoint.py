@@ -114,7 +114,6 @@ class McpEndpoint:
     """The app that answers posted messages. It stores no sessions and has no streams."""
 
     def __init__(self, find_server: FindServer, security: TransportSecuritySettings) -> None:
-        """Store the function that finds the server of a request, and the allowed hosts."""
         self._find_server = find_server
         self._security = TransportSecurityMiddleware(security)
 

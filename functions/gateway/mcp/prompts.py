@@ -32,7 +32,6 @@ class PromptArgument:
         name: The name for programs.
         title: The name for people.
         description: The explanation for the person.
-        required: Whether the prompt needs it.
         kind: The kind of name that completion offers, such as `author`.
         choices: The allowed values, if they are fixed.
     """
@@ -53,7 +52,6 @@ class Prompt:
         name: The name for programs.
         title: The name for people.
         description: What the prompt does.
-        arguments: The arguments.
         text: Makes the text from the arguments, each in quotation marks.
     """
 
@@ -117,7 +115,6 @@ class Prompts:
     """Answers `prompts/list` and `prompts/get`."""
 
     def __init__(self, prompts: Sequence[Prompt]) -> None:
-        """Index the prompts by name."""
         self._by_name = {prompt.name: prompt for prompt in prompts}
 
     async def list_prompts(

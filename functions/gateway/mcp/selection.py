@@ -29,7 +29,6 @@ class ToolSelection:
     """A selection of tools.
 
     Attributes:
-        groups: The groups of the tools.
         read_only: Whether only tools that change nothing are selected.
     """
 
@@ -69,7 +68,6 @@ class SelectedServers:
     """The MCP servers of a deployment, one for each selection. Each is built on first use."""
 
     def __init__(self, catalog: Catalog, pipeline: CallPipeline) -> None:
-        """Store the tools of the deployment, and the pipeline of calls."""
         self._catalog = catalog
         self._pipeline = pipeline
         self._servers: dict[ToolSelection, Server[Any]] = {}

@@ -31,7 +31,6 @@ class Tools:
     """Answers `tools/list` and `tools/call`."""
 
     def __init__(self, catalog: Catalog, pipeline: CallPipeline) -> None:
-        """Store the catalogue and the pipeline."""
         self._catalog = catalog
         self._pipeline = pipeline
 

@@ -57,7 +57,6 @@ class AuthorizationRequest:
         client_name: The program's unverified name for itself.
         redirect_uri: The destination of the response.
         redirect_uri_given: Whether the request named that URI. If not, it is the client's only one.
-        scopes: The requested scopes.
         state: The program's own value, which the response repeats.
         code_challenge: The SHA-256 of the program's secret verifier (RFC 7636).
     """

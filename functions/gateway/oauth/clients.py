@@ -254,7 +254,6 @@ class FixedClientLookup:
     """Lookup that always returns one client, found earlier in the same request."""
 
     def __init__(self, client: Client) -> None:
-        """Store the client that every lookup returns."""
         self._client = client
 
     async def get(self, client_id: str) -> Client | None:  # noqa: ARG002 - the protocol's signature

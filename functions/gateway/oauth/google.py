@@ -90,7 +90,6 @@ class GoogleSignIn:
 
         Args:
             sealed_request: The authorization request that the person approves by signing in.
-            browser_id: The random id of the browser.
 
         Raises:
             Forbidden: The settings allow no one to sign in.

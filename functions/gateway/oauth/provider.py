@@ -145,7 +145,6 @@ class SignInService:
         """Exchange a refresh token for new tokens, by the rules of `Grant.refresh`.
 
         Args:
-            token: The refresh token.
             client_id: The program that sent it.
             scopes: The scopes of the new access token.
             address: The network address that the request came from.
@@ -240,10 +239,8 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
         issuer: The authorization server's name.
         resource: The resource of access tokens.
         keyring: Signs requests on their way to the consent page.
-        clock: The current time.
         clients: The lookup of clients, which differs between endpoints.
         registry: The registered clients.
-        sign_ins: The sign-ins.
         address: The network address of the request that is being answered.
     """
 

@@ -134,7 +134,6 @@ def make_program_routes(
     Args:
         access: The settings, the keyring, the tokens, the database and the clock.
         documents: Looks up clients whose id is the URL of their document.
-        sign_ins: The sign-ins.
         register_limit: Counts registrations and document lookups by network address.
         timeout: Seconds for a request.
     """
@@ -229,7 +228,6 @@ class _Token:
     """`/token`: exchanges codes and refresh tokens for tokens."""
 
     def __init__(self, provider: Provider, trusted_proxies: int) -> None:
-        """Store the provider."""
         self._provider = provider
         self._trusted_proxies = trusted_proxies
 
@@ -278,7 +276,6 @@ class _Revoke:
     """`/revoke`: ends the sign-in of a token that a program gives up (RFC 7009)."""
 
     def __init__(self, provider: Provider) -> None:
-        """Store the provider."""
         self._provider = provider
         self._authenticator = ClientAuthenticator(provider)
 

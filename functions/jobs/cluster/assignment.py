@@ -33,8 +33,6 @@ async def assign_pending(
         clustering: The current clustering, or None if the chunks cannot be compared with its
             clusters. They then stay in the clusters that they are in.
         dimension: The length of the vectors that can be compared.
-        ctx: The context of the run.
-        budget: The time of the run.
         report: Counts the assigned chunks as `placed`.
 
     Returns:

@@ -94,17 +94,12 @@ class MapDrawing:
 
 
 class MapPlacement:
-    """Places new passages on the current map.
-
-    Attributes:
-        current_map: The map.
-    """
+    """Places new passages on the current map."""
 
     def __init__(self, current_map: KnowledgeMap, clusters: Sequence[ClusterWithCentroid]) -> None:
         """Read the map.
 
         Args:
-            current_map: The map.
             clusters: The stored clusters. No passage is placed by a cluster that was deleted since
                 the map was drawn.
         """

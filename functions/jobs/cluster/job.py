@@ -27,8 +27,8 @@ async def cluster(ctx: Context, budget: Budget) -> Report:
     If little has changed, new chunks are assigned to the current clusters. If the clustering is
     outdated, all chunks are clustered again; if there is no time to read them all, new chunks are
     assigned to the current clusters instead. In both cases, the chunks also get points on the map.
-    A clustering without a map, such as that of an earlier release, gets one. Then the language
-    model names new clusters, cluster sizes are counted, and empty clusters are deleted.
+    A clustering without a map, such as that of the sample, gets one. Then the language model names
+    new clusters, cluster sizes are counted, and empty clusters are deleted.
 
     The report counts new clusters as `topics` and assigned chunks as `placed`. Run records store
     these names.

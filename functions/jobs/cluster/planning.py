@@ -62,8 +62,6 @@ class ClusterPlan:
 
         Args:
             description: Its name, description and keywords.
-            run_id: The run that found it.
-            now: The time of writing.
         """
         # A name that stays keeps its author, and the sample of chunks that it was made for.
         named_cluster = self.previous if self.description else None

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.extract.reader import PassageReader
 from shared.core.log import log
-from shared.extractions.outdated import requeue_outdated
 from shared.extractions.upkeep import promote_duplicates
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.queue import ChunkQueue
@@ -31,8 +30,7 @@ async def extract(ctx: Context, budget: Budget) -> Report:
 
     One commit replaces the extractions of a chunk and removes the chunk from the queue, unless the
     chunk was edited since it was read. Therefore the next run continues where a killed run stopped.
-    An extraction that repeats another chunk's extraction is stored as a hidden duplicate. When the
-    schema of extractions changes, all chunks are queued again.
+    An extraction that repeats another chunk's extraction is stored as a hidden duplicate.
 
     Raises:
         Conflict: The database is embedded with another model.
@@ -44,8 +42,6 @@ async def extract(ctx: Context, budget: Budget) -> Report:
         report.note = NO_MODEL
         return report
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
-    if outdated_count := await requeue_outdated(ctx.database, ctx.clock()):
-        report.counts["outdated"] = outdated_count
     reader = PassageReader(ctx, ctx.generator, report)
     await process_pending(StepWork(STEP, "read", reader.read, reader.probe), ctx, budget, report)
     await promote_duplicates(ctx, budget, report)

@@ -52,7 +52,6 @@ class ReadingOrder:
     """
 
     def __init__(self) -> None:
-        """Begin with an empty batch."""
         self.originals: list[EmbeddedExtraction] = []
         self.replaced: set[str] = set()
         self._chunk_count = 0

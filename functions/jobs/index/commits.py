@@ -77,8 +77,7 @@ def _estimate_chunk_size(change: IndexChange, postings_count: int) -> int:
         4 * _FIELD_BYTES + 2 * _count_bytes(facet) + 3 * _count_bytes(name)
         for facet, name in facets
     )
-    vector = len(change.pending.compact_vector or b"")
-    return entries + terms + names + vector + _POSTINGS_BYTES
+    return entries + terms + names + _POSTINGS_BYTES
 
 
 def _count_bytes(text: str) -> int:

@@ -61,7 +61,6 @@ def chunk_source(source: Source, zone: tzinfo = UTC) -> ChunkedSource:
     The chunks of a Carrel export keep their boundaries.
 
     Args:
-        source: The source.
         zone: The time zone of dates for which its file names none.
 
     Raises:
@@ -101,7 +100,6 @@ def chunk_in_batches(sources: Iterable[Source], zone: tzinfo = UTC) -> Iterator[
     A batch has no id twice: of a book in several logs, one is saved after the other.
 
     Args:
-        sources: The sources.
         zone: The time zone of dates for which their files name none.
     """
     batch = SourceBatch()
@@ -130,7 +128,6 @@ async def save_sources(
 
     Args:
         sources: At most 30 sources with different ids.
-        ctx: The context of the run.
         report: Receives the counts of `Ingestion.save_each`, and of chunks that were `restored`.
 
     Returns:

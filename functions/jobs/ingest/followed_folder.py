@@ -140,7 +140,6 @@ class FollowedFolder:
         """Store the arguments. Nothing is read yet.
 
         Args:
-            database: The database.
             listing: The current files.
             roots: The registered folders.
         """

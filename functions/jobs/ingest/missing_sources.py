@@ -96,7 +96,6 @@ class MissingSources:
         """Store the arguments.
 
         Args:
-            ctx: The context of the run.
             report: Counts the moved `sources`, and the `deleted` and `restored` chunks.
         """
         self._context = ctx
@@ -114,7 +113,6 @@ class MissingSources:
         """Forget sources. Those that are not stored cost one round trip for each `BATCH_SIZE`.
 
         Args:
-            source_ids: The ids of the sources.
             stays: Whether they stay forgotten even if an origin has them again.
 
         Raises:

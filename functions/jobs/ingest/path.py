@@ -73,8 +73,6 @@ async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
     because they would bring back texts that were edited since.
 
     Args:
-        path: The path.
-        ctx: The context of the run.
         budget: How long the run may take.
         report: Receives the counts, the failures and the warnings.
         confirmed: The ids of missing sources that may be forgotten. By default, all of them may be
@@ -171,8 +169,6 @@ class _Comparison:
     """The files of a path, and their changes.
 
     Attributes:
-        listing: The files.
-        changes: The changes.
         folder: Stores the states of the files; None for a Carrel export, which is not followed.
     """
 
@@ -199,8 +195,6 @@ async def _compare(path: Path, database: Database, *, registers: bool) -> _Compa
     """List and compare the files of the path.
 
     Args:
-        path: The path.
-        database: The database.
         registers: Whether to register the folder.
     """
     stored = await Roots(database).read()

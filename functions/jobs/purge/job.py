@@ -1,4 +1,4 @@
-"""Deletes expired, forgotten, withdrawn, idle and orphaned documents."""
+"""Deletes expired, forgotten, withdrawn and idle documents."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.purge.forgotten import FORGOTTEN
 from functions.jobs.purge.idle_tasks import IDLE_TASKS
-from functions.jobs.purge.orphans import CHUNKS, DUPLICATES, EXTRACTIONS, TOMBSTONES, TOPICS
 from functions.jobs.purge.sweep import make_expiry_sweep
+from functions.jobs.purge.tombstones import DUPLICATES, TOMBSTONES, TOPICS
 from functions.jobs.purge.withdrawn_traces import WITHDRAWN_TRACES
 from shared.pipeline.expiry import EXPIRING_KINDS
 from shared.pipeline.worker import run_isolated
@@ -26,11 +26,8 @@ SWEEPS: Final[tuple[Sweep, ...]] = (
     TOMBSTONES,
     DUPLICATES,
     TOPICS,
-    CHUNKS,
-    EXTRACTIONS,
 )
-"""The sweeps in the order in which they run. Deletions that people were promised come first, and
-sweeps that must read every document come last."""
+"""The sweeps in the order in which they run. Deletions that people were promised come first."""
 
 
 async def purge(ctx: Context, budget: Budget) -> Report:
@@ -48,13 +45,13 @@ async def purge(ctx: Context, budget: Budget) -> Report:
 
 
 async def count_pending(ctx: Context) -> int:
-    """Count the documents to delete. Sweeps that must read every document to know are left out."""
+    """Count the documents to delete. Sweeps that cannot count theirs are left out."""
     return sum([await sweep.count(ctx) for sweep in SWEEPS if sweep.count])
 
 
 JOB = Job(
     name="purge",
-    title="Delete expired, withdrawn, forgotten and orphaned data",
+    title="Delete expired, withdrawn and forgotten data",
     run=purge,
     total=count_pending,
     schedule="17 4 * * *",

@@ -61,7 +61,6 @@ class CorpusRepair:
     def __init__(
         self, corpus: IndexedCorpus, limits: RebuildLimits, ctx: Context, report: Report
     ) -> None:
-        """Store the arguments. Nothing is read yet."""
         self._corpus = corpus
         self._limits = limits
         self._report = report

@@ -30,7 +30,6 @@ class Accounts:
     """The repository of accounts."""
 
     def __init__(self, database: Database) -> None:
-        """Use the database `access`."""
         self._database = database
 
     async def get(self, user_id: str) -> Account:

@@ -119,7 +119,6 @@ class CallRecords:
 
         Args:
             bill: The call, for which a new record is made if none is stored.
-            now: The present time.
             decide: Returns the changed ledger, or the same one if nothing changes.
         """
 

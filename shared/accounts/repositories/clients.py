@@ -27,7 +27,6 @@ class OAuthClients:
     """The repository of registered programs."""
 
     def __init__(self, database: Database) -> None:
-        """Use the database `access`."""
         self._database = database
 
     async def add(self, client: OAuthClient) -> None:

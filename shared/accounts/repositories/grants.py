@@ -38,7 +38,6 @@ class OAuthGrants:
     """The repository of grants."""
 
     def __init__(self, database: Database) -> None:
-        """Use the database `access`."""
         self._database = database
 
     async def add(self, grant: Grant) -> None:
@@ -67,7 +66,6 @@ class OAuthGrants:
         and ending a grant another read.
 
         Args:
-            grant_id: The id of the grant.
             decide: Returns the changed grant, or an equal one if nothing changes. It may be called
                 several times.
 

@@ -27,7 +27,6 @@ class AccessKeys:
     """The repository of access keys."""
 
     def __init__(self, database: Database) -> None:
-        """Use the database `access`."""
         self._database = database
 
     async def add(self, key: AccessKey) -> None:

@@ -27,7 +27,6 @@ class Limits:
     """Leases tokens from stored buckets."""
 
     def __init__(self, database: Database) -> None:
-        """Use the database `access`."""
         self._database = database
 
     async def lease(self, limit_id: str, rate: Rate, now: datetime) -> TokenLease:

@@ -118,7 +118,6 @@ class BulkRun:
     def __init__(
         self, services: BulkServices, ctx: Context, budget: Budget, report: Report
     ) -> None:
-        """Store the arguments. Nothing is read yet."""
         self._services = services
         self._context = ctx
         self._budget = budget

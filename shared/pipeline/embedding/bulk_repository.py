@@ -38,8 +38,6 @@ class BulkTask:
 
     Attributes:
         name: The name of the task, of its folder and of its job at the provider.
-        model: The embedding model.
-        dimension: The dimension of its vectors.
         until: Passages that became pending later are not part of the task.
         rows: The number of texts in the job's input, or None until all are written.
         job: The name that the provider gave the job, or None until it is known.
@@ -77,7 +75,6 @@ class BulkRepository:
     """Stores the state of bulk embedding, and finds the passages of a task."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
         self._reference = database.document("meta", "bulk_embedding")
 

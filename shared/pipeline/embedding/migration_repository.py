@@ -48,7 +48,6 @@ class EmbeddedCorpus:
     Attributes:
         name: The name under which the positions of its passes are stored.
         query: Builds the query for all documents, sorted by path.
-        fields: The fields to read.
         clear_vector: Builds the update that deletes a document's old vector. Returns None if the
             document has none.
         text_to_embed: Returns the text to embed of a document, or None if it needs no vector. This
@@ -74,7 +73,6 @@ class ReembeddingStore:
     """Deletes the old vectors, and stores the new ones."""
 
     def __init__(self, database: Database) -> None:
-        """Store the database client. Nothing is read yet."""
         self._database = database
 
     async def list_busy_jobs(self, now: datetime) -> list[str]:

@@ -109,7 +109,6 @@ async def test_a_record_of_another_version_can_be_read(
 
 
 async def test_a_record_keeps_its_stored_names(store: AccessStore, access: Connection) -> None:
-    """Records of earlier releases must stay readable."""
     await store.calls.reserve(BILL, "one", NOON)
     stored = await access.client.document("calls/c1").get()
     assert stored.get("attempt") == 1

@@ -37,8 +37,7 @@ from tests.support.extract_job import (
 )
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
-from tests.support.knowledge import index_all, set_fields
-from tests.support.stored_documents import read_chunks_by_text
+from tests.support.knowledge import index_all
 
 if TYPE_CHECKING:
     from shared.core.settings import Settings
@@ -116,13 +115,13 @@ async def test_the_job_does_nothing_without_a_language_model(settings: Settings)
     await app.aclose()
 
 
-async def test_a_run_with_nothing_to_do_takes_four_reads(settings: Settings) -> None:
+async def test_a_run_with_nothing_to_do_takes_three_reads(settings: Settings) -> None:
     async with open_extract_context(settings) as ctx:
         await ingest_books(ctx, make_book("tables", KEYS, RETRIES_PASSAGE, NOTHING))
         await run_extract(ctx)
     async with open_extract_context(settings) as ctx:
         await run_extract(ctx)
-        assert ctx.meter.documents_read == 4
+        assert ctx.meter.documents_read == 3
         assert ctx.meter.documents_written == 0
         assert ctx.meter.input_tokens == 0
 
@@ -242,29 +241,6 @@ async def test_a_run_out_of_time_is_continued_by_the_next(settings: Settings) ->
         assert await count_pending(ctx) == 1
         assert (await run_extract(ctx)).finished
         assert len(model.texts) == 9
-
-
-async def test_passages_of_an_older_schema_are_read_again_once(settings: Settings) -> None:
-    model = make_generator()
-    async with open_extract_context(settings, model) as ctx:
-        chunk, _ = await ingest_books(
-            ctx, make_book("tables", KEYS), make_book("gone", RETRIES_PASSAGE)
-        )
-        await run_extract(ctx)
-        await ingest_books(ctx, make_book("gone", NOTHING))
-        await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"parked": {"extract": "broken"}})
-
-        assert await requeue_all(ctx) == 2
-        assert await read_pending_texts(ctx) == {KEYS, NOTHING}
-        assert (await read_chunks_by_text(ctx))[KEYS]["parked"] == {}
-        assert await requeue_all(ctx) == 0
-        assert (await run_extract(ctx)).counts["read"] == 2
-        assert [text.partition("\n\n")[2] for text in model.texts] == [
-            KEYS,
-            RETRIES_PASSAGE,
-            NOTHING,
-            KEYS,
-        ]
 
 
 async def test_a_second_run_at_the_same_time_does_nothing(settings: Settings) -> None:

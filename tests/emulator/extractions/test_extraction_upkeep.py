@@ -1,4 +1,4 @@
-"""Upkeep promotes a duplicate whose original is deleted, and deletes extractions without a chunk.
+"""Upkeep promotes a duplicate whose original is deleted.
 
 A chunk is a passage as it is stored. Of equal extractions from several chunks, one is the visible
 original, and the others are its duplicates.
@@ -66,21 +66,23 @@ async def list_visible_decisions(ctx: Context) -> list[str]:
     return [extraction.extraction_id for extraction in extractions]
 
 
-async def store_orphaned_duplicates(
-    ctx: Context, original: Extraction, count: int, *, confidence: float
-) -> None:
-    """Store duplicates whose chunk does not exist."""
+async def store_duplicates_of_one_chunk(ctx: Context, original: Extraction, count: int) -> None:
+    """Store duplicates whose ids come before all others, and their chunk."""
     fields = {
         "type": "decision",
         "topics": [],
         "facets": [],
-        "confidence": confidence,
-        "chunk_id": "gone",
+        "confidence": 0.1,
+        "chunk_id": "long",
         "source_id": "s",
         "duplicate_of": original.extraction_id,
     }
+    summary = {"type": "decision", "topics": [], "duplicate": True}
+    await set_fields(
+        ctx, "chunks/long", {"extracted": {f"-{number}": summary for number in range(count)}}
+    )
     for number in range(count):
-        await set_fields(ctx, f"extractions/a-{number}", fields)
+        await set_fields(ctx, f"extractions/-{number}", fields)
 
 
 async def process_all_deletions(ctx: Context) -> None:
@@ -159,7 +161,7 @@ async def test_a_restored_original_is_visible_itself(
     assert await list_visible_decisions(ctx) == [original.extraction_id]
 
 
-async def test_an_orphaned_duplicate_is_not_promoted(
+async def test_a_duplicate_without_its_chunk_is_not_promoted(
     ctx: Context, original_and_duplicates: list[Extraction]
 ) -> None:
     original, _, second_most_certain, most_certain = original_and_duplicates
@@ -169,76 +171,17 @@ async def test_an_orphaned_duplicate_is_not_promoted(
     assert await list_visible_decisions(ctx) == [second_most_certain.extraction_id]
 
 
-async def test_an_extraction_its_chunk_does_not_list_is_deleted(
-    ctx: Context, original_and_duplicates: list[Extraction]
-) -> None:
-    original, unlisted, _, most_certain = original_and_duplicates
-    upkeep = ExtractionUpkeep(ctx.database)
-    page = await upkeep.load_page("")
-    assert await upkeep.find_orphans(page) == []
-
-    # A chunk that moved to another source still lists its extractions.
-    await set_fields(ctx, f"chunks/{most_certain.chunk_id}", {"source_id": "sailing"})
-    await ctx.database.document("chunks", original.chunk_id).delete()
-    await ctx.database.document("chunks", unlisted.chunk_id).update({"extracted": {}})
-    orphans = await upkeep.find_orphans(page)
-    assert len(orphans) == 3  # two of them were in the chunk of the original
-    assert await upkeep.delete_orphans(orphans) == 3
-    await upkeep.process_deletions()
-    assert await list_visible_decisions(ctx) == [most_certain.extraction_id]
-    topic = await Topics(ctx.database).get("bread")
-    assert topic
-    assert topic.total == 1
-
-
-async def test_an_orphan_that_changed_since_it_was_read_stays(
-    ctx: Context, original_and_duplicates: list[Extraction]
-) -> None:
-    original, *_ = original_and_duplicates
-    upkeep = ExtractionUpkeep(ctx.database)
-    page = await upkeep.load_page("")
-    await ctx.database.document("chunks", original.chunk_id).delete()
-    await set_fields(ctx, f"extractions/{original.extraction_id}", {"quote": "New."})
-    assert await upkeep.delete_orphans(await upkeep.find_orphans(page)) == 1  # only the warning
-    assert original.extraction_id in await read_documents(ctx, "extractions")
-
-
-async def test_a_page_starts_after_the_last_id(
-    ctx: Context, original_and_duplicates: list[Extraction]
-) -> None:
-    full_page = await ExtractionUpkeep(ctx.database).load_page("")
-    later_page = await ExtractionUpkeep(ctx.database).load_page(full_page[1].id)
-    assert [snapshot.id for snapshot in later_page] == [snapshot.id for snapshot in full_page[2:]]
-    assert len(full_page) == len(original_and_duplicates) + 1  # the warning of the original's chunk
-
-
-async def test_a_duplicate_is_promoted_when_orphans_rank_last(
+async def test_more_duplicates_than_one_commit_changes_get_one_original(
     ctx: Context, original_and_duplicates: list[Extraction]
 ) -> None:
     original, *_, most_certain = original_and_duplicates
-    await store_orphaned_duplicates(ctx, original, MAX_DUPLICATES, confidence=0.1)
+    await store_duplicates_of_one_chunk(ctx, original, MAX_DUPLICATES)
     await delete_extractions(ctx, original)
     await process_all_deletions(ctx)
 
     stored = await read_documents(ctx, "extractions")
-    decisions = [data for data in stored.values() if data["type"] == "decision"]
-    original_ids = {data["duplicate_of"] for data in decisions if data.get("duplicate_of")}
-    assert original_ids == {most_certain.extraction_id}
-    assert await list_visible_decisions(ctx) == [most_certain.extraction_id]
-    assert await read_documents(ctx, "gone_extractions") == {}
-
-
-async def test_a_duplicate_is_promoted_when_orphans_rank_first(
-    ctx: Context, original_and_duplicates: list[Extraction]
-) -> None:
-    """The first query returns only duplicates that no chunk lists."""
-    original, *_, most_certain = original_and_duplicates
-    await store_orphaned_duplicates(ctx, original, MAX_DUPLICATES, confidence=0.9)
-    await delete_extractions(ctx, original)
-    await process_all_deletions(ctx)
-
-    assert await list_visible_decisions(ctx) == [most_certain.extraction_id]
-    stored = await read_documents(ctx, "extractions")
+    [promoted_id] = [name for name, data in stored.items() if data["facets"]]
+    assert promoted_id != most_certain.extraction_id  # it is not among the first MAX_DUPLICATES
     original_ids = {data["duplicate_of"] for data in stored.values() if "duplicate_of" in data}
-    assert original_ids == {most_certain.extraction_id}
+    assert original_ids == {promoted_id}
     assert await read_documents(ctx, "gone_extractions") == {}

@@ -202,7 +202,7 @@ async def test_an_emptied_map_has_a_message(app: App, ctx: Context) -> None:
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_a_deleted_map_is_drawn_again_with_the_same_points(app: App, ctx: Context) -> None:
-    """A database of an earlier release has no map either."""
+    """The sample has clusters, but no map either."""
     expected = await get_map(app)
     for name in await read_documents(ctx, "map"):
         await ctx.database.document("map", name).delete()

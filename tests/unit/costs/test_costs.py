@@ -345,12 +345,6 @@ def test_comparing_extractions_grows_quadratically() -> None:
     assert reads[1] == pytest.approx(100 * reads[0])
 
 
-def test_search_times_on_the_emulator_are_not_used() -> None:
-    small_run, large_run = (load_measurements(size).idle["health"] for size in (1_000, 100_000))
-    assert large_run.seconds == small_run.seconds
-    assert small_run.index_reads < large_run.index_reads
-
-
 def test_the_measured_mix_has_a_hundred_calls() -> None:
     assert load_measurements(1_000).calls_in_mix == 100
 

@@ -22,9 +22,7 @@ class ObjectContents:
     """The records of a downloaded object.
 
     Attributes:
-        name: The name of the object.
         generation: The generation that was downloaded.
-        file: The downloaded file.
         record_names: The names of the records to save, by source id.
         deleted_ids: The ids of books that the file names as deleted.
         broken: The names of records that cannot be read, each with the reason.

@@ -66,7 +66,6 @@ async def sync_bucket(
 
     Args:
         address: `gs://bucket` or `gs://bucket/prefix`.
-        ctx: The context of the run.
         budget: How long the run may take.
         report: Receives the counts, the failures and the warnings.
         forgets_all: Whether all missing sources may be forgotten, however many they are.
@@ -100,7 +99,6 @@ class _SyncRun:
 
     Attributes:
         foreign: The number of unnamed files of other programs, by extension.
-        _read_names: The names of the objects that were read.
         _new_states: The states of objects that have lost sources. They are stored at the end of the
             run, when the lost sources are forgotten.
         _deleted_ids: The ids of books that a file names as deleted. They are never an alarming

@@ -45,7 +45,6 @@ async def fetch_links(
     page and before it updated the link, the next run fetches the page again and finds it unchanged.
 
     Args:
-        ctx: The context of the run.
         budget: How long the run may take.
         report: Receives the counts, the failures and the warnings.
         fetch: Fetches pages; by default, from public addresses only.

@@ -103,7 +103,6 @@ class _Score(NamedTuple):
         is_shouting: Whether most letters are capitals.
         is_sparse: Whether the text uses less than half of the language's letters.
         order: The place of the encoding in `ENCODINGS`.
-        encoding: The encoding.
     """
 
     faults: int
@@ -138,7 +137,6 @@ def _count_faults(text: str, letters: frozenset[str], *, is_latin: bool) -> int:
     """Count the characters outside ASCII that do not fit a language.
 
     Args:
-        text: The decoded text.
         letters: The letters of the language outside ASCII, in lower case.
         is_latin: Whether words of the language contain ASCII letters, too.
     """

@@ -31,7 +31,6 @@ class _KnownExport(NamedTuple):
 
     Attributes:
         name: What it is.
-        extensions: Its extensions.
         pattern: Matches in its beginning, or in its name if `by_name`.
         advice: What to do instead.
     """

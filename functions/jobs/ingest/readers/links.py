@@ -36,7 +36,6 @@ class LinkResolver:
     """Resolves the links in a file to sources.
 
     Attributes:
-        file: The path of the file.
         get_source_id: Returns the id of a file's source, even if the source is not stored yet; None
             if the file cannot be a source.
         vault: The vault that contains the file, if any.
@@ -180,7 +179,6 @@ class Vaults:
     """Finds and caches the vaults that contain files."""
 
     def __init__(self) -> None:
-        """Start with an empty cache."""
         self._vault_by_folder: dict[Path, Vault | None] = {}
 
     def find_vault(self, file: Path, boundary: Path) -> Vault | None:

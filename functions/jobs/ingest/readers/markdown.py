@@ -187,7 +187,6 @@ def _close_gap(parts: list[str], text: str, end: int) -> int:
     Args:
         parts: The text before the removed part, without empty strings. Blanks at its end may be
             removed.
-        text: The whole text.
         end: The offset at which the removed part ends.
 
     Returns:

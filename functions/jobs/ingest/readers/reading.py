@@ -118,7 +118,6 @@ class FileListing:
         others: The number of files in other formats, by extension; "" for files without one.
         is_export: Whether the folder is a Carrel export, whose sources have their own ids.
         source_ids: The known ids of text files' sources, by absolute path.
-        is_single: Whether a file was given.
         vaults: The Obsidian vaults that contain the files.
     """
 
@@ -400,7 +399,6 @@ def read_files(
     names as deleted come at the end, unless a later log has them again.
 
     Args:
-        listing: The files.
         without_books: Whether to skip Readwise books silently.
     """
     yield from listing.problems

@@ -50,7 +50,6 @@ def validate(
     """Validate a value, and drop optional fields that are not valid.
 
     Args:
-        model: The model.
         value: The parsed value. Invalid optional fields are deleted from it.
         optional: The names of optional fields, at any depth.
 

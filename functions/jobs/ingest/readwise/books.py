@@ -42,7 +42,6 @@ class BookChange:
 
     Attributes:
         name: The title, or else the id, for people.
-        deleted: Whether the book was deleted.
         has_highlights: Whether the listing contains a highlight that was not deleted.
     """
 

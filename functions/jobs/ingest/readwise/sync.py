@@ -120,11 +120,7 @@ class _SyncRun:
         self._unknown_fields: Counter[str] = Counter()
 
     async def sync_changes(self, progress: SyncProgress) -> None:
-        """List the changes and process them, from where the last run stopped.
-
-        Args:
-            progress: The stored progress.
-        """
+        """List the changes and process them, from where the last run stopped."""
         changes = await self._list_changes(progress.updated_after)
         if progress.under_way and not changes.books:
             # The unfinished run listed changes, so this list cannot be right.

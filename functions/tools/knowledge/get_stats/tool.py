@@ -14,7 +14,6 @@ from shared.index.facets import FIRST, HAS_CARD, LATER, Kind
 from shared.index.postings import KNOWLEDGE, LAYOUT, InvertedIndex
 from shared.knowledge.chunk_repository import STEPS, Chunks
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.golden_queries import SearchHealth
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source_repository import Sources
 from shared.runtime.schemas import Arguments, Result
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database
     from shared.index.postings import FacetCounts, FacetValue
-    from shared.knowledge.golden_queries import NightlyScore
     from shared.runtime.context import Context
 
 MAX_TOP_ENTRIES: Final = 10
@@ -52,26 +50,6 @@ class EmbeddingModel(Result):
     dimension: int = Field(description="The length of its vectors.")
 
 
-class SearchQuality(Result):
-    """How well search works, as the job `health` measures it every night.
-
-    The job runs the same queries every night, and knows which passage answers each.
-    """
-
-    date: str = Field(description="When it was last measured: YYYY-MM-DD, in TIME_ZONE.")
-    queries: int = Field(description="How many queries were run.")
-    recall_at_10: float = Field(
-        description="The share of queries with the passage among the first ten results."
-    )
-    mrr: float = Field(
-        description="Mean reciprocal rank of the passage, 0 beyond the tenth; at most 1."
-    )
-    compared_with_before: float | None = Field(
-        description="Change of recall_at_10 since the night before, over the queries of both;"
-        " missing if there is nothing to compare."
-    )
-
-
 class Out(Result):
     """The knowledge base in numbers."""
 
@@ -96,9 +74,6 @@ class Out(Result):
     parked: dict[str, int] = Field(
         description="How many passages each step gave up on after five tries; steps without any"
         " are left out."
-    )
-    health: SearchQuality | None = Field(
-        description="How well search works; missing until it was first measured."
     )
 
 
@@ -137,12 +112,11 @@ async def get_stats(_args: In, ctx: Context) -> Out:
             Sources(database).count(),
             Chunks(database).load_newest(1),
             EmbeddingSpace(database).load_space(),
-            SearchHealth(database).load_nights(),
         ),
     )
     pending = dict(zip(steps, pending_counts, strict=True))
     dead_letters = dict(zip(STEPS, parked_counts, strict=True))
-    cluster_count, source_count, newest, space, nights = others
+    cluster_count, source_count, newest, space = others
     is_indexed = not pending["index"] and not dead_letters["index"]
     chunk_count, with_cards = (
         _get_indexed_counts(indexed)
@@ -163,7 +137,6 @@ async def get_stats(_args: In, ctx: Context) -> Out:
         embedding=EmbeddingModel(model=space[0], dimension=space[1]) if space else None,
         waiting=pending,
         parked={step: count for step, count in dead_letters.items() if count},
-        health=_summarize_search_quality(nights),
     )
 
 
@@ -183,20 +156,6 @@ def _list_steps(ctx: Context) -> list[str]:
     """Return the steps that will run. Nothing is extracted without a language model."""
     extracts = ctx.settings.generation_provider != "extractive"
     return [step for step in STEPS if step != "extract" or extracts]
-
-
-def _summarize_search_quality(nights: Sequence[NightlyScore]) -> SearchQuality | None:
-    if not nights:
-        return None
-    latest = nights[-1]
-    change = latest.compute_gain(nights[-2]) if len(nights) > 1 else None
-    return SearchQuality(
-        date=latest.date,
-        queries=len(latest.ranks),
-        recall_at_10=round(latest.recall, 3),
-        mrr=round(latest.mrr, 3),
-        compared_with_before=None if change is None else round(change, 3),
-    )
 
 
 def _to_named_counts(values: list[FacetValue]) -> list[NamedCount]:

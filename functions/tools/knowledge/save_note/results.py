@@ -82,11 +82,8 @@ def build_note_result(  # noqa: PLR0913 - a field of the result each
     """Build the result for a note that is stored now.
 
     Args:
-        note: The note.
         revision: The number of its revision.
-        ctx: The context of the call.
         similar: The notes that say nearly the same.
-        changed: The arguments that changed it.
         waiting: The number of its chunks that wait to be embedded.
     """
     return Out(

@@ -72,8 +72,6 @@ def to_selection(
     """Convert filters to a selection. Names match in any case.
 
     Args:
-        filters: The filters.
-        now: The current time.
         zone: The time zone of days, unless the filters name one.
         cards_only: Whether only passages with a knowledge card are selected.
 

@@ -78,7 +78,6 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
 
     Args:
         chunks: The chunks, best first.
-        ctx: The context.
         zone: The time zone of days.
         first_rank: The rank of the first chunk.
         detail: How much to return of each.

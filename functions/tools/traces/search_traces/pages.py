@@ -118,11 +118,9 @@ async def load_page_by_relevance(
     tag does not exist.
 
     Args:
-        query: The query.
         previous: The fingerprints of hits on earlier pages.
         limit: The maximum number of hits.
         fit: Returns as many of the first hits as fit into an answer.
-        ctx: The context of the call.
     """
     ranking = await rank(query, make_trace_corpus(ctx.database), ctx)
     candidates = await _read_documents(ranking.hits, query, ctx)

@@ -95,7 +95,6 @@ class ExtractionRequest:
     """The validated arguments of a call.
 
     Attributes:
-        query: The question.
         top_k: The maximum number of passages in the answer.
         max_tokens: The maximum length of the answer.
         scope: Which documents to search.
@@ -103,7 +102,6 @@ class ExtractionRequest:
         document_id: The id of `text`, or of the stored text that the call named. None if the call
             named no text, and searches the whole workspace.
         workspace_id: The id of the workspace, which answers return as `task_id`.
-        workspace: The workspace.
     """
 
     query: str

@@ -33,7 +33,6 @@ class PassageLocation:
     """Where a passage is.
 
     Attributes:
-        document: The document that contains the passage.
         span: The location of the passage in the document.
     """
 
@@ -112,7 +111,6 @@ class PassagesInMemory:
     """
 
     def __init__(self, texts: Mapping[str, str], vectors: Mapping[str, Vector]) -> None:
-        """Store the texts and vectors to search, by passage id."""
         self._texts = texts
         self._vectors = vectors
 

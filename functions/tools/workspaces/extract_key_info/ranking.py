@@ -36,7 +36,6 @@ class RankedPassage:
     """A passage of the answer.
 
     Attributes:
-        hit: The scores of the passage.
         location: Where the passage is.
         text: The original text of the passage.
     """

@@ -81,7 +81,6 @@ class RequestedDocument:
     """The document that a call names or uploads.
 
     Attributes:
-        document: The document as it is now.
         record: The stored document, or None if this call uploaded it.
         contents: The contents if this call uploaded the document, or None if it was stored before.
         seconds_left: The estimated seconds to embed the remaining passages.
@@ -122,7 +121,6 @@ async def upload(
     Costs six round trips and one for each 32 passages, most of them during the embedding.
 
     Args:
-        text: The text of the document.
         record: What is stored of the document so far.
         workspace: The workspace to store the document in.
         ctx: The context, which provides the embedding model.

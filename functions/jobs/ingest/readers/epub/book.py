@@ -177,7 +177,6 @@ def _split_chapters(
     """Split a document at its chapters. Headings alone belong to the chapter below them.
 
     Args:
-        blocks: The blocks of the document.
         titles: The titles of the chapters in the document, by the ids at which they begin.
         chapter: The chapter that goes on at the beginning of the document.
         has_toc: Whether the book has a table of contents.

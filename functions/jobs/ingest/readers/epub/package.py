@@ -75,8 +75,6 @@ class _ManifestItem(NamedTuple):
     """A file that the package lists.
 
     Attributes:
-        path: The path in the archive.
-        media_type: The declared media type.
         is_nav: Whether it is the table of contents of EPUB 3.
     """
 

@@ -107,8 +107,6 @@ def make_article_source(
     """Make a source from a page.
 
     Args:
-        html: The page.
-        source_id: The id of the source.
         url: The URL from which the page was fetched. A canonical URL in it takes precedence.
         title: The title if the page has none.
         written_at: The date if the page has none.

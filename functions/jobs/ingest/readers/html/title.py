@@ -49,7 +49,6 @@ def choose_title(title: str, titles: PageTitles, *, site_name: str, url: str) ->
 
     Args:
         title: The title that trafilatura chose, such as a heading or `og:title`.
-        titles: The titles in the page.
         site_name: The site's name in the page's metadata, or "".
         url: The URL of the page, or "".
     """

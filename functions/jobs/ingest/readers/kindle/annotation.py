@@ -168,7 +168,6 @@ class Annotation:
         position: The position in the book.
         added_at: When the annotation was made: in UTC if the heading gives an offset, and otherwise
             by the Kindle's clock, without a zone.
-        chapter: The title of the chapter.
     """
 
     kind: AnnotationKind | None

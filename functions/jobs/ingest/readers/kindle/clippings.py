@@ -97,7 +97,6 @@ class _BookEntries:
     """The entries of a book.
 
     Attributes:
-        title: The title.
         author: The author, if the title line names one.
         annotations: The highlights and notes.
         faults: The number of entries with each fault, by a key of `_FAULTS`.

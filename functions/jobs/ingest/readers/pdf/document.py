@@ -81,8 +81,6 @@ def make_pdf_source(
     """Make a source from a PDF.
 
     Args:
-        path: The file.
-        source_id: The id of the source.
         title: The title if the PDF has none.
         url: The URL from which the PDF was fetched. Passages then link to their pages there.
         written_at: The date if the PDF has none.

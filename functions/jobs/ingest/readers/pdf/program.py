@@ -268,7 +268,6 @@ def _complete(text_page: Any, index: int, edge: float, step: int) -> int:
     and the full stop after it, are outside.
 
     Args:
-        text_page: The text of the page.
         index: The number of the first or last character inside the highlight.
         edge: The left or right edge of the highlight, in points.
         step: -1 for the left edge, 1 for the right edge.

@@ -1,0 +1,76 @@
+"""Deletes tombstones: chunks that were marked as deleted, and that the index job gave up on."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from google.cloud.firestore_v1.base_query import FieldFilter
+
+from shared.extractions.extracted_chunks import build_removal_writes
+from shared.firestore.database import get_fields
+from shared.firestore.writes import combine_writes, delete_if_unchanged
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
+from shared.knowledge.map_repository import Maps
+from shared.pipeline.indexing import STEP
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
+
+    from shared.firestore.database import Database, Write
+
+PAGE: Final = 200
+"""Tombstones are read in pages of this size."""
+COMMIT_SIZE: Final = 20
+"""The number of tombstones that a commit deletes. Firestore also counts the index entries of their
+extractions, which contain vectors."""
+GRACE_PERIOD: Final = timedelta(days=7)
+"""How long the index job has to remove a chunk that was marked as deleted."""
+
+
+class Tombstones:
+    """Reads and deletes tombstones."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def load(
+        self, before: datetime, last: DocumentSnapshot[Any] | None
+    ) -> list[DocumentSnapshot[Any]]:
+        """Load a page of chunks that were marked before a moment, the earliest first.
+
+        Costs one round trip. The next page begins after the `last` chunk of this one.
+        """
+        query = tombstones_query(self._database.client, before)
+        return await self._database.find(query.start_after(last) if last else query)
+
+    async def delete(self, tombstones: Sequence[DocumentSnapshot[Any]]) -> int:
+        """Delete the tombstones that do not wait for the index job. Return their number.
+
+        Their extractions go with them. Their points on the map are deleted first, which costs two
+        round trips. Later, the repair job removes their entries from the postings.
+        """
+        not_pending = [
+            chunk for chunk in tombstones if STEP not in get_fields(chunk).get("pending", {})
+        ]
+        chunk_ids = [tombstone.id for tombstone in not_pending]
+        await self._database.commit(await Maps(self._database).build_removal_writes(chunk_ids))
+        writes = list(map(self._build_deletion, not_pending))
+        starts = range(0, len(writes), COMMIT_SIZE)
+        batches = (writes[start : start + COMMIT_SIZE] for start in starts)
+        return sum([await self._database.commit_skipping_conflicts(batch) for batch in batches])
+
+    def _build_deletion(self, tombstone: DocumentSnapshot[Any]) -> Write:
+        extracted = get_fields(tombstone).get("extracted") or {}
+        removals = build_removal_writes(self._database, extracted)
+        return combine_writes([delete_if_unchanged(tombstone), *removals])
+
+
+def tombstones_query(client: AsyncClient, before: datetime) -> AsyncQuery:
+    """Build the query for the chunks that were marked as deleted before a moment, oldest first."""
+    is_old = FieldFilter("deleted_at", "<", before)
+    query = client.collection(CHUNKS).where(filter=is_old).order_by("deleted_at")
+    return query.select(["deleted_at", "extracted", f"pending.{STEP}"]).limit(PAGE)
