@@ -32,6 +32,16 @@ def test_only_tools_that_scan_import_the_scanners() -> None:
     assert run_python(code) == "set()"
 
 
+def test_the_list_of_commands_imports_no_command() -> None:
+    code = (
+        "import sys; from infra.cli import main; main.main(['--help'], standalone_mode=False); "
+        "commands = {f'infra.cli.{plan.module}' for plan in main.PLANS.values()}; "
+        "heavy = {'google.cloud.firestore', 'mcp_types', 'pydantic'}; "
+        "print((commands | heavy) & set(sys.modules))"
+    )
+    assert run_python(code).endswith("{'infra.cli.main'}")
+
+
 def test_time_zones_work_without_system_files() -> None:
     code = "from shared.core.dates import load_time_zone; print(load_time_zone('Asia/Tokyo'))"
     assert run_python(code, PYTHONTZPATH="") == "Asia/Tokyo"
