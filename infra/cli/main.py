@@ -302,7 +302,9 @@ def stdio() -> None:
     The server uses the same data as `make run` and the servers of other clients.
     """
     import asyncio
+    import gc
 
+    gc.disable()  # the imports are faster without; `infra.local.warm_up` enables it again
     from infra.local.stdio import serve_stdio
     from shared.core.settings import Settings
 
