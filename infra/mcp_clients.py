@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-import tomlkit
-from tomlkit.exceptions import TOMLKitError
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -154,6 +151,8 @@ class McpClient:
                 " the command again with --replace."
             )
         servers[NAME] = entry
+        from tomlkit.exceptions import TOMLKitError
+
         try:
             text = self._write_text(former_text, configuration)
             text.encode()
@@ -188,6 +187,8 @@ class McpClient:
                 )
                 + "\n"
             )
+        import tomlkit  # `carrel up`, which only prints JSON, does without it
+
         entry = configuration[self.section][NAME]
         inline_entry = tomlkit.inline_table()
         inline_entry.update(entry)
@@ -199,6 +200,8 @@ class McpClient:
 
 
 def _set_in_toml(text: str, section: str, entry: Mapping[str, object]) -> str:
+    import tomlkit
+
     document = tomlkit.parse(text)
     document.setdefault(section, tomlkit.table(is_super_table=True))[NAME] = entry
     return document.as_string()

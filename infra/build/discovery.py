@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,14 @@ def tools() -> list[Tool[Any, Any]]:
         (import_module(module).TOOL for module in _find_modules("functions/tools/*/*/tool.py")),
         key=lambda tool: tool.name,
     )
+
+
+@cache
+def find_tool(name: str) -> Tool[Any, Any]:
+    """Import and return the tool with this name."""
+    [module] = _find_modules(f"functions/tools/*/{name}/tool.py")
+    tool: Tool[Any, Any] = import_module(module).TOOL
+    return tool
 
 
 def get_package_name(tool: Tool[Any, Any]) -> str:

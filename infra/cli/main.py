@@ -1,14 +1,13 @@
 """The `carrel` command.
 
 Most imports are inside functions, here and in the other files of this folder, so that a command and
-its help appear fast.
+its help appear fast. `PLANS` is all that the list of commands needs.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum, auto
 from importlib import import_module
 from ipaddress import ip_address
@@ -42,11 +41,12 @@ _REFUSALS: Final = {
 server on this machine must never mix with its own secrets and texts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CommandPlan:
     """What must be known about a command before its module is imported.
 
     Attributes:
+        summary: The first sentence of its docstring, which the list of commands shows.
         place: Where it works.
         module: Its module in this folder, which is imported only when the command is used, because
             some imports take a second or two.
@@ -56,6 +56,8 @@ class CommandPlan:
             it is run again. Then, writes do not wait for the disk.
     """
 
+    summary: str
+    _: KW_ONLY
     place: Place
     module: str = "main"
     needs_checkout: bool = False
@@ -64,30 +66,121 @@ class CommandPlan:
 
 
 PLANS: Final = {
-    "accounts": CommandPlan(place=Place.EITHER, module="accounts"),
-    "backup": CommandPlan(place=Place.MACHINE, module="backup"),
-    "call": CommandPlan(place=Place.EITHER, module="tools"),
-    "deploy": CommandPlan(place=Place.DEPLOYMENT, module="deploy", needs_checkout=True),
-    "destroy": CommandPlan(place=Place.DEPLOYMENT, module="deploy", needs_checkout=True),
-    "doctor": CommandPlan(place=Place.EITHER, module="doctor"),
-    "export": CommandPlan(place=Place.EITHER, module="export"),
-    "forget": CommandPlan(place=Place.EITHER, module="forget"),
-    "generate": CommandPlan(place=Place.MACHINE, needs_checkout=True),
-    "ingest": CommandPlan(place=Place.EITHER, module="ingest", embeds=True, writes_in_bulk=True),
-    "init": CommandPlan(place=Place.MACHINE, module="init"),
-    "jobs": CommandPlan(place=Place.EITHER, module="jobs", embeds=True, writes_in_bulk=True),
-    "keys": CommandPlan(place=Place.EITHER, module="keys"),
-    "materials": CommandPlan(place=Place.EITHER, module="materials"),
-    "new-tool": CommandPlan(place=Place.MACHINE, needs_checkout=True),
-    "questions": CommandPlan(place=Place.EITHER, module="tools"),
-    "restore": CommandPlan(place=Place.MACHINE, module="backup"),
-    "search": CommandPlan(place=Place.EITHER, module="tools"),
-    "show": CommandPlan(place=Place.EITHER, module="tools"),
-    "smoke": CommandPlan(place=Place.DEPLOYMENT, module="deploy", needs_checkout=True),
-    "sources": CommandPlan(place=Place.EITHER, module="tools"),
-    "stage": CommandPlan(place=Place.MACHINE, needs_checkout=True),
-    "stdio": CommandPlan(place=Place.MACHINE),
-    "up": CommandPlan(place=Place.MACHINE, writes_in_bulk=True),  # only the sample
+    "accounts": CommandPlan(
+        "Show and change users' accounts: role, balance, monthly limit, credentials.",
+        place=Place.EITHER,
+        module="accounts",
+    ),
+    "backup": CommandPlan(
+        "Write the databases and the secret to FILE, a new archive, also while Carrel runs.",
+        place=Place.MACHINE,
+        module="backup",
+    ),
+    "call": CommandPlan(
+        "Call TOOL over MCP with ARGUMENTS, a JSON object, and print the result.",
+        place=Place.EITHER,
+        module="tools",
+    ),
+    "deploy": CommandPlan(
+        "Deploy Carrel to your Google Cloud project, or update the deployment.",
+        place=Place.DEPLOYMENT,
+        module="deploy",
+        needs_checkout=True,
+    ),
+    "destroy": CommandPlan(
+        "Remove the deployment.", place=Place.DEPLOYMENT, module="deploy", needs_checkout=True
+    ),
+    "doctor": CommandPlan(
+        "Check Carrel on this machine or, with --cloud, the deployment.",
+        place=Place.EITHER,
+        module="doctor",
+    ),
+    "export": CommandPlan(
+        "Write the knowledge base to FOLDER, to restore it, to read it, or to take it elsewhere.",
+        place=Place.EITHER,
+        module="export",
+    ),
+    "forget": CommandPlan(
+        "Take sources out of the knowledge base, with everything that was made from them.",
+        place=Place.EITHER,
+        module="forget",
+    ),
+    "generate": CommandPlan(
+        "Write the files that are generated from declarations of tools, jobs and settings.",
+        place=Place.MACHINE,
+        needs_checkout=True,
+    ),
+    "ingest": CommandPlan(
+        "Add the texts in PATH to the knowledge base, and follow PATH if it is a folder.",
+        place=Place.EITHER,
+        module="ingest",
+        embeds=True,
+        writes_in_bulk=True,
+    ),
+    "init": CommandPlan(
+        "Add Carrel to the configuration of CLIENT, for all projects of this user.",
+        place=Place.MACHINE,
+        module="init",
+    ),
+    "jobs": CommandPlan(
+        "Manage batch jobs.", place=Place.EITHER, module="jobs", embeds=True, writes_in_bulk=True
+    ),
+    "keys": CommandPlan("Create, list and revoke access keys.", place=Place.EITHER, module="keys"),
+    "materials": CommandPlan(
+        "List and erase the texts that users uploaded to workspaces.",
+        place=Place.EITHER,
+        module="materials",
+    ),
+    "new-tool": CommandPlan(
+        "Create a tool to fill in, such as knowledge/count_chunks, with its first test.",
+        place=Place.MACHINE,
+        needs_checkout=True,
+    ),
+    "questions": CommandPlan(
+        "Search for the questions in FILE, and print at which place each finds its passage.",
+        place=Place.EITHER,
+        module="tools",
+    ),
+    "restore": CommandPlan(
+        "Bring back the base that `carrel backup` wrote to FILE, while Carrel does not run.",
+        place=Place.MACHINE,
+        module="backup",
+    ),
+    "search": CommandPlan(
+        "Search the knowledge base for WORDS, by meaning and by words.",
+        place=Place.EITHER,
+        module="tools",
+    ),
+    "show": CommandPlan(
+        "Print the text of ID: a passage, a source, a cluster or a trace.",
+        place=Place.EITHER,
+        module="tools",
+    ),
+    "smoke": CommandPlan(
+        "Test the gateway at URL as a client would, with the key in CARREL_KEY.",
+        place=Place.DEPLOYMENT,
+        module="deploy",
+        needs_checkout=True,
+    ),
+    "sources": CommandPlan(
+        "List the sources of the knowledge base, last changed first.",
+        place=Place.EITHER,
+        module="tools",
+    ),
+    "stage": CommandPlan(
+        "Write the bundles of all functions to the folder `dist`.",
+        place=Place.MACHINE,
+        needs_checkout=True,
+    ),
+    "stdio": CommandPlan(
+        "Serve MCP over standard input and output, for Claude Desktop's configuration file.",
+        place=Place.MACHINE,
+    ),
+    "up": CommandPlan(
+        "Run Carrel on this machine: database, sample, gateway.",
+        place=Place.MACHINE,
+        writes_in_bulk=True,  # only the sample
+    ),
 }
 """Every command."""
 
@@ -104,6 +197,11 @@ class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
         return sorted({*super().list_commands(ctx), *PLANS})
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of all commands, for which none is imported."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, PLANS[name].summary) for name in self.list_commands(ctx)])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
@@ -208,6 +306,10 @@ def stdio() -> None:
 
     The server uses the same data as `make run` and the servers of other clients.
     """
+    import asyncio
+    import gc
+
+    gc.disable()  # the imports are faster without; `infra.local.warm_up` enables it again
     from infra.local.stdio import serve_stdio
     from shared.core.settings import Settings
 

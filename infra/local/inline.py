@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from infra.build.discovery import tools
+from infra.build.discovery import find_tool
 from shared.core.errors import CarrelError
 from shared.runtime.invocation import invoke
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 class InlineDispatcher:
-    """Calls each tool's handler directly."""
+    """Calls each tool's handler directly. A tool is imported when it is first called."""
 
     def __init__(self, app: App, available: Sequence[Tool[Any, Any]] = ()) -> None:
         """Prepare to run tools.
 
         Args:
             app: The resources of this process.
-            available: The tools to serve. By default, all tools.
+            available: Tools that are no tools of Carrel, or replace some.
         """
         self._app = app
-        self._tools = {tool.name: tool for tool in available or tools()}
+        self._tools = {tool.name: tool for tool in available}
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         """Run a tool call in this process."""
-        return await invoke(self._tools[tool.name], request, self._app)
+        return await invoke(self._tools.get(tool.name) or find_tool(tool.name), request, self._app)
 
     async def health(self) -> dict[str, str]:
         """Check the database, the only service on which calls depend."""

@@ -103,7 +103,7 @@ def use_local_database(*, durable: bool = True) -> None:
 
 
 def open_local_database() -> None:
-    """Open all databases now, so that a problem with the files appears before anything starts.
+    """Open all databases now, so that a problem with the files appears at the start.
 
     Raises:
         Unusable: A database cannot be opened. The message says what to do.

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from functions.gateway.auth.visitor import LOCAL_USER
-from functions.gateway.catalog import Catalog
 from infra.file_lock import hold_lock, is_free
 from infra.folders import run_command
 from infra.local.local_database import (
@@ -40,7 +39,6 @@ from infra.local.processes import (
 )
 from infra.local.running_gateways import get_log_file
 from infra.local.welcome import format_welcome, get_origin
-from shared.core.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +79,8 @@ def run_locally(options: RunOptions) -> None:
     for stop_signal in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(stop_signal, _interrupt)
     _require_free_port(options.port)
-    _validate_settings(options)
+    if not FILES.exists():
+        _validate_settings(options)  # so that nothing is created
     with ExitStack() as stack:
         try:
             _run(stack, options)
@@ -98,30 +97,42 @@ def _run(stack: ExitStack, options: RunOptions) -> None:
         click.echo(note)
     click.echo(_describe_database())
     protect_state()
-    open_local_database()
     set_local_secrets()
-    if options.sample:
+    if options.sample and not _is_sample_loaded():
+        _check_start(options)
         _load_sample()
     gateway, describe_dead_part = _serve(stack, options)
     click.echo(format_welcome(options.port, list_environment_variables(), sign_in=options.sign_in))
     _watch(gateway, describe_dead_part)
 
 
-def _load_sample() -> None:
-    """Load the sample, unless this version has loaded it into these files already.
+def _is_sample_loaded() -> bool:
+    """Return whether this version has loaded the sample into these files already.
 
     The jobs and their imports take seconds, even where nothing is to be done.
     """
-    is_embedded = "FIRESTORE_EMULATOR_HOST" not in os.environ
-    content = b"".join(path.read_bytes() for path in sorted(SAMPLE.parent.glob("*.*")))
-    digest = sha256(content).hexdigest()
-    if is_embedded and LOADED_SAMPLE.exists() and LOADED_SAMPLE.read_text("ascii") == digest:
-        return
+    return (
+        _is_embedded()
+        and LOADED_SAMPLE.exists()
+        and LOADED_SAMPLE.read_text("ascii") == _hash_sample()
+    )
+
+
+def _load_sample() -> None:
     from infra.local.jobs import load_sample
 
     click.echo("Loading the sample knowledge base ...")
-    if load_sample() and is_embedded:
-        LOADED_SAMPLE.write_text(digest, "ascii")
+    if load_sample() and _is_embedded():
+        LOADED_SAMPLE.write_text(_hash_sample(), "ascii")
+
+
+def _hash_sample() -> str:
+    content = b"".join(path.read_bytes() for path in sorted(SAMPLE.parent.glob("*.*")))
+    return sha256(content).hexdigest()
+
+
+def _is_embedded() -> bool:
+    return "FIRESTORE_EMULATOR_HOST" not in os.environ
 
 
 def _describe_database() -> str:
@@ -150,6 +161,7 @@ def _serve(stack: ExitStack, options: RunOptions) -> tuple[ServerProcess, Callab
         gateway = serve(program, port=options.port, log=log, address=options.address)
         return stack.enter_context(gateway), describe_dead_part
     except StartError as error:
+        _check_start(options)
         raise StartError(f"{error} See {log}.") from error
 
 
@@ -175,9 +187,8 @@ def _watch(gateway: ServerProcess, describe_dead_part: Callable[[], str]) -> Non
     Raises:
         click.ClickException: A part died. The message says which.
     """
-    is_embedded = "FIRESTORE_EMULATOR_HOST" not in os.environ
     while (code := _await_exit_code(gateway)) is None:
-        if is_embedded and not KNOWLEDGE.exists():
+        if _is_embedded() and not KNOWLEDGE.exists():
             raise click.ClickException(_FILES_DELETED)
         if part := describe_dead_part():
             raise click.ClickException(f"{part} died. See its log in {STATE}. Restart to continue.")
@@ -223,12 +234,27 @@ def _build_environment(options: RunOptions) -> dict[str, str]:
     return {"PUBLIC_URL": get_origin(options.port), "LOCAL_USER": user, "PUBLIC_ACCESS": "false"}
 
 
+def _check_start(options: RunOptions) -> None:
+    """Check what the gateway needs, because it reports problems only in its log.
+
+    Called before a long load and after a failed start, because the imports take a second.
+
+    Raises:
+        CarrelError: The settings are not valid, or a database cannot be opened.
+    """
+    _validate_settings(options)
+    open_local_database()
+
+
 def _validate_settings(options: RunOptions) -> None:
-    """Validate the settings here, because the gateway would report problems only in its log.
+    """Validate the settings of a local gateway.
 
     Raises:
         InvalidInput: The settings are not valid.
     """
+    from functions.gateway.catalog import Catalog
+    from shared.core.settings import Settings
+
     environment = _build_environment(options)
     settings = Settings(**{name.lower(): value for name, value in environment.items()})
     Catalog.load().apply_settings(settings)

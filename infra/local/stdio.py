@@ -12,6 +12,7 @@ from functions.gateway.catalog import Catalog
 from functions.gateway.mcp.server import build_server
 from infra.local.inline import InlineDispatcher
 from infra.local.link_fetching import LinkFetcher, LinkFetchingDispatcher
+from infra.local.warm_up import start_warm_up
 from shared.core import telemetry
 from shared.core.caller import Caller, Role
 from shared.runtime.context import App
@@ -31,6 +32,7 @@ async def serve_stdio(settings: Settings) -> None:
     server = build_server(catalog, calls, local_visitor=owner)
     try:
         async with stdio_server() as (incoming, outgoing):
+            start_warm_up(app)
             await server.run(incoming, outgoing, server.create_initialization_options())
     finally:
         await fetcher.aclose()

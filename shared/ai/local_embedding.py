@@ -58,7 +58,7 @@ something else, and are few enough that a query does not wait for all texts of a
 
 
 class LocalEmbedder:
-    """An embedding model in this process, which is loaded for the first text.
+    """An embedding model in this process, which is loaded for the first text, or by `load` before.
 
     Separate worker threads embed, so that the event loop is not blocked.
     """
@@ -95,15 +95,22 @@ class LocalEmbedder:
             await run_concurrently(embed_remaining() for _ in range(_MAX_QUEUED))
         return [vectors[position] for position in range(len(texts))]
 
+    def load(self) -> MiniLM:
+        """Load the model, or wait until another thread has, and return it.
+
+        Raises:
+            PlatformFault: A file of the model is not the expected one.
+        """
+        with self._loading:
+            return self._model
+
     async def aclose(self) -> None:
         """Stop the workers after their current texts."""
         self._workers.shutdown(wait=False, cancel_futures=True)
 
     def _embed(self, text: str) -> Vector:
         """Embed one text, in a worker thread."""
-        with self._loading:  # one worker loads the model, and the other waits
-            model = self._model
-        return model.embed(text)
+        return self.load().embed(text)
 
     @cached_property
     def _model(self) -> MiniLM:

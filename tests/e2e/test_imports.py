@@ -8,8 +8,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def run_python(code: str, **environment: str) -> str:
@@ -30,6 +34,41 @@ def test_only_tools_that_scan_import_the_scanners() -> None:
         "print({'detect_secrets', 'phonenumbers', 'regex', 'stdnum'} & set(sys.modules))"
     )
     assert run_python(code) == "set()"
+
+
+def test_the_list_of_commands_imports_no_command() -> None:
+    code = (
+        "import sys; from infra.cli import main; main.main(['--help'], standalone_mode=False); "
+        "commands = {f'infra.cli.{plan.module}' for plan in main.PLANS.values()}; "
+        "heavy = {'google.cloud.firestore', 'mcp_types', 'pydantic'}; "
+        "print((commands | heavy) & set(sys.modules))"
+    )
+    assert run_python(code).endswith("{'infra.cli.main'}")
+
+
+def test_a_start_imports_no_database_before_the_gateway() -> None:
+    code = (
+        "import sys, infra.local.local_run; "
+        "heavy = {'google.cloud.firestore', 'apsw', 'mcp_types', 'pydantic', 'tomlkit'}; "
+        "print(heavy & set(sys.modules))"
+    )
+    assert run_python(code) == "set()"
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_loaded"), [({}, True), ({"EMBEDDING_PROVIDER": "vertex"}, False)]
+)
+def test_a_local_gateway_loads_the_model_unasked(
+    variables: dict[str, str], tmp_path: Path, *, is_loaded: bool
+) -> None:
+    code = """if True:
+        import atexit, sys, infra.local.gateway_main
+        atexit.register(lambda: print('onnxruntime' in sys.modules))  # called after all threads
+    """
+    secrets = f'["{"s" * 32}"]'
+    environment = {"ACCESS_SECRETS": secrets, "CARREL_STATE": str(tmp_path), "LOCAL_USER": "local"}
+    environment["FIRESTORE_EMULATOR_HOST"] = ""
+    assert run_python(code, **environment, **variables) == str(is_loaded)
 
 
 def test_time_zones_work_without_system_files() -> None:

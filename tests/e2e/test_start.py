@@ -116,6 +116,26 @@ def test_a_local_run_needs_no_sign_in_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_start_that_fails_says_why(tmp_path: Path) -> None:
+    environment = make_environment(tmp_path)
+    command = [*CARREL, "up", "--no-sample", "--port", str(find_free_port())]
+
+    def start(**variables: str) -> str:
+        variables = environment | variables
+        run = subprocess.run(
+            command, cwd=ROOT, env=variables, check=False, stderr=subprocess.PIPE, text=True
+        )
+        assert run.returncode == 1
+        return run.stderr
+
+    folder = tmp_path / "state" / "databases" / "carrel-local"
+    folder.mkdir(parents=True)
+    (folder / "default.sqlite").write_bytes(b"no database" * 100)
+    assert "DISABLED_TOOLS names unknown tools: zyzzyva." in start(DISABLED_TOOLS='["zyzzyva"]')
+    assert "default.sqlite is damaged" in start()
+
+
+@pytest.mark.slow
 def test_a_run_of_functions_answers_calls(tmp_path: Path) -> None:
     """Each tool runs in its own process, without being packed or installed."""
     port = find_free_port()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.ai import _minilm
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.errors import InvalidInput
@@ -108,4 +110,28 @@ async def test_an_error_stops_the_other_texts_of_the_call() -> None:
         await embedder.embed([str(number) for number in range(10_000)], Purpose.DOCUMENT)
     assert asyncio.all_tasks() == tasks_before
 
+    await embedder.aclose()
+
+
+async def test_a_text_during_the_load_waits_for_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gateway loads the model in the background, and no search loads it again."""
+    loads = []
+    is_loading, may_load = Event(), Event()
+
+    class WaitingModel(_minilm.MiniLM):
+        def __init__(self) -> None:
+            loads.append(self)
+            is_loading.set()
+            may_load.wait()
+            super().__init__()
+
+    monkeypatch.setattr(_minilm, "MiniLM", WaitingModel)
+    embedder = LocalEmbedder()
+    load = asyncio.create_task(asyncio.to_thread(embedder.load))
+    await asyncio.to_thread(is_loading.wait)
+    embedding = asyncio.create_task(embedder.embed(["Bees dance."], Purpose.QUERY))
+    await asyncio.wait([embedding], timeout=0.1)  # so that a second load would begin
+    may_load.set()
+    assert [len(vector) for vector in await embedding] == [embedder.dimension]
+    assert [await load] == loads
     await embedder.aclose()

@@ -44,3 +44,4 @@ def test_every_plan_names_a_command() -> None:
         command = main.get_command(click.Context(main), name)
         assert command is not None
         assert (name in main.commands) == (plan.module == "main")
+        assert plan.summary == command.get_short_help_str(limit=1_000)

@@ -1,0 +1,40 @@
+"""Loads what the first calls need while the gateway of this machine already answers."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from infra.build.discovery import tools
+from shared.ai.local_embedding import LocalEmbedder
+from shared.core import cold_start
+from shared.core.errors import CarrelError
+
+if TYPE_CHECKING:
+    from shared.ai.embedding import Embedder
+    from shared.runtime.context import App
+
+
+def start_warm_up(app: App) -> Thread:
+    """Load the local embedding model, if it is used, and import all tools, in a thread.
+
+    A call that comes meanwhile waits only for what it needs. The end of the process waits for the
+    thread, because libraries that are being loaded crash if they are unloaded. The garbage
+    collector, which `cold_start` has disabled, is enabled again at the end.
+    """
+    is_local = app.settings.embedding_provider == "local"
+    embedder = app.embedder if is_local else None  # made here, so that no call makes another
+    thread = Thread(target=_warm_up, args=(embedder,), name="warm-up")
+    thread.start()
+    return thread
+
+
+def _warm_up(embedder: Embedder | None) -> None:
+    with suppress(CarrelError):  # the first search answers it
+        if isinstance(embedder, LocalEmbedder):
+            embedder.load()
+    try:
+        tools()
+    finally:
+        cold_start.end()
