@@ -115,8 +115,9 @@ def assert_command_exists(line: str) -> None:
     command: click.Command = main
     for word in shlex.split(line)[1:]:
         if word.startswith("--"):
-            options = {name for option in command.params for name in option.opts}
-            options |= {name for option in command.params for name in option.secondary_opts}
+            parameters = command.get_params(click.Context(command))  # with --help
+            options = {name for option in parameters for name in option.opts}
+            options |= {name for option in parameters for name in option.secondary_opts}
             assert word.partition("=")[0] in options, line
         elif isinstance(command, click.Group) and "|" not in word:
             subcommand = command.get_command(click.Context(command), word)
