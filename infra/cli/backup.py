@@ -37,7 +37,7 @@ def backup(file: Path) -> None:
     "--replace", is_flag=True, help="Put the base that is there aside, into a folder beside it."
 )
 def restore(file: Path, *, replace: bool) -> None:
-    """Bring back the base that `carrel backup` wrote to FILE, while Carrel does not run."""
+    """Bring back the base from FILE, which is a backup, while Carrel does not run."""
     from infra.local.backup import restore_backup
 
     _require_files()

@@ -142,7 +142,7 @@ PLANS: Final = {
         module="tools",
     ),
     "restore": CommandPlan(
-        "Bring back the base that `carrel backup` wrote to FILE, while Carrel does not run.",
+        "Bring back the base from FILE, which is a backup, while Carrel does not run.",
         place=Place.MACHINE,
         module="backup",
     ),

@@ -16,7 +16,8 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 
 use_local_database()
-open_local_database()
+if not os.environ.get("FIRESTORE_EMULATOR_HOST"):  # an emulator that is down may come back
+    open_local_database()
 _settings = Settings()
 _catalog = Catalog.load().apply_settings(_settings)
 _secret = os.environ.pop(SENT_SECRET, None)
