@@ -24,7 +24,7 @@ _locks: Final[dict[Path, int]] = {}
 def use_state(state: Path) -> None:
     """Keep restores away until this process ends, and finish one that was killed.
 
-    A folder that is missing is not locked yet, and nothing can be wrong with it.
+    Does nothing if the folder does not exist yet, or if its drive has no locks.
 
     Raises:
         Conflict: A restore is running.
@@ -77,7 +77,10 @@ def _list_restored(state: Path) -> list[Path]:
 
 
 def put_in_place(restored: Path) -> Path | None:
-    """Let a restored base take the place of the present one, and return where that is now, if any.
+    """Move a restored base into place.
+
+    Returns:
+        The folder that holds the previous base, or None if there was none.
 
     Args:
         restored: A folder `restored-TIME` in the state folder, with a whole base. If this process

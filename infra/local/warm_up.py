@@ -1,4 +1,4 @@
-"""Loads what the first calls need while the gateway of this machine already answers."""
+"""Loads what the first calls need in the background, while the local gateway already answers."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def start_warm_up(app: App) -> Thread:
 
 
 def _warm_up(embedder: Embedder | None) -> None:
-    with suppress(CarrelError):  # the first search answers it
+    with suppress(CarrelError):  # the first search reports it to its caller
         if isinstance(embedder, LocalEmbedder):
             embedder.load()
     try:
-        tools()
+        tools()  # imports them
     finally:
         cold_start.end()

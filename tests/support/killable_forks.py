@@ -1,4 +1,4 @@
-"""Processes that start within milliseconds, report by lines, and are killed at any moment.
+"""Processes that start within milliseconds, report line by line, and are killed at any moment.
 
 A server, which has imported everything and opened nothing, forks them.
 """
@@ -29,11 +29,15 @@ def report(*words: object) -> None:
 
 
 def serve(run: Callable[[str], Coroutine[Any, Any, None]]) -> None:
-    """Be the server: start and kill processes, each of which runs its name."""
+    """Start and kill processes as the lines of stdin say: `start NAME` and `kill NAME`.
+
+    Args:
+        run: What a process does, by its name.
+    """
     pids: dict[str, int] = {}
     for line in sys.stdin:
-        order, name = line.split()
-        if order == "start":
+        command, name = line.split()
+        if command == "start":
             pids[name] = os.fork()
             if not pids[name]:
                 asyncio.run(run(name))
@@ -41,37 +45,37 @@ def serve(run: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         else:
             os.kill(pids[name], signal.SIGKILL)
             os.waitpid(pids.pop(name), 0)
-        report(order, name)
+        report(command, name)
     for pid in pids.values():
         os.kill(pid, signal.SIGKILL)
 
 
 class Forks:
-    """The processes of a server."""
+    """Starts and kills the processes that a server forks."""
 
     def __init__(self, server: subprocess.Popen[str]) -> None:
-        """Start none."""
+        """Use a running server, which has started no process yet."""
         assert server.stdin
         assert server.stdout
-        self._orders, self._output = server.stdin, server.stdout
+        self._commands, self._output = server.stdin, server.stdout
         self._unread: deque[list[str]] = deque()
 
     def start(self, name: str) -> None:
         """Start a process."""
-        self._order("start", name)
+        self._send("start", name)
 
     def kill(self, name: str, after: float = 0) -> None:
         """Kill a process after some seconds, and return when it has ended."""
         time.sleep(after)
-        self._order("kill", name)
+        self._send("kill", name)
 
     def read(self) -> list[str]:
         """Return the words of the next line that a process has reported."""
         return self._unread.popleft() if self._unread else self._receive()
 
-    def _order(self, *words: str) -> None:
-        self._orders.write(f"{' '.join(words)}\n")
-        self._orders.flush()
+    def _send(self, *words: str) -> None:
+        self._commands.write(f"{' '.join(words)}\n")
+        self._commands.flush()
         while (line := self._receive()) != list(words):
             self._unread.append(line)
 

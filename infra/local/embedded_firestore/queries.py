@@ -45,12 +45,12 @@ class Filter:
 
     @property
     def is_inequality(self) -> bool:
-        """Whether the filter orders the query."""
+        """Whether this is an inequality, whose field joins the order."""
         return self.operator not in {"EQUAL", "ARRAY_CONTAINS"}
 
     @property
     def is_never_met(self) -> bool:
-        """Whether it compares with null or NaN alone: nothing is less, nor unequal to null."""
+        """Whether no value can match: nothing orders against null or NaN, or is unequal to null."""
         if not self.is_inequality:
             return False
         operands = set(self.operands)
@@ -245,7 +245,7 @@ def _normalize(proto: Any, root: str) -> list[tuple[Filter, ...]]:
             composite = proto.composite_filter
             if not composite.filters:
                 raise invalid_argument("A composite filter has at least one filter.")
-            # A repeated filter is one, so that an array filter may be, which is allowed only once.
+            # Without duplicates, a repeated array filter does not break the limit of one.
             members = {member.SerializeToString(): member for member in composite.filters}
             parts = [_normalize(member, root) for member in members.values()]
             if composite.op == _OR:
@@ -387,11 +387,11 @@ def _check_array_filters(conjunctions: Sequence[tuple[Filter, ...]]) -> None:
 
 def _check_names(conjunctions: Sequence[tuple[Filter, ...]]) -> None:
     filters = {condition for conjunction in conjunctions for condition in conjunction}
-    unequal_paths = {condition.path for condition in filters if condition.is_inequality}
+    inequality_paths = {condition.path for condition in filters if condition.is_inequality}
     has_equal_name = any(
         condition.path == NAME and not condition.is_inequality for condition in filters
     )
-    if has_equal_name and unequal_paths and NAME not in unequal_paths:
+    if has_equal_name and inequality_paths and NAME not in inequality_paths:
         raise invalid_argument(
             "Equality on key is not allowed if there are other inequality fields and key does not "
             "appear in inequalities."
