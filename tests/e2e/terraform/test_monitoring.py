@@ -70,7 +70,7 @@ def test_every_alert_goes_to_the_configured_address(state: State) -> None:
     [channel] = state.resources["google_monitoring_notification_channel"]
     assert channel.values["labels"] == {"email_address": "ada@example.com"}
     policies = state.resources["google_monitoring_alert_policy"]
-    assert len(policies) == 6
+    assert len(policies) == 5
     for policy in policies:
         assert policy.values["notification_channels"] == [channel.values["id"]]
 
