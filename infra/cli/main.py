@@ -1,16 +1,19 @@
 """The `carrel` command.
 
 Most imports are inside functions, here and in the other files of this folder, so that a command and
-its help appear fast. `PLANS` is all that the list of commands needs.
+its help appear fast.
 """
 
 from __future__ import annotations
 
+import ast
 import os
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cache
 from importlib import import_module
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Final
 
 import click
@@ -41,12 +44,11 @@ _REFUSALS: Final = {
 server on this machine must never mix with its own secrets and texts."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandPlan:
     """What must be known about a command before its module is imported.
 
     Attributes:
-        summary: The first sentence of its docstring, which the list of commands shows.
         place: Where it works.
         module: Its module in this folder, which is imported only when the command is used, because
             some imports take a second or two.
@@ -56,8 +58,6 @@ class CommandPlan:
             it is run again. Then, writes do not wait for the disk.
     """
 
-    summary: str
-    _: KW_ONLY
     place: Place
     module: str = "main"
     needs_checkout: bool = False
@@ -66,121 +66,30 @@ class CommandPlan:
 
 
 PLANS: Final = {
-    "accounts": CommandPlan(
-        "Show and change users' accounts: role, balance, monthly limit, credentials.",
-        place=Place.EITHER,
-        module="accounts",
-    ),
-    "backup": CommandPlan(
-        "Write the databases and the secret to FILE, a new archive, also while Carrel runs.",
-        place=Place.MACHINE,
-        module="backup",
-    ),
-    "call": CommandPlan(
-        "Call TOOL over MCP with ARGUMENTS, a JSON object, and print the result.",
-        place=Place.EITHER,
-        module="tools",
-    ),
-    "deploy": CommandPlan(
-        "Deploy Carrel to your Google Cloud project, or update the deployment.",
-        place=Place.DEPLOYMENT,
-        module="deploy",
-        needs_checkout=True,
-    ),
-    "destroy": CommandPlan(
-        "Remove the deployment.", place=Place.DEPLOYMENT, module="deploy", needs_checkout=True
-    ),
-    "doctor": CommandPlan(
-        "Check Carrel on this machine or, with --cloud, the deployment.",
-        place=Place.EITHER,
-        module="doctor",
-    ),
-    "export": CommandPlan(
-        "Write the knowledge base to FOLDER, to restore it, to read it, or to take it elsewhere.",
-        place=Place.EITHER,
-        module="export",
-    ),
-    "forget": CommandPlan(
-        "Take sources out of the knowledge base, with everything that was made from them.",
-        place=Place.EITHER,
-        module="forget",
-    ),
-    "generate": CommandPlan(
-        "Write the files that are generated from declarations of tools, jobs and settings.",
-        place=Place.MACHINE,
-        needs_checkout=True,
-    ),
-    "ingest": CommandPlan(
-        "Add the texts in PATH to the knowledge base, and follow PATH if it is a folder.",
-        place=Place.EITHER,
-        module="ingest",
-        embeds=True,
-        writes_in_bulk=True,
-    ),
-    "init": CommandPlan(
-        "Add Carrel to the configuration of CLIENT, for all projects of this user.",
-        place=Place.MACHINE,
-        module="init",
-    ),
-    "jobs": CommandPlan(
-        "Manage batch jobs.", place=Place.EITHER, module="jobs", embeds=True, writes_in_bulk=True
-    ),
-    "keys": CommandPlan("Create, list and revoke access keys.", place=Place.EITHER, module="keys"),
-    "materials": CommandPlan(
-        "List and erase the texts that users uploaded to workspaces.",
-        place=Place.EITHER,
-        module="materials",
-    ),
-    "new-tool": CommandPlan(
-        "Create a tool to fill in, such as knowledge/count_chunks, with its first test.",
-        place=Place.MACHINE,
-        needs_checkout=True,
-    ),
-    "questions": CommandPlan(
-        "Search for the questions in FILE, and print at which place each finds its passage.",
-        place=Place.EITHER,
-        module="tools",
-    ),
-    "restore": CommandPlan(
-        "Bring back the base from FILE, which is a backup, while Carrel does not run.",
-        place=Place.MACHINE,
-        module="backup",
-    ),
-    "search": CommandPlan(
-        "Search the knowledge base for WORDS, by meaning and by words.",
-        place=Place.EITHER,
-        module="tools",
-    ),
-    "show": CommandPlan(
-        "Print the text of ID: a passage, a source, a cluster or a trace.",
-        place=Place.EITHER,
-        module="tools",
-    ),
-    "smoke": CommandPlan(
-        "Test the gateway at URL as a client would, with the key in CARREL_KEY.",
-        place=Place.DEPLOYMENT,
-        module="deploy",
-        needs_checkout=True,
-    ),
-    "sources": CommandPlan(
-        "List the sources of the knowledge base, last changed first.",
-        place=Place.EITHER,
-        module="tools",
-    ),
-    "stage": CommandPlan(
-        "Write the bundles of all functions to the folder `dist`.",
-        place=Place.MACHINE,
-        needs_checkout=True,
-    ),
-    "stdio": CommandPlan(
-        "Serve MCP over standard input and output, for Claude Desktop's configuration file.",
-        place=Place.MACHINE,
-    ),
-    "up": CommandPlan(
-        "Run Carrel on this machine: database, sample, gateway.",
-        place=Place.MACHINE,
-        writes_in_bulk=True,  # only the sample
-    ),
+    "accounts": CommandPlan(place=Place.EITHER, module="accounts"),
+    "backup": CommandPlan(place=Place.MACHINE, module="backup"),
+    "call": CommandPlan(place=Place.EITHER, module="tools"),
+    "deploy": CommandPlan(place=Place.DEPLOYMENT, module="deploy", needs_checkout=True),
+    "destroy": CommandPlan(place=Place.DEPLOYMENT, module="deploy", needs_checkout=True),
+    "doctor": CommandPlan(place=Place.EITHER, module="doctor"),
+    "export": CommandPlan(place=Place.EITHER, module="export"),
+    "forget": CommandPlan(place=Place.EITHER, module="forget"),
+    "generate": CommandPlan(place=Place.MACHINE, needs_checkout=True),
+    "ingest": CommandPlan(place=Place.EITHER, module="ingest", embeds=True, writes_in_bulk=True),
+    "init": CommandPlan(place=Place.MACHINE, module="init"),
+    "jobs": CommandPlan(place=Place.EITHER, module="jobs", embeds=True, writes_in_bulk=True),
+    "keys": CommandPlan(place=Place.EITHER, module="keys"),
+    "materials": CommandPlan(place=Place.EITHER, module="materials"),
+    "new-tool": CommandPlan(place=Place.MACHINE, needs_checkout=True),
+    "questions": CommandPlan(place=Place.EITHER, module="tools"),
+    "restore": CommandPlan(place=Place.MACHINE, module="backup"),
+    "search": CommandPlan(place=Place.EITHER, module="tools"),
+    "show": CommandPlan(place=Place.EITHER, module="tools"),
+    "smoke": CommandPlan(place=Place.DEPLOYMENT, module="deploy", needs_checkout=True),
+    "sources": CommandPlan(place=Place.EITHER, module="tools"),
+    "stage": CommandPlan(place=Place.MACHINE, needs_checkout=True),
+    "stdio": CommandPlan(place=Place.MACHINE),
+    "up": CommandPlan(place=Place.MACHINE, writes_in_bulk=True),  # only the sample
 }
 """Every command."""
 
@@ -199,9 +108,9 @@ class _Commands(click.Group):
         return sorted({*super().list_commands(ctx), *PLANS})
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of all commands, for which none is imported."""
+        """Write the list of all commands."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, PLANS[name].summary) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, read_summary(name)) for name in self.list_commands(ctx)])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
@@ -221,6 +130,23 @@ class _Commands(click.Group):
             if message := local_database.explain_os_error(error):
                 raise click.ClickException(message) from error
             raise
+
+
+def read_summary(name: str) -> str:
+    """Return the first sentence of a command's docstring, from its source: imports take seconds."""
+    functions = _parse(PLANS[name].module).body
+    [function] = [
+        node
+        for node in functions
+        if isinstance(node, ast.FunctionDef) and node.name == name.replace("-", "_")
+    ]
+    paragraph = " ".join((ast.get_docstring(function) or "").partition("\n\n")[0].split())
+    return paragraph.partition(". ")[0].removesuffix(".") + "."
+
+
+@cache
+def _parse(module: str) -> ast.Module:
+    return ast.parse(Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8"))
 
 
 @click.group(cls=_Commands)
@@ -307,9 +233,10 @@ def stdio() -> None:
     The server uses the same data as `make run` and the servers of other clients.
     """
     import asyncio
-    import gc
 
-    gc.disable()  # the imports are faster without; `infra.local.warm_up` enables it again
+    from shared.core import cold_start  # noqa: F401 - `infra.local.warm_up` ends it
+
+    # isort: split
     from infra.local.stdio import serve_stdio
     from shared.core.settings import Settings
 

@@ -11,7 +11,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from shared.core.errors import Conflict
+from shared.core.errors import Conflict, Unusable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,8 +54,14 @@ def replace_state(state: Path) -> Iterator[None]:
 
     Raises:
         Conflict: Another process uses it.
+        Unusable: It is on a drive without locks.
     """
     use_state(state)
+    if state not in _locks:
+        raise Unusable(
+            f"The drive of {state} has no locks. Set CARREL_STATE to a folder on a disk of this"
+            " machine."
+        )
     lock = _locks.pop(state)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -79,12 +85,12 @@ def _list_restored(state: Path) -> list[Path]:
 def put_in_place(restored: Path) -> Path | None:
     """Move a restored base into place.
 
-    Returns:
-        The folder that holds the previous base, or None if there was none.
-
     Args:
         restored: A folder `restored-TIME` in the state folder, with a whole base. If this process
             is killed, the next one that uses the state folder goes on where it stopped.
+
+    Returns:
+        The folder that holds the previous base, or None if there was none.
     """
     state = restored.parent
     former = state / restored.name.replace("restored", "replaced")
