@@ -18,6 +18,7 @@ from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
+from tests.support.killable_app import count_kills
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_documents
 from tests.support.tasks import NOON, add_tasks, call_for_result
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.runtime.context import App, Context
-    from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -159,31 +159,13 @@ async def test_the_next_run_continues_one_without_time(app: App) -> None:
 
 async def test_a_run_killed_after_any_commit_is_completed(settings: Settings) -> None:
     """Each run is killed after its first commit, until a run has nothing to commit."""
-
-    class Killed(Exception):
-        pass
-
-    async def send_and_die(_commit: int, send: Send) -> Results:
-        await send()
-        raise Killed
-
     app = WatchedApp(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
     await store_expired(make_job_context(app), 18)
     await set_fields(
         make_job_context(app), TASK_PATH.format(7), {"purge_at": NOON + timedelta(days=1)}
     )
 
-    kills = 0
-    while True:
-        dying_app = WatchedApp(settings, send_and_die, clock=SettableClock(NOON))
-        try:
-            await purge(make_job_context(dying_app), make_ample_budget())
-        except Killed:
-            kills += 1
-        else:
-            break
-        finally:
-            await dying_app.aclose()
+    kills = await count_kills(purge, settings, clock=SettableClock(NOON))
 
     assert kills == count_commits(18)
     assert set(await read_write_times(make_job_context(app))) == {TASK_PATH.format(7)}

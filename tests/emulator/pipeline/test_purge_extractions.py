@@ -23,6 +23,7 @@ from tests.support.clock import NOON, SettableClock
 from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context
+from tests.support.killable_app import count_kills
 from tests.support.knowledge import BAKING, SAILING, ingest_sources, set_fields, store_sources
 from tests.support.stored_documents import read_documents
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import App, Context
-    from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -134,14 +134,6 @@ async def test_the_next_run_completes_one_killed_after_any_commit(
     settings: Settings, ctx: Context, clock: SettableClock
 ) -> None:
     """Each run is killed after its first commit, until a run has nothing to commit."""
-
-    class Killed(Exception):
-        pass
-
-    async def send_and_die(_commit: int, send: Send) -> Results:
-        await send()
-        raise Killed
-
     first, second = await store_sources(ctx, SAILING)
     duplicates = [
         make_extraction(f"{number}", chunk, duplicate_of="one")
@@ -156,17 +148,7 @@ async def test_the_next_run_completes_one_killed_after_any_commit(
         await ctx.database.client.document(f"chunks/{chunk.chunk_id}").update(change)
     clock.now += GRACE_PERIOD + timedelta(seconds=1)
 
-    kills = 0
-    while True:
-        dying_app = WatchedApp(settings, send_and_die, clock=clock, embedder=WordEmbedder())
-        try:
-            await purge(make_job_context(dying_app), make_ample_budget())
-        except Killed:
-            kills += 1
-        else:
-            break
-        finally:
-            await dying_app.aclose()
+    kills = await count_kills(purge, settings, clock=clock, embedder=WordEmbedder())
 
     assert kills > 1
     assert await read_visibility(ctx) == {"0": True, "1": False, "2": False}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -23,6 +24,7 @@ from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context, make_one_step_budget
+from tests.support.killable_app import count_kills
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_app_documents, read_documents
 from tests.support.stored_traces import assert_trace_postings_are_exact
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
 
     from shared.core.settings import Settings
     from shared.runtime.context import App, Context
-    from tests.support.commit_hooks import Results, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -198,28 +199,11 @@ async def test_the_next_run_completes_one_killed_after_any_commit(
     settings: Settings, app: App, ctx: Context
 ) -> None:
     """Each run is killed after its first commit, until a run has nothing to commit."""
-
-    class Killed(Exception):
-        pass
-
-    async def send_and_die(_commit: int, send: Send) -> Results:
-        await send()
-        raise Killed
-
     await make_traces(app)
     await damage_postings(ctx, make_generator(1))
 
-    kills = 0
-    while True:
-        dying_app = WatchedApp(settings, send_and_die, embedder=WordEmbedder())
-        try:
-            await repair_within(SMALL_MEMORY, make_job_context(dying_app), make_ample_budget())
-        except Killed:
-            kills += 1
-        else:
-            break
-        finally:
-            await dying_app.aclose()
+    run = partial(repair_within, SMALL_MEMORY)
+    kills = await count_kills(run, settings, embedder=WordEmbedder())
 
     assert kills > 3
     await assert_trace_postings_are_exact(app)
