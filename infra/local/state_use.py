@@ -24,7 +24,8 @@ _locks: Final[dict[Path, int]] = {}
 def use_state(state: Path) -> None:
     """Keep restores away until this process ends, and finish one that was killed.
 
-    Does nothing if the folder does not exist yet, or if its drive has no locks.
+    Does nothing if this process already uses the folder, if it does not exist yet, or if its drive
+    has no locks.
 
     Raises:
         Conflict: A restore is running.
@@ -51,6 +52,8 @@ def use_state(state: Path) -> None:
 @contextmanager
 def replace_state(state: Path) -> Iterator[None]:
     """Keep all other processes away from the state folder until the block ends.
+
+    Afterwards, this process no longer holds its lock.
 
     Raises:
         Conflict: Another process uses it.

@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 def start_warm_up(app: App) -> Thread:
     """Load the local embedding model, if it is used, and import all tools, in a thread.
 
-    A call that comes meanwhile waits only for what it needs. The end of the process waits for the
-    thread, because libraries that are being loaded crash if they are unloaded. The garbage
-    collector, which `cold_start` has disabled, is enabled again at the end.
+    A call made meanwhile waits only for what it needs. The process does not exit before the thread
+    ends, because unloading a library while it loads crashes. At the end, the garbage collector that
+    `cold_start` disabled is enabled again.
     """
     is_local = app.settings.embedding_provider == "local"
-    embedder = app.embedder if is_local else None  # made here, so that no call makes another
+    embedder = app.embedder if is_local else None  # created here, so that no call creates another
     thread = Thread(target=_warm_up, args=(embedder,), name="warm-up")
     thread.start()
     return thread
 
 
 def _warm_up(embedder: Embedder | None) -> None:
-    with suppress(CarrelError):  # the first search reports it to its caller
-        if isinstance(embedder, LocalEmbedder):
-            embedder.load()
     try:
+        with suppress(CarrelError):  # the first search raises it again, for its caller
+            if isinstance(embedder, LocalEmbedder):
+                embedder.load()
         tools()  # imports them
     finally:
         cold_start.end()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def report(*words: object) -> None:
-    """Write a line to the test."""
+    """Write the words as one line, which the test reads."""
     sys.stdout.write(f"{' '.join(map(str, words))}\n")
     sys.stdout.flush()
 
@@ -32,7 +32,7 @@ def serve(run: Callable[[str], Coroutine[Any, Any, None]]) -> None:
     """Start and kill processes as the lines of stdin say: `start NAME` and `kill NAME`.
 
     Args:
-        run: What a process does, by its name.
+        run: What each process runs, given its name.
     """
     pids: dict[str, int] = {}
     for line in sys.stdin:
@@ -81,7 +81,7 @@ class Forks:
 
     def _receive(self) -> list[str]:
         line = self._output.readline()
-        assert line, "The processes ended."
+        assert line, "The server has ended."
         return line.split()
 
 

@@ -50,7 +50,10 @@ class Filter:
 
     @property
     def is_never_met(self) -> bool:
-        """Whether no value can match: nothing orders against null or NaN, or is unequal to null."""
+        """Whether no value can match: nothing orders against null or NaN, or is unequal to null.
+
+        `NOT_IN` with null among other values matches nothing either, but still orders the query.
+        """
         if not self.is_inequality:
             return False
         operands = set(self.operands)
@@ -214,7 +217,7 @@ def _read_nearest(proto: Any) -> NearestQuery:
     nearest = proto.find_nearest
     vector = values.get_vector(nearest.query_vector)
     if vector is None:
-        raise invalid_argument("The query vector is no vector.")
+        raise invalid_argument("The query vector is not a vector value.")
     check_vector(vector)
     limit = nearest.limit.value
     if not 1 <= limit <= 1_000:  # noqa: PLR2004

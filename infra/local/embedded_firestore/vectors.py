@@ -129,7 +129,7 @@ def store(
 
 
 def purge(connection: apsw.Connection) -> None:
-    """Delete the rows of removed vectors, if no other process has the file open."""
+    """Delete the rows of removed vectors. No other process may have the file open."""
     connection.execute("DELETE FROM vectors WHERE data IS NULL")
 
 
@@ -178,7 +178,7 @@ class Matrices:
         revision = connection.execute(_LATEST, space).get or 0
         matrix = self._matrices.get(space)
         if matrix and matrix.revision > revision:
-            # This transaction is older than that of another search, so it has its own matrix.
+            # This transaction is older than the cached matrix, so it gets one of its own.
             return _read_matrix(connection, space, dimension, revision)
         if not matrix:
             matrix = self._matrices[space] = _read_matrix(connection, space, dimension, revision)
@@ -208,7 +208,7 @@ class _Matrix:
     def choose(
         self, query: NDArray[np.float64], search: Search, keys: Collection[bytes] | None
     ) -> list[bytes]:
-        """Return documents that include the nearest, and few others."""
+        """Return candidates: all of the nearest documents, and few others."""
         positions = None
         if keys is not None:
             row_numbers = (self.positions.get(key) for key in keys)
