@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +23,6 @@ def tools() -> list[Tool[Any, Any]]:
     )
 
 
-@cache
 def find_tool(name: str) -> Tool[Any, Any]:
     """Import and return the tool with this name."""
     [module] = _find_modules(f"functions/tools/*/{name}/tool.py")

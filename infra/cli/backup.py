@@ -37,7 +37,7 @@ def backup(file: Path) -> None:
     "--replace", is_flag=True, help="Put the base that is there aside, into a folder beside it."
 )
 def restore(file: Path, *, replace: bool) -> None:
-    """Bring back the base from FILE, which is a backup, while Carrel does not run."""
+    """Restore the base from the backup FILE. Carrel must not be running."""
     from infra.local.backup import restore_backup
 
     _require_files()

@@ -116,11 +116,7 @@ def questions(file: TextIO, url: str | None) -> None:
 
     Each line of FILE is a JSON object with the fields `query` and `chunk_id`.
     """
-    try:
-        pairs = [_read_question(line) for line in file if line.strip()]
-    except (ValueError, KeyError, TypeError) as error:
-        message = "Each line of FILE must be a JSON object with the fields query and chunk_id."
-        raise click.ClickException(message) from error
+    pairs = [_read_question(number, line) for number, line in enumerate(file, 1) if line.strip()]
     if not pairs:
         raise click.ClickException("The file has no questions.")
     places = _run(url, lambda call_tool: _find_places(pairs, call_tool))
@@ -152,10 +148,14 @@ def sources(url: str | None, **given: str | int | None) -> None:
         click.echo(f"For the next page, add: --cursor {cursor}", err=True)
 
 
-def _read_question(line: str) -> tuple[str, str]:
+def _read_question(number: int, line: str) -> tuple[str, str]:
     """Return the question of a line, and the id of the passage that answers it."""
-    data = json.loads(line)
-    return data["query"], data["chunk_id"]
+    try:
+        data = json.loads(line)
+        return data["query"], data["chunk_id"]
+    except (ValueError, KeyError, TypeError) as error:
+        message = f"Line {number} must be a JSON object with the fields query and chunk_id."
+        raise click.ClickException(message) from error
 
 
 async def _find_places(pairs: Sequence[tuple[str, str]], call_tool: CallTool) -> list[int]:

@@ -12,6 +12,7 @@ import re
 import shutil
 import tarfile
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import file_digest, sha256
 from io import BytesIO
@@ -22,7 +23,7 @@ from infra.local import local_database
 from infra.local.embedded_firestore.copies import copy_files
 from infra.local.embedded_firestore.errors import DatabaseFileError
 from infra.local.embedded_firestore.files import check_file
-from infra.local.state_use import put_in_place, replace_state
+from infra.local.state_use import UNPACKING, put_in_place, replace_state
 from shared.core.errors import Conflict, InvalidInput, NotFound, Unusable
 from shared.core.installation import carrel
 
@@ -84,7 +85,8 @@ def write_backup(target: Path) -> None:
             unfinished.touch(mode=0o600, exist_ok=False)
             _write_archive(base, unfinished)
             unfinished.rename(target)
-            _flush(target.parent)
+            with suppress(OSError):  # some drives cannot flush a folder, and the archive is whole
+                _flush(target.parent)
         except OSError as error:  # of a write it names no file, and the disks may differ
             raise OSError(error.errno, error.strerror, error.filename or str(target)) from error
         finally:
@@ -172,8 +174,7 @@ def restore_backup(archive: Path, *, replace: bool) -> Restored:
                 f" one, add --replace. To keep both, restore into another folder:"
                 f" CARREL_STATE=/another/folder {carrel('restore')} {archive}"
             )
-        new = state / ".restoring"
-        shutil.rmtree(new, ignore_errors=True)
+        new = state / UNPACKING
         new.mkdir(mode=0o700)
         try:
             created = _unpack(archive, new)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from infra.build.discovery import find_tool
@@ -25,14 +26,16 @@ class InlineDispatcher:
 
         Args:
             app: The resources of this process.
-            available: Tools that are no tools of Carrel, or replace some.
+            available: Further tools, which take precedence over Carrel's.
         """
         self._app = app
         self._tools = {tool.name: tool for tool in available}
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         """Run a tool call in this process."""
-        return await invoke(self._tools.get(tool.name) or find_tool(tool.name), request, self._app)
+        if tool.name not in self._tools:  # other calls are answered during the import
+            self._tools[tool.name] = await asyncio.to_thread(find_tool, tool.name)
+        return await invoke(self._tools[tool.name], request, self._app)
 
     async def health(self) -> dict[str, str]:
         """Check the database, the only service on which calls depend."""

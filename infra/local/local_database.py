@@ -117,11 +117,9 @@ def open_local_database() -> None:
 @cache
 def _open_databases(*, durable: bool) -> Databases:
     from infra.local.embedded_firestore.databases import Databases
-    from infra.local.state_use import use_state
 
     require_local_disk()
     protect_state()
-    use_state(STATE)
     databases = Databases(
         FILES.parent,
         # The knowledge base may have another name (FIRESTORE_DATABASE).
@@ -165,7 +163,15 @@ def _make_emulator_client(project: str, database: str) -> AsyncClient:
 
 
 def protect_state() -> None:
-    """Create the state folder, and close it and what is in it to other users of the machine."""
+    """Create the state folder, and close it and what is in it to other users of the machine.
+
+    Raises:
+        Conflict: A restore is running.
+    """
+    from infra.local.state_use import use_state
+
+    STATE.mkdir(parents=True, exist_ok=True, mode=0o700)
+    use_state(STATE)  # before anything is created in it
     FILES.mkdir(parents=True, exist_ok=True)
     for path in (STATE, FILES.parent, FILES, STATE / "secret", *FILES.glob("*.sqlite*")):
         # A log ends with its last process. Another user's folder is theirs to protect.

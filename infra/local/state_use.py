@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from infra.file_lock import hold_lock
 from shared.core.errors import Conflict, Unusable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+UNPACKING: Final = ".restoring"
+"""The folder in the state folder into which a restore unpacks."""
 _locks: Final[dict[Path, int]] = {}
 """The state folder, once this process uses it, and the descriptor of its lock."""
 
@@ -35,18 +39,19 @@ def use_state(state: Path) -> None:
     lock = os.open(state, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        if _list_restored(state):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(lock)
         if not isinstance(error, BlockingIOError):
             return  # a drive without locks, on which no database is opened
         reason = f"A backup is being restored to {state}. Try again when that has ended."
         raise Conflict(reason) from error
-    for restored in _list_restored(state):
-        put_in_place(restored)
-    fcntl.flock(lock, fcntl.LOCK_SH)
     _locks[state] = lock
+    # No restore runs now, so what there is of one was left by a process that was killed.
+    shutil.rmtree(state / UNPACKING, ignore_errors=True)
+    if _list_restored(state):
+        with hold_lock(state / ".finishing"):  # others that start now wait
+            for restored in _list_restored(state):
+                put_in_place(restored)
 
 
 @contextmanager

@@ -13,13 +13,17 @@ import sys
 import time
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from infra.build.discovery import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
+
+
+FAILED: Final = "failed"
+"""The first word of the line that a process reports before it ends with an error."""
 
 
 def report(*words: object) -> None:
@@ -40,8 +44,12 @@ def serve(run: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         if command == "start":
             pids[name] = os.fork()
             if not pids[name]:
-                asyncio.run(run(name))
-                os._exit(0)
+                try:
+                    asyncio.run(run(name))
+                    os._exit(0)
+                except BaseException:
+                    report(FAILED, name)
+                    raise
         else:
             os.kill(pids[name], signal.SIGKILL)
             os.waitpid(pids.pop(name), 0)
@@ -81,8 +89,10 @@ class Forks:
 
     def _receive(self) -> list[str]:
         line = self._output.readline()
-        assert line, "The server has ended."
-        return line.split()
+        words = line.split()
+        assert words, "The server has ended."
+        assert words[0] != FAILED, f"{words[1]} failed."
+        return words
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def open_databases(folder: Path, *, durable: bool = True) -> Databases:
 def kill_writers(
     folder: Path, *, writers: int, kills: int, generator: random.Random
 ) -> dict[int, int]:
-    """Run writers, kill one after the other at random moments.
+    """Run writers, and kill one after the other at random moments.
 
     Returns:
         The last commit of each writer that was answered.

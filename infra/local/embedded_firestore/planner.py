@@ -134,7 +134,8 @@ def _classify(conjunction: Sequence[Filter]) -> _Filters:
             if filters.equalities.setdefault(condition.path, operand) != operand:
                 filters.contradict = True
         elif condition.operator == "ARRAY_CONTAINS":
-            [filters.contains[condition.path]] = condition.operands
+            [operand] = condition.operands
+            filters.contains[condition.path] = operand
         else:
             filters.others.append(condition)
     return filters

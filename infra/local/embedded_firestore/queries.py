@@ -324,7 +324,7 @@ def _read_unary_filter(proto: Any) -> Filter:
 
 
 def _list_operators(proto: Any) -> Iterator[str]:
-    """Yield the operators of a filter, a repeated one each time."""
+    """Yield the operators of a filter, with repetitions."""
     match proto.WhichOneof("filter_type"):
         case "composite_filter":
             yield "OR" if proto.composite_filter.op == _OR else "AND"

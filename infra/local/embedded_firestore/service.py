@@ -114,9 +114,11 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(executor, function, *arguments)
 
     async def _build(self, index: Index) -> None:
-        """Build an index, and together with it the others of its collection that calls wait for.
+        """Build an index, and all others of its collection that are not built.
 
-        Most of the time goes into reading the documents.
+        Most of the time goes into reading the documents. Other calls wait for some of them, and
+        some were left by a process that was killed. What another process builds right now is built
+        twice, with the same result.
         """
         await self._write(self.store.register_index, index)
         loop = asyncio.get_running_loop()
@@ -216,7 +218,8 @@ class Service:
             raise make_missing_index_error(index)
         plain = Index(query.collection, query.group, (), nearest.path, dimension)
         # The vector index has the filters' fields, so the filters need no index that is defined.
-        scans = plan(query, Definitions(builds_missing=True)) if filters else None
+        is_filtered = query.conjunctions != [()]
+        scans = plan(query, Definitions(builds_missing=True)) if is_filtered else None
 
         def read(connection: apsw.Connection) -> list[tuple[Row, float]]:
             stored = self.store.find_index(connection, plain)

@@ -344,7 +344,7 @@ class Store:
             self._bump_index_version()
 
     def list_unbuilt(self, index: Index) -> list[StoredIndex]:
-        """Return all unbuilt indexes of an index's collection, or none if it is built itself."""
+        """Return all unbuilt indexes of an index's collection, or none if that index is built."""
         if self.find_index(self.writer, index):
             return []
         registered = self._load_indexes(self.writer).by_collection.get(index.collection, ())

@@ -14,7 +14,7 @@ from tests.emulator.embedded_firestore.deviations import DEVIATIONS
 from tests.support.embedded_database import open_any_index
 from tests.support.emulator import make_oracle_client
 from tests.support.firestore_programs import PROGRAMS
-from tests.support.firestore_requests import Commit, Query, Sender, Write
+from tests.support.firestore_requests import Commit, Query, Sender, Vector, Write
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -126,4 +126,17 @@ async def test_rare_filters_find_what_they_find_in_the_emulator(
     ]
     await compare(
         [Commit(tuple(writes)), Query("", "c", where=where, orders=orders)], emulator, databases
+    )
+
+
+@pytest.mark.parametrize(
+    "where", [("b", "NOT_IN", [None]), ("b", "IN", [None, math.nan]), ("b", "EQUAL", None)], ids=str
+)
+async def test_no_vector_is_near_if_nothing_meets_the_filter(
+    where: Any, emulator: AsyncClient, databases: Databases
+) -> None:
+    writes = (Write("c/1", {"b": 1, "e": Vector((1.0, 0.0))}), Write("c/2", {"b": None}))
+    nearest = ("e", Vector((1.0, 1.0)), 2, 5, "distance", None)
+    await compare(
+        [Commit(writes), Query("", "c", where=where, nearest=nearest)], emulator, databases
     )

@@ -19,6 +19,7 @@ from infra.local.backup import FORMAT, MANIFEST, restore_backup, write_backup
 from infra.local.embedded_firestore import files
 from infra.local.embedded_firestore.copies import copy_files
 from infra.local.local_database import use_local_database
+from infra.local.state_use import UNPACKING
 from shared.core.errors import Conflict, InvalidInput, NotFound, Unusable
 from shared.firestore.database import Connection
 
@@ -241,6 +242,14 @@ async def test_the_next_process_finishes_a_killed_restore(
         close_databases()
         assert not restored.exists()
         (state / "replaced-1").rename(state / f"kept-{is_aside}")
+
+
+@pytest.mark.usefixtures("archive")
+async def test_the_next_process_deletes_half_a_killed_restore(state: Path) -> None:
+    (state / UNPACKING).mkdir()
+    (state / UNPACKING / "secret").write_bytes(b"half")
+    assert await read_note() == "first"
+    assert not (state / UNPACKING).exists()
 
 
 def test_a_backup_is_private_and_leaves_nothing_else(archive: Path) -> None:
