@@ -29,8 +29,6 @@ correction. Paraphrases have a cosine of 0.50 to 0.90 (median 0.78). So the rule
 model extracts from the same words in two sources, but misses most statements that two authors
 express differently. Models scale similarity differently, so one that was not measured needs a
 cosine of 0.9.
-
-To measure again: `python -m benchmarks.extraction_duplicates`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ which works in any language that `terms` splits into words. A sentence that cann
 as a question or one that begins with "this", has less weight. Such beginnings are recognized in
 English and German.
 
-On abstracts, and claims that experts drew from them (`benchmarks/cards.py`, the held-out half),
+On abstracts, and claims that experts drew from them (the held-out half),
 three sentences contain this share of a claim's terms:
 
 | selection | all three | the best of them |

@@ -41,7 +41,7 @@ TraceText = Annotated[
 
 PROBLEM_LEAD_CHARACTERS: Final = 400
 """In the embedded text, this many characters of the problem precede the solution. The number is the
-one that worked best in `benchmarks.trace_duplicates`."""
+one that worked best on rewritten traces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,8 +42,6 @@ Weighting terms by idf is no better.
 The rule does not notice a negation (stop words are not terms) or a single changed value in a long
 text: such traces look like copies. It misses reworded translations, and rewordings without
 names. So it must not decide whether a trace of another contributor is stored.
-
-To measure again: `python -m benchmarks.trace_duplicates`.
 """
 
 from __future__ import annotations

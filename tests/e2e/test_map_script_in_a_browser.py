@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pytest
+from jinja2 import Environment, FileSystemLoader
 
-from benchmarks.map_frames import open_map_page
+from functions.gateway.apps.pages import MAP_SCRIPTS
+from infra.build.discovery import ROOT
 
 if TYPE_CHECKING:
     from tests.support.browser import Browser, Browsers
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
+CONSOLE: Final = ROOT / "functions" / "gateway" / "console"
 CLUSTERS: Final = [
     {"cluster_id": "west", "name": "West", "size": 1, "x": 0, "y": 0},
     {"cluster_id": "east", "name": "East", "size": 1, "x": 1_000, "y": 1_000},
@@ -50,7 +53,12 @@ NEXT_FRAME: Final = """new Promise((done) =>
 
 async def start(browser: Browser, data: dict[str, Any] = DATA) -> None:
     """Show a page with nothing but a map."""
-    await open_map_page(browser.page)
+    templates = Environment(loader=FileSystemLoader(CONSOLE / "templates"), autoescape=True)
+    element = templates.get_template("map_parts.html").make_module().passage_map()  # type: ignore[attr-defined]
+    await browser.page.set_content(f"<!doctype html><body>{element}</body>")
+    await browser.page.add_style_tag(path=CONSOLE / "static" / "map.css")
+    for script in MAP_SCRIPTS:
+        await browser.page.add_script_tag(path=CONSOLE / "static" / script)
     await browser.page.evaluate(START_SCRIPT, data)
     await browser.page.evaluate(NEXT_FRAME)
 
