@@ -1,13 +1,12 @@
-"""The cost of a call over HTTP, compared with the same bare requests to Firestore.
+"""The cost of a call over HTTP, compared with the same bare requests to the database.
 
 Usage: python -m benchmarks.calls [ROUNDS]
 
 In each round, all methods request the same chunk, or search for the same question, on open
-connections. The floor is the Firestore requests that the tool needs, sent without the tool; for a
-search, with the embedding of the question. The official client does work of its own; "bare HTTP" is
-closer to the cost of the gateway. "In the tool" is the time in the receipt: the handler with its
-requests, without HTTP and MCP. "Functions" are deployed functions behind a fake Cloud Run, which
-adds TLS, the verification of a token and a hop.
+connections. The floor is the requests that the tool needs, sent from this process without the tool;
+for a search, with the embedding of the question. The official client does work of its own; "bare
+HTTP" is closer to the cost of the gateway. "In the tool" is the time in the receipt: the handler
+with its requests, without HTTP and MCP.
 """
 
 from __future__ import annotations
@@ -15,24 +14,18 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
 from mcp import Client
 
-from benchmarks.baselines import (
-    CallMethod,
-    FirestoreBaseline,
-    use_bare_http,
-    use_bare_http_of_older_revision,
-    use_official_client,
-)
+from benchmarks.database import use_database
 from benchmarks.dataset import CachingEmbedder, fill_database, load_scifact_vectors
-from benchmarks.emulator import use_emulator
 from benchmarks.measurement import (
     compute_ratio,
     format_milliseconds,
@@ -40,137 +33,171 @@ from benchmarks.measurement import (
     measure_interleaved,
     print_table,
 )
+from functions.gateway.mcp.results import RECEIPT
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
+from shared.index.postings import KNOWLEDGE
+from shared.index.stored_vector import COMPACT, from_compact
+from shared.index.vector_index import nearest_query
+from shared.knowledge.chunk_repository import COLLECTION, READ_FIELDS
 from shared.runtime.context import App
-from tests.support.cloud_run.cloud import run_cloud
-from tests.support.gateway_process import INLINE_MAIN, run_deployed_gateway, run_gateway
+from shared.search.candidates import DENSE_POOL, LEXICAL_POOL
+from shared.text.terms import terms
+from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.mcp_wire import CLIENT_META, HEADERS, MODERN, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from benchmarks.dataset import KnowledgeBase
-    from benchmarks.measurement import Measurement
+    from google.cloud.firestore import AsyncClient
 
-T = TypeVar("T")
+    from shared.ai.embedding import Embedder, Vector
+
 TARGET_RATIO: Final = 1.5
 ROUNDS: Final = 60
 CHUNK_COUNT: Final = 1_000
-PROJECT: Final = "bench-calls"
 WARM_UP: Final = 5
+_RELATED: Final = 6
+"""The number of neighbours that get_chunk requests by default."""
 
 
-async def measure(endpoints: Mapping[str, str], rounds: int) -> None:
+@dataclass(frozen=True, slots=True)
+class BareRequests:
+    """The requests that a tool makes, without the tool: the minimum any server needs."""
+
+    client: AsyncClient
+    embedder: Embedder
+
+    async def get_chunk(self, chunk_id: str) -> None:
+        """Read a chunk, then its nearest neighbours."""
+        reference = self.client.collection(COLLECTION).document(chunk_id)
+        snapshot = await reference.get([*READ_FIELDS, COMPACT])
+        await self._find_nearest(from_compact(snapshot.get(COMPACT)), _RELATED)
+
+    async def search_kb(self, question: str) -> None:
+        """Embed a question, read its postings and nearest neighbours, then the candidates."""
+        [vector] = await self.embedder.embed([question], Purpose.QUERY)
+        postings_per_term, _ = await asyncio.gather(
+            self._read_postings(question), self._find_nearest(vector, DENSE_POOL)
+        )
+        chunk_ids = [chunk_id for postings in postings_per_term for chunk_id in postings]
+        chunks = self.client.collection(COLLECTION)
+        references = [chunks.document(chunk_id) for chunk_id in chunk_ids[:LEXICAL_POOL]]
+        async for _ in self.client.get_all(references, [*READ_FIELDS, COMPACT]):
+            pass
+
+    async def _read_postings(self, question: str) -> list[dict[str, int]]:
+        lexicon = self.client.collection(KNOWLEDGE.lexicon)
+        snapshots = self.client.get_all([lexicon.document(term) for term in terms(question)])
+        return [snapshot.get("postings") async for snapshot in snapshots if snapshot.exists]
+
+    async def _find_nearest(self, vector: Vector, limit: int) -> None:
+        chunks = self.client.collection(COLLECTION)
+        async for _ in nearest_query(chunks, READ_FIELDS, vector, limit).stream():
+            pass
+
+
+@dataclass(slots=True)
+class CallMethod:
+    """A way to call tools, with the receipts of its calls.
+
+    Attributes:
+        send: Sends a tool's name and arguments, and returns the result in MCP's wire format.
+    """
+
+    send: Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+    receipts: list[dict[str, Any]] = field(default_factory=list)
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> None:
+        """Call a tool, and append its receipt."""
+        result = await self.send(tool, arguments)
+        if result.get("isError"):
+            raise RuntimeError(result["content"])
+        self.receipts.append(result["_meta"][RECEIPT])
+
+
+def use_official_client(client: Client) -> CallMethod:
+    """Return the method of calling by the official client, which validates results."""
+
+    async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        result = await client.call_tool(tool, arguments)
+        return {"isError": result.is_error, "content": result.content, "_meta": result.meta}
+
+    return CallMethod(send)
+
+
+def use_bare_http(client: httpx2.AsyncClient, endpoint: str, *, modern: bool) -> CallMethod:
+    """Return the method of posting a message of revision 2026-07-28, or of one before it."""
+
+    async def send(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        body, headers = make_call(tool, arguments), dict(HEADERS)
+        if modern:
+            body["params"]["_meta"] = CLIENT_META
+            headers |= {"mcp-protocol-version": MODERN}
+            headers |= {"mcp-method": "tools/call", "mcp-name": tool}
+        response = await client.post(endpoint, json=body, headers=headers)
+        result: dict[str, Any] = response.json()["result"]
+        return result
+
+    return CallMethod(send)
+
+
+async def measure(endpoint: str, rounds: int) -> None:
     """Fill a database, then measure both tools with all methods."""
     embedder = LocalEmbedder()
     vectors = load_scifact_vectors()
-    settings = Settings(google_cloud_project=PROJECT)
-    app = App(settings, embedder=CachingEmbedder(embedder, vectors))
-    knowledge_base = await fill_database(app.context(Caller(), Meter()), CHUNK_COUNT, vectors)
-    floor = FirestoreBaseline(app.connection.client, embedder)
+    app = App(Settings(), embedder=CachingEmbedder(embedder, vectors))
+    base = await fill_database(app.context(Caller(), Meter()), CHUNK_COUNT, vectors)
+    floor = BareRequests(app.connection.client, embedder)
     async with AsyncExitStack() as stack:
-        methods = await _call_methods(stack, endpoints)
-        await measure_get_chunk(knowledge_base, floor, methods, rounds)
-        await measure_search_kb(knowledge_base, floor, methods, rounds)
-    await app.aclose()
-
-
-async def measure_get_chunk(
-    knowledge_base: KnowledgeBase,
-    floor: FirestoreBaseline,
-    methods: Mapping[str, CallMethod],
-    rounds: int,
-) -> None:
-    """Measure get_chunk, which reads a document and then searches for its nearest neighbours."""
-    measurements = {"floor": _time_each(floor.get_chunk, knowledge_base.chunk_ids)}
-    for name, method in methods.items():
-        measurements[name] = _time_each(
-            _bind_tool(method, "get_chunk", "chunk_id"), knowledge_base.chunk_ids
-        )
-    durations = await measure_interleaved(measurements, rounds, WARM_UP)
-    _print(
-        f"get_chunk on {knowledge_base.name}; target {TARGET_RATIO} inline",
-        durations,
-        ["floor"],
-        methods,
-    )
-
-
-async def measure_search_kb(
-    knowledge_base: KnowledgeBase,
-    floor: FirestoreBaseline,
-    methods: Mapping[str, CallMethod],
-    rounds: int,
-) -> None:
-    """Measure search_kb against a floor that embeds the question, and one that does not."""
-    questions = knowledge_base.questions[: WARM_UP + rounds]
-    vectors = await floor.embedder.embed(questions, Purpose.QUERY)
-    measurements = {
-        "floor": _time_each(floor.search_kb, questions),
-        "Firestore alone": _time_each(floor.search, list(zip(questions, vectors, strict=True))),
-    }
-    for name, method in methods.items():
-        measurements[name] = _time_each(_bind_tool(method, "search_kb", "query"), questions)
-    durations = await measure_interleaved(measurements, rounds, WARM_UP)
-    floors = ["floor", "Firestore alone"]
-    _print(
-        f"search_kb on {knowledge_base.name}; target {TARGET_RATIO} inline",
-        durations,
-        floors,
-        methods,
-    )
-
-
-async def _call_methods(
-    stack: AsyncExitStack, endpoints: Mapping[str, str]
-) -> dict[str, CallMethod]:
-    http = await stack.enter_async_context(httpx2.AsyncClient(timeout=30))
-    methods: dict[str, CallMethod] = {}
-    for topology, endpoint in endpoints.items():
+        http = await stack.enter_async_context(httpx2.AsyncClient(timeout=30))
         client = await stack.enter_async_context(Client(endpoint))
-        methods[f"{topology}, official client"] = use_official_client(client)
-        methods[f"{topology}, bare HTTP"] = use_bare_http(http, endpoint)
-    methods["inline, bare HTTP, 2025-11-25"] = use_bare_http_of_older_revision(
-        http, endpoints["inline"]
-    )
-    return methods
+        methods = {
+            "official client": use_official_client(client),
+            "bare HTTP": use_bare_http(http, endpoint, modern=True),
+            "bare HTTP, 2025-11-25": use_bare_http(http, endpoint, modern=False),
+        }
+        for tool, argument, operation, values in (
+            ("get_chunk", "chunk_id", floor.get_chunk, base.chunk_ids),
+            ("search_kb", "query", floor.search_kb, base.questions[: WARM_UP + rounds]),
+        ):
+            measurements = {"floor": _measure_next(operation, values)}
+            for name, method in methods.items():
+                call = _bind_tool(method, tool, argument)
+                measurements[name] = _measure_next(call, values)
+            durations = await measure_interleaved(measurements, rounds, WARM_UP)
+            _print(f"{tool} on {base.name}; target {TARGET_RATIO}", durations, methods)
+    await app.aclose()
 
 
 def _bind_tool(method: CallMethod, tool: str, argument: str) -> Callable[[str], Awaitable[None]]:
     return lambda value: method.call(tool, {argument: value})
 
 
-def _time_each(operation: Callable[[T], Awaitable[None]], values: Sequence[T]) -> Measurement:
+def _measure_next(
+    operation: Callable[[str], Awaitable[None]], values: Sequence[str]
+) -> Callable[[], Awaitable[float]]:
     """Measure an operation on the next of the values, cyclically."""
     cyclic_values = cycle(values)
     return make_measurement(lambda: operation(next(cyclic_values)))
 
 
 def _print(
-    title: str,
-    durations: Mapping[str, list[float]],
-    floors: Sequence[str],
-    methods: Mapping[str, CallMethod],
+    title: str, durations: Mapping[str, list[float]], methods: Mapping[str, CallMethod]
 ) -> None:
     rows = []
     for name, seconds in durations.items():
-        ratios = [f"{compute_ratio(seconds, durations[floor]):.2f}" for floor in floors]
-        rows.append(
-            [
-                name,
-                format_milliseconds(seconds),
-                *ratios,
-                *_compute_receipt_medians(methods.get(name)),
-            ]
-        )
-    columns = ["method", "ms", *(f"to {floor}" for floor in floors)]
-    print_table(title, [*columns, "in the tool", "round trips", "documents"], rows)
+        ratio = f"{compute_ratio(seconds, durations['floor']):.2f}"
+        row = [name, format_milliseconds(seconds), ratio, *_summarize_receipts(methods.get(name))]
+        rows.append(row)
+    columns = ["method", "ms", "to floor", "in the tool", "round trips", "documents"]
+    print_table(title, columns, rows)
 
 
-def _compute_receipt_medians(method: CallMethod | None) -> list[str]:
+def _summarize_receipts(method: CallMethod | None) -> list[str]:
     if method is None:
         return ["", "", ""]
     receipts = method.receipts[WARM_UP:]
@@ -180,18 +207,13 @@ def _compute_receipt_medians(method: CallMethod | None) -> list[str]:
 
 
 def main(rounds: int) -> None:
-    """Start an emulator and the gateway in both topologies, and measure."""
-    with ExitStack() as stack:
-        stack.enter_context(use_emulator())
-        log = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "functions.log"
-        project = {"GOOGLE_CLOUD_PROJECT": PROJECT}
-        cloud_functions = stack.enter_context(
-            run_cloud(["get_chunk", "search_kb"], project, log=log)
-        )
-        inline = stack.enter_context(run_gateway(INLINE_MAIN, project, log))
-        functions = stack.enter_context(run_deployed_gateway(project, log, cloud_functions))
-        endpoints = {"inline": inline.endpoint, "functions": functions.endpoint}
-        asyncio.run(measure(endpoints, rounds))
+    """Start a gateway, and measure."""
+    use_database()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        run_gateway(INLINE_MAIN, {}, Path(folder) / "gateway.log") as gateway,
+    ):
+        asyncio.run(measure(gateway.endpoint, rounds))
 
 
 if __name__ == "__main__":

@@ -83,9 +83,8 @@ def load_scifact_vectors() -> dict[str, Vector]:
 
 
 async def fill_database(ctx: Context, chunks: int, vectors: dict[str, Vector]) -> KnowledgeBase:
-    """Add about this many chunks: abstracts that have vectors, or copies of the sample."""
-    has_scifact = SCIFACT.is_dir()
-    sources = _iterate_abstracts(vectors) if has_scifact else _iterate_sample_copies()
+    """Add about this many chunks: abstracts that have vectors, or else copies of the sample."""
+    sources = _iterate_abstracts(vectors) if vectors else _iterate_sample_copies()
     ids: list[str] = []
     batch: list[ChunkedSource] = []
     while len(ids) < chunks:
@@ -96,8 +95,8 @@ async def fill_database(ctx: Context, chunks: int, vectors: dict[str, Vector]) -
             batch = []
     await embed_all(ctx)
     await index_all(ctx)
-    name = "SciFact" if has_scifact else "the sample, repeated"
-    questions = _read_scifact_claims() if has_scifact else list(QUESTIONS)
+    name = "SciFact" if vectors else "the sample, repeated"
+    questions = _read_scifact_claims() if vectors else list(QUESTIONS)
     return KnowledgeBase(f"{len(ids)} chunks of {name}", ids, questions)
 
 

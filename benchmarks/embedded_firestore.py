@@ -10,6 +10,7 @@ Queries leave the vector out, because Google's client takes long to decode one, 
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import sys
 import tempfile
@@ -28,7 +29,6 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector
 
-from benchmarks.emulator import use_emulator
 from benchmarks.measurement import (
     compute_ratio,
     make_measurement,
@@ -37,6 +37,7 @@ from benchmarks.measurement import (
 )
 from infra.local.embedded_firestore.databases import Databases
 from infra.local.embedded_firestore.definitions import Definitions
+from tests.support.emulator import run_emulator
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -317,7 +318,8 @@ async def measure_highlight(databases: Databases, project: str, count: int) -> N
 def main(counts: Sequence[int]) -> None:
     """Start an emulator, and measure each number of passages."""
     for count in counts:
-        with use_emulator(), tempfile.TemporaryDirectory() as folder:
+        with run_emulator() as host, tempfile.TemporaryDirectory() as folder:
+            os.environ["FIRESTORE_EMULATOR_HOST"] = host
             asyncio.run(measure(count, Path(folder)))
 
 

@@ -1,34 +1,31 @@
-"""What every tool that reads costs as the base grows, and its time compared with a floor.
+"""What every tool that reads takes over HTTP as the base grows, and the memory of the gateway.
 
-Usage: python -m benchmarks.growth [CHUNKSxDIMENSION ...]
+Usage: python -m benchmarks.growth [CHUNKS ...]
 
-The base is synthetic and grows in one emulator (`benchmarks.synthetic`), 20,000 chunks by default.
-The floors are the fewest requests that give a correct answer (`benchmarks.floors`). What does not
-depend on the size of the base is the same in all tables. Firestore also bills the index entries
-that a vector query scans, one read per hundred. The emulator does not count them, and compares
-vectors in one thread: trust documents and round trips more than milliseconds.
+The base is synthetic (`benchmarks.synthetic`) and grows in the local database, to 5,000 and 20,000
+chunks by default. At each size, a new gateway with all tools in its process answers the calls one
+after another. It embeds questions with the local model. The first round, which fills caches and
+loads vectors, is shown on its own. Cloud Firestore also bills the index entries that a vector query
+scans, one read per hundred.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
+import tempfile
 import time
-from dataclasses import dataclass
-from functools import partial
-from itertools import groupby
-from statistics import median
+from collections import defaultdict
+from pathlib import Path
+from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.emulator import use_emulator
-from benchmarks.floors import Floors
-from benchmarks.measurement import (
-    compute_ratio,
-    format_milliseconds,
-    make_measurement,
-    measure_interleaved,
-    print_table,
-)
+import httpx2
+
+from benchmarks.calls import use_bare_http
+from benchmarks.database import use_database
+from benchmarks.measurement import print_table
 from benchmarks.synthetic import (
     READER,
     TAG_INTERVALS,
@@ -36,35 +33,20 @@ from benchmarks.synthetic import (
     SyntheticEmbedder,
     SyntheticTexts,
 )
-from infra.build.discovery import tools
+from infra.build.discovery import ROOT
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from shared.runtime.invocation import parse_arguments
+from tests.support.gateway_process import run_gateway
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-GROWTH: Final = ((1_000, 384), (5_000, 384), (20_000, 384))
-"""The numbers of chunks and the dimensions of their vectors."""
-ROUNDS: Final = 5
-_CALLER: Final = Caller.of(READER)
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a call cost.
-
-    Attributes:
-        meter: Its documents and round trips.
-        seconds: The elapsed time.
-        floor: The seconds that the requests of the floor took.
-    """
-
-    meter: Meter
-    seconds: float
-    floor: float
+SIZES: Final = (5_000, 20_000)
+ROUNDS: Final = 20
+_GATEWAY: Final = ROOT / "benchmarks" / "synthetic_gateway.py"
+_ENVIRONMENT: Final = {"LOCAL_USER": READER, "READS_PER_MINUTE": "1000000"}
 
 
 def iterate_calls(base: SyntheticBase, number: int) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -79,10 +61,9 @@ def iterate_calls(base: SyntheticBase, number: int) -> Iterator[tuple[str, str, 
     yield "search_kb, three filters", "search_kb", {"query": question, "filters": several}
     yield "search_kb, by date", "search_kb", {"filters": {"tags": ["seventh"]}}
     yield "get_chunk", "get_chunk", {"chunk_id": base.chunk_ids[number]}
-    yield "get_source", "get_source", {"source_id": "book-0"}
+    yield "get_source", "get_source", {"source_id": f"book-{number}"}
     yield "list_sources", "list_sources", {}
     yield "list_clusters", "list_clusters", {}
-    yield "get_map", "get_map", {}
     yield "get_cluster", "get_cluster", {"cluster_id": f"cluster-{number}"}
     yield "get_recent", "get_recent", {}
     yield "get_recent, 30 days", "get_recent", {"period": "last_30_days"}
@@ -96,66 +77,62 @@ def iterate_calls(base: SyntheticBase, number: int) -> Iterator[tuple[str, str, 
     yield "list_tasks", "list_tasks", {}
 
 
-async def measure(app: App, base: SyntheticBase, title: str) -> None:
-    """Make each call and send its floor, and print the costs. The first round fills caches."""
-    by_name = {tool.name: tool for tool in tools()}
-    floors = Floors(app.context(_CALLER, Meter()), base.texts)
-    costs: dict[str, list[Cost]] = {}
-    for number in range(ROUNDS + 1):
-        for name, tool, arguments in iterate_calls(base, number):
-            parsed = parse_arguments(by_name[tool].input, arguments, tool)
-            floor, meter = await floors.prepare(tool, arguments), Meter()
-            call = partial(by_name[tool].run, parsed, app.context(_CALLER, meter))
-            seconds = await measure_interleaved(
-                {"call": make_measurement(call), "floor": make_measurement(floor)}, 1, warm_up=0
-            )
-            if number:
-                cost = Cost(meter, *seconds["call"], *seconds["floor"])
-                costs.setdefault(name, []).append(cost)
-    rows = [_make_row(name, costs_of_call) for name, costs_of_call in costs.items()]
-    print_table(title, ["", "documents", "round trips", "p50 ms", "floor ms", "to floor"], rows)
+async def measure(base: SyntheticBase, endpoint: str) -> list[list[str]]:
+    """Make each call in each round, and return the rows of the table."""
+    seconds: defaultdict[str, list[float]] = defaultdict(list)
+    receipts: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    async with httpx2.AsyncClient(timeout=60) as client:
+        method = use_bare_http(client, endpoint, modern=True)
+        for number in range(ROUNDS + 1):
+            for name, tool, arguments in iterate_calls(base, number):
+                started = time.perf_counter()
+                await method.call(tool, arguments)
+                seconds[name].append(time.perf_counter() - started)
+                receipts[name].append(method.receipts[-1])
+    return [_make_row(name, seconds[name], receipts[name]) for name in seconds]
 
 
-def _make_row(name: str, costs: Sequence[Cost]) -> list[str]:
-    seconds, floors = [cost.seconds for cost in costs], [cost.floor for cost in costs]
+def _make_row(name: str, seconds: Sequence[float], receipts: Sequence[dict[str, Any]]) -> list[str]:
+    first, *others = (1_000 * value for value in seconds)
     return [
         name,
-        f"{median(cost.meter.documents_read for cost in costs):.0f}",
-        f"{max(cost.meter.round_trips for cost in costs)}",
-        format_milliseconds(seconds),
-        format_milliseconds(floors),
-        f"{compute_ratio(seconds, floors):.2f}",
+        f"{median(receipt['documents_read'] for receipt in receipts[1:]):.0f}",
+        f"{max(receipt['round_trips'] for receipt in receipts[1:])}",
+        *(f"{value:.1f}" for value in (median(others), quantiles(others, n=20)[-1], first)),
     ]
 
 
-async def grow(dimension: int, sizes: Sequence[int]) -> None:
+def read_memory(pid: int) -> list[str]:
+    """Return the memory of a process in MiB: what it holds now, and the most that it held."""
+    status = Path(f"/proc/{pid}/status").read_text("utf-8")
+    sizes = re.findall(r"^Vm(?:RSS|HWM):\s+(\d+) kB", status, re.MULTILINE)
+    peak, now = (f"{int(size) // 1024}" for size in sizes)
+    return [now, peak]
+
+
+async def main(sizes: Sequence[int]) -> None:
     """Grow a base, and measure all calls at each size."""
-    texts = SyntheticTexts(dimension)
-    settings = Settings(google_cloud_project=f"bench-growth-{dimension}")
-    app = App(settings, embedder=SyntheticEmbedder(texts))
-    base = SyntheticBase(app.context(_CALLER, Meter()), texts)
+    use_database()
+    texts = SyntheticTexts()
+    app = App(Settings(), embedder=SyntheticEmbedder(texts))
+    base = SyntheticBase(app.context(Caller.of(READER), Meter()), texts)
     for size in sizes:
         started = time.perf_counter()
         await base.grow(size)
         filled = time.perf_counter() - started
-        await measure(
-            app, base, f"{size:,} chunks, {dimension} dimensions, filled in {filled:.0f} s"
-        )
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            run_gateway(_GATEWAY, _ENVIRONMENT, Path(folder) / "gateway.log") as running,
+        ):
+            pid = running.gateway.process.pid
+            memory = [["after its start", *read_memory(pid)]]
+            rows = await measure(base, running.endpoint)
+            memory.append(["after the calls", *read_memory(pid)])
+        columns = ["", "documents", "round trips", "p50 ms", "p95 ms", "first ms"]
+        print_table(f"{size:,} chunks, written in {filled:.0f} s", columns, rows)
+        print_table("Memory of the gateway, MiB", ["", "now", "at most"], memory)
     await app.aclose()
 
 
-async def _measure_all(steps: Sequence[tuple[int, int]]) -> None:
-    for dimension, group in groupby(steps, key=lambda step: step[1]):
-        await grow(dimension, [chunks for chunks, _ in group])
-
-
-def main() -> None:
-    """Measure at the named sizes."""
-    named = [argument.split("x") for argument in sys.argv[1:]]
-    steps = [(int(chunks), int(dimension)) for chunks, dimension in named] or GROWTH
-    with use_emulator():
-        asyncio.run(_measure_all(steps))
-
-
 if __name__ == "__main__":
-    main()
+    asyncio.run(main([int(argument) for argument in sys.argv[1:]] or SIZES))

@@ -4,7 +4,7 @@ Usage: python -m benchmarks.ingest [--limit N] [--files-only]
 
 1. `carrel ingest` reads sixty mixed files and makes cards, clusters and the index, alternating with
    the embedder alone on the same chunks.
-2. The jobs `ingest`, `embed` and `index` process SciFact's 5,183 abstracts on a new emulator. Each
+2. The jobs `ingest`, `embed` and `index` process SciFact's 5,183 abstracts in a new database. Each
    half minute, `embed` is interrupted to measure the embedder alone on a sample of the chunks.
 3. The same jobs run again, and must write nothing but their leases.
 4. `repair` compares the index twice.
@@ -29,8 +29,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from benchmarks.database import use_database
 from benchmarks.dataset import read_sources
-from benchmarks.emulator import use_emulator
 from benchmarks.measurement import print_table
 from benchmarks.mixed_files import write_mixed_files
 from benchmarks.scifact import ABSTRACTS, require_file
@@ -172,11 +172,11 @@ async def _embed_alone(texts: Sequence[str]) -> float:
 
 
 def main(limit: int | None, *, files_only: bool) -> None:
-    """Start an emulator and measure."""
+    """Measure in empty databases."""
     require_file(ABSTRACTS)
     log_only_warnings()
+    use_database()
     with ExitStack() as stack:
-        stack.enter_context(use_emulator())
         measure_files(Path(stack.enter_context(tempfile.TemporaryDirectory())))
         if files_only:
             return

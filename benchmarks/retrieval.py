@@ -2,9 +2,10 @@
 
 Usage: python -m benchmarks.retrieval [test|train] [QUERIES]
 
-All documents are ingested, embedded and indexed on the emulator, and the ranking of `search_kb`
-runs all queries in each mode. Two alternatives run in memory on the same documents: `bm25s` with
-its own tokenizer, and a comparison with all vectors. Tune on `train`, confirm on `test`.
+All documents are ingested, embedded and indexed on the local database, and the ranking of
+`search_kb` runs all queries in each mode. Two alternatives run in memory on the same documents:
+`bm25s` with its own tokenizer, and a comparison with all vectors. Tune on `train`, confirm on
+`test`.
 
 SciFact: Wadden et al., "Fact or Fiction: Verifying Scientific Claims", EMNLP 2020. nDCG with binary
 gains: Järvelin, Kekäläinen, "Cumulated Gain-Based Evaluation of IR Techniques", ACM TOIS 20(4).
@@ -23,8 +24,8 @@ import bm25s
 import numpy as np
 import Stemmer
 
+from benchmarks.database import use_database
 from benchmarks.dataset import CachingEmbedder, load_scifact_vectors, read_sources
-from benchmarks.emulator import use_emulator
 from benchmarks.measurement import print_table
 from benchmarks.ranking_metrics import compute_ndcg, compute_recall
 from benchmarks.scifact import (
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.runtime.context import Context
 
-PROJECT: Final = "bench-retrieval"
 TARGETS: Final = (
     "targets: lexical within 0.005 of full BM25 at one read per term; hybrid at least 0.727, and"
     " 0.04 above the better of semantic and lexical"
@@ -163,8 +163,7 @@ async def measure(folder: Path, limit: int | None) -> None:
     """Ingest the corpus, search it in each mode, and print the table."""
     queries = read_queries(folder, limit)
     vectors = load_scifact_vectors() | dict(zip(queries.texts, queries.vectors, strict=True))
-    settings = Settings(google_cloud_project=PROJECT)
-    app = App(settings, embedder=CachingEmbedder(LocalEmbedder(), vectors))
+    app = App(Settings(), embedder=CachingEmbedder(LocalEmbedder(), vectors))
     documents = await ingest_corpus(app.context(Caller(), Meter()))
     rows = [
         result.make_row(name, queries.relevant)
@@ -184,8 +183,8 @@ def main() -> None:
     folder = TRAIN if sys.argv[1:2] == ["train"] else SCIFACT
     require_file(folder)
     limit = int(sys.argv[2]) if sys.argv[2:] else None
-    with use_emulator():
-        asyncio.run(measure(folder, limit))
+    use_database()
+    asyncio.run(measure(folder, limit))
 
 
 if __name__ == "__main__":

@@ -69,8 +69,9 @@ CHUNKS_PER_SOURCE: Final = 10
 AUTHOR_COUNT: Final = 40
 TAG_INTERVALS: Final = {"second": 2, "seventh": 7, "hundredth": 100}
 """Each tag, and its interval: every second source has the tag `second`."""
-WORDS_PER_CHUNK: Final = {384: 150, 768: 370}
-"""The number of words of a chunk by the dimension of its vector: 1,000 and 2,600 characters."""
+DIMENSION: Final = 384
+WORDS_PER_CHUNK: Final = 150
+"""The number of words of a chunk, which make 1,000 characters."""
 CHUNKS_PER_DAY: Final = 20
 """How many passages are dated on the same day; the days precede the creation of the base."""
 CHUNKS_PER_EXTRACTION: Final = 5
@@ -87,15 +88,14 @@ _SYLLABLES: Final = [a + b for a, b in product("bdfgklmnprstvz", "aeiou")]
 class SyntheticTexts:
     """Texts about subjects, and their vectors."""
 
-    def __init__(self, dimension: int) -> None:
+    def __init__(self) -> None:
         """Choose the vocabulary, and draw a vector for each word."""
-        self.dimension = dimension
         numbers = np.random.default_rng(1).permutation(len(_SYLLABLES) ** 3)
         words_with_terms = list(islice(_iterate_words_with_terms(numbers), WORD_COUNT))
         self.words = [word for word, _ in words_with_terms]
         self._terms = dict(words_with_terms)
         self._positions = {word: position for position, word in enumerate(self.words)}
-        vectors = np.random.default_rng(2).standard_normal((WORD_COUNT, dimension))
+        vectors = np.random.default_rng(2).standard_normal((WORD_COUNT, DIMENSION))
         # Rare words matter more, as they do to an embedding model.
         weights = np.log1p(np.arange(WORD_COUNT))
         self._vectors = vectors * weights[:, None]
@@ -129,9 +129,9 @@ class SyntheticTexts:
     def embed(self, text: str) -> Vector:
         """Embed a text; the result has length 1."""
         positions = [self._positions[word] for word in text.split() if word in self._positions]
-        total = self._vectors[positions].sum(axis=0) if positions else np.ones(self.dimension)
-        noise = np.random.default_rng(zlib.crc32(text.encode())).standard_normal(self.dimension)
-        noisy = total / np.linalg.norm(total) + _NOISE * noise / math.sqrt(self.dimension)
+        total = self._vectors[positions].sum(axis=0) if positions else np.ones(DIMENSION)
+        noise = np.random.default_rng(zlib.crc32(text.encode())).standard_normal(DIMENSION)
+        noisy = total / np.linalg.norm(total) + _NOISE * noise / math.sqrt(DIMENSION)
         return tuple((noisy / np.linalg.norm(noisy)).tolist())
 
     def count_terms(self, text: str) -> Counter[str]:
@@ -165,11 +165,11 @@ class SyntheticEmbedder:
 
     model = "synthetic"
     batch_size = 100
+    dimension = DIMENSION
 
     def __init__(self, texts: SyntheticTexts) -> None:
         """Use the vectors of these words."""
         self._texts = texts
-        self.dimension = texts.dimension
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:  # noqa: ARG002 - the same for both
         """Embed the texts."""
@@ -191,9 +191,9 @@ class SyntheticBase:
         """Begin with an empty knowledge base."""
         self._ctx = ctx
         self.texts = texts
-        self._words = words = WORDS_PER_CHUNK[texts.dimension]
         self._now = ctx.clock()
         limits = RebuildLimits(memory_budget=10**9)
+        words = WORDS_PER_CHUNK
         self._knowledge = RebuiltPostings(KNOWLEDGE, (KNOWLEDGE.facets, ""), words, limits)
         self._traces = RebuiltPostings(TRACES, (TRACES.facets, ""), 2 * words, limits)
         self._topics: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -222,7 +222,7 @@ class SyntheticBase:
         title = f"Book {self.texts.words[number % WORD_COUNT]} {number}"
         positions = range(number * CHUNKS_PER_SOURCE, (number + 1) * CHUNKS_PER_SOURCE)
         texts = [
-            self.texts.write_text(position % SUBJECT_COUNT, position, self._words)
+            self.texts.write_text(position % SUBJECT_COUNT, position, WORDS_PER_CHUNK)
             for position in positions
         ]
         source = Source(
@@ -305,7 +305,7 @@ class SyntheticBase:
 
     def _build_trace(self, number: int) -> Document:
         problem, solution = (
-            self.texts.write_text(number % SUBJECT_COUNT, seed, self._words)
+            self.texts.write_text(number % SUBJECT_COUNT, seed, WORDS_PER_CHUNK)
             for seed in (_TRACE_SEED + 2 * number, _TRACE_SEED + 2 * number + 1)
         )
         content = TraceContent(
@@ -341,7 +341,7 @@ class SyntheticBase:
         for topic, counts in self._topics.items():
             data = {"name": topic, "counts": dict(counts), "total": counts.total()}
             yield f"{TOPICS}/{safe_id(topic)}", data
-        space = {"model": SyntheticEmbedder.model, "dimension": self.texts.dimension}
+        space = {"model": SyntheticEmbedder.model, "dimension": DIMENSION}
         yield "meta/embedding", space
 
     def _build_cluster(self, subject: int, size: int) -> ClusterWithCentroid:
@@ -388,7 +388,7 @@ class SyntheticBase:
             run_id="run",
             model=SyntheticEmbedder.model,
             made_at=self._now,
-            axes=bytes(8 * self.texts.dimension),
+            axes=bytes(8 * DIMENSION),
             clusters=tuple(clusters),
             drawn_count=len(points),
         )

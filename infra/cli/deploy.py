@@ -29,8 +29,8 @@ In the project {project} this creates two Firestore databases (in {location}; th
 be changed later) with indexes, a bucket, secrets, {functions} functions with a service account each
 (in {region}), schedules for the jobs, a dashboard and alerts.
 
-For one person this costs a dollar or two a month at published prices. docs/costs.md has the
-figures, and what it costs to add texts.
+For one person this costs a dollar or two a month at published prices. docs/deploy.md has the
+figures.
 
 {budget}
 """

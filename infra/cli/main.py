@@ -278,11 +278,11 @@ def stage() -> None:
 
 @main.command("new-tool")
 @click.argument("path", metavar="GROUP/NAME")
-@click.option("--writes", is_flag=True, help="The tool changes data.")
-def new_tool(path: str, *, writes: bool) -> None:
-    """Create a tool to fill in, such as knowledge/count_chunks, with its first test."""
-    from infra.build.scaffold import create_tool
+@click.option("--like", help="The tool to copy, such as delete_task, which writes.")
+def new_tool(path: str, like: str | None) -> None:
+    """Create a tool, such as knowledge/count_chunks, as a copy of another with its test."""
+    from infra.build.scaffold import MODEL, create_tool
 
-    for file in create_tool(path, writes=writes):
+    for file in create_tool(path, like or MODEL):
         click.echo(f"wrote {file}")
-    click.echo("Write the handler, then run `make fix` to add the tool to the generated files.")
+    click.echo("Change it, then run `make fix` to add the tool to the generated files.")

@@ -7,9 +7,9 @@ displaced from the centre as its vector is from the mean of the cluster. Passage
 the noise, lie between the two clusters that they are most similar to. New passages get positions by
 the same rules, without moving others.
 
-The table compares this map with one of the first two principal components of all passages (PCA).
-"Neighbours" is the share of a passage's ten nearest on the map that are in its cluster. "Overlap"
-is the mean share of a disc that other discs cover.
+Beside a map of the first two principal components of all passages (PCA), "neighbours" is the share
+of a passage's ten nearest on the map that are in its cluster, and "overlap" the mean share of a
+disc that other discs cover.
 
 | passages | clusters | neighbours | with PCA | overlap | with PCA |
 |---|---|---|---|---|---|

@@ -40,8 +40,8 @@ TraceText = Annotated[
 """The description of a problem or of a solution."""
 
 PROBLEM_LEAD_CHARACTERS: Final = 400
-"""In the embedded text, this many characters of the problem precede the solution. Of the numbers
-that were measured on rewritten traces, this one worked best."""
+"""In the embedded text, this many characters of the problem precede the solution. The number is the
+one that worked best on rewritten traces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

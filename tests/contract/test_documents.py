@@ -13,7 +13,6 @@ import click
 import pytest
 
 from infra.build.discovery import ROOT
-from infra.build.terminal_picture import COMMAND, PICTURE, draw_terminal
 from infra.cli.main import main
 from shared.core.settings import Settings
 
@@ -164,10 +163,3 @@ def test_the_readme_has_at_most_a_thousand_words() -> None:
 def test_the_readme_links_to_every_document() -> None:
     documents = [f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")]
     assert [name for name in documents if f"]({name})" not in read(ROOT / "README.md")] == []
-
-
-def test_the_picture_shows_the_command_of_the_readme() -> None:
-    tool_and_query = COMMAND.partition(", ")[0]
-    assert any(tool_and_query in block for block in find_blocks(ROOT / "README.md", "sh"))
-    command_line = draw_terminal(COMMAND, "").splitlines()[5]  # after five lines of the frame
-    assert command_line in PICTURE.read_text("utf-8")

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OWN_FOLDERS: Final = ("functions", "infra", "shared")
-DEV_ONLY_FILE: Final = ROOT / "infra" / "build" / "terraform_check.py"
-"""A module that only `make check` runs and that nothing imports."""
 FAKE_UV: Final = """#!/bin/sh
 echo "$@"
 exit $UV_STATUS
@@ -85,9 +83,8 @@ def find_imported_modules(path: Path) -> Iterator[str]:
 
 
 def test_every_imported_module_is_installed() -> None:
-    files = {path for name in OWN_FOLDERS for path in (ROOT / name).rglob("*.py")} - {DEV_ONLY_FILE}
+    files = {path for name in OWN_FOLDERS for path in (ROOT / name).rglob("*.py")}
     modules = {module for path in files for module in find_imported_modules(path)}
-    assert not any(module.startswith("infra.build.terraform_check") for module in modules)
     other_modules = {module for module in modules if module.partition(".")[0] not in OWN_FOLDERS}
     names = {line.partition(">")[0] for line in find_requirements(other_modules)}
     assert {"click", "uvicorn", "onnxruntime", "scikit-learn"} <= names

@@ -1,12 +1,11 @@
-"""`carrel new-tool` writes the files of a new tool, which work as they are."""
+"""`carrel new-tool` copies a tool and its test, which work as they are."""
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -14,15 +13,10 @@ from click.testing import CliRunner
 from infra.build.discovery import ROOT
 from infra.build.scaffold import create_tool
 from infra.cli.main import main
-from shared.core.errors import Conflict, InvalidInput
-from shared.runtime.tool import Tool
+from shared.core.errors import Conflict, InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 COPIED_PATHS = (
     "docs",
@@ -39,16 +33,6 @@ CARREL = "from infra.cli.main import main; main()"
 """A program that runs the command `carrel`."""
 
 
-def load_module(path: Path) -> Any:
-    """Import a file that is not on the path, under a name of its own."""
-    spec = importlib.util.spec_from_file_location(f"new_{path.parent.name}", path)
-    assert spec
-    assert spec.loader
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of this checkout, in which new tools can be created."""
@@ -61,37 +45,21 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("writes", [False, True])
-def test_a_new_tool_declares_itself(tmp_path: Path, *, writes: bool) -> None:
-    tool_file, *others = create_tool("knowledge/count_words", tmp_path, writes=writes)
-    test_file = tmp_path / "tests" / "emulator" / "knowledge" / "test_count_words.py"
-    assert others == [test_file]
-    tool = load_module(tool_file).TOOL
-    assert isinstance(tool, Tool)
-    assert tool.name == "count_words"
-    assert tool.title == "Count words"
-    assert ("idempotency_key" in tool.input.model_fields) is writes
-
-
-async def test_a_new_tool_runs(tmp_path: Path, ctx: Context) -> None:
-    module = load_module(create_tool("knowledge/count_words", tmp_path)[0])
-    out = await module.TOOL.run(module.In(name="Ann"), ctx)
-    assert out.greeting.startswith("Hello, Ann, it is ")
-
-
-async def test_a_new_tool_that_writes_can_be_undone(tmp_path: Path, ctx: Context) -> None:
-    module = load_module(create_tool("tasks/pin_task", tmp_path, writes=True)[0])
-    stored = await module.TOOL.run(module.In(item_id="one", text="A text."), ctx)
-    removed = await module.TOOL.run(module.In(**stored.undo.arguments), ctx)
-    assert stored.text == "A text."
-    assert removed.text is None
+def test_a_copy_has_only_its_own_name(checkout: Path) -> None:
+    tool_file, test_file = create_tool("knowledge/count_words", "delete_task", checkout)
+    assert tool_file == checkout / "functions/tools/knowledge/count_words/tool.py"
+    assert test_file == checkout / "tests/emulator/knowledge/test_count_words.py"
+    text = tool_file.read_text()
+    assert 'name="count_words",\n    title="Count words",' in text
+    assert "run=count_words," in text
+    assert "delete_task" not in text + test_file.read_text()
 
 
 @pytest.mark.slow
 def test_new_tools_pass_all_checks_and_their_own_tests(checkout: Path) -> None:
     files = [
-        *create_tool("tasks/greet_user", checkout),
-        *create_tool("tasks/pin_task", checkout, writes=True),
+        *create_tool("tasks/greet_user", root=checkout),
+        *create_tool("tasks/pin_task", "delete_task", checkout),
     ]
     tests = [file for file in files if "tests" in file.parts]
     contracts = [f"tests/contract/test_{name}.py" for name in ("tools", "functions")]
@@ -118,14 +86,18 @@ def test_new_tools_pass_all_checks_and_their_own_tests(checkout: Path) -> None:
 )
 def test_an_invalid_name_creates_nothing(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidInput, match="is not GROUP/NAME"):
-        create_tool(name, tmp_path)
+        create_tool(name, root=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_existing_tool_is_not_overwritten(tmp_path: Path) -> None:
-    create_tool("knowledge/count_words", tmp_path)
-    with pytest.raises(Conflict, match="The tool count_words exists already"):
-        create_tool("tasks/count_words", tmp_path)
+def test_an_existing_tool_is_not_overwritten() -> None:
+    with pytest.raises(Conflict, match="The tool delete_task exists already"):
+        create_tool("knowledge/delete_task")
+
+
+def test_an_unknown_tool_cannot_be_copied() -> None:
+    with pytest.raises(NotFound, match="no tool 'count_sheep'"):
+        create_tool("tasks/pin_task", "count_sheep")
 
 
 def test_an_invalid_name_is_refused_without_a_traceback() -> None:

@@ -27,7 +27,7 @@ BOOKKEEPING = {"pending", "tries", "parked", "updated_at"}
 
 async def test_a_synthetic_base_needs_no_repair_and_no_indexing(ctx: Context) -> None:
     """Repair finds nothing to mend, and indexing again changes nothing."""
-    base = SyntheticBase(ctx, SyntheticTexts(384))
+    base = SyntheticBase(ctx, SyntheticTexts())
     for size in (10, 20):
         await base.grow(size)
     assert not any((await repair(ctx, make_ample_budget())).counts.values())
