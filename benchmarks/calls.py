@@ -39,6 +39,9 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
+from shared.firestore.database import Database
+from shared.firestore.documents import Reference
+from shared.firestore.queries import Query
 from shared.index.postings import KNOWLEDGE
 from shared.index.stored_vector import COMPACT, from_compact
 from shared.index.vector_index import nearest_query
@@ -51,8 +54,6 @@ from tests.support.mcp_wire import CLIENT_META, HEADERS, MODERN, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from google.cloud.firestore import AsyncClient
 
     from shared.ai.embedding import Embedder, Vector
 
@@ -68,13 +69,13 @@ _RELATED: Final = 6
 class BareRequests:
     """The requests that a tool makes, without the tool: the minimum any server needs."""
 
-    client: AsyncClient
+    database: Database
     embedder: Embedder
 
     async def get_chunk(self, chunk_id: str) -> None:
         """Read a chunk, then its nearest neighbours."""
-        reference = self.client.collection(COLLECTION).document(chunk_id)
-        snapshot = await reference.get([*READ_FIELDS, COMPACT])
+        reference = Reference(COLLECTION, chunk_id)
+        snapshot = await self.database.get(reference, [*READ_FIELDS, COMPACT])
         await self._find_nearest(from_compact(snapshot.get(COMPACT)), _RELATED)
 
     async def search_kb(self, question: str) -> None:
@@ -84,20 +85,15 @@ class BareRequests:
             self._read_postings(question), self._find_nearest(vector, DENSE_POOL)
         )
         chunk_ids = [chunk_id for postings in postings_per_term for chunk_id in postings]
-        chunks = self.client.collection(COLLECTION)
-        references = [chunks.document(chunk_id) for chunk_id in chunk_ids[:LEXICAL_POOL]]
-        async for _ in self.client.get_all(references, [*READ_FIELDS, COMPACT]):
-            pass
+        references = [Reference(COLLECTION, chunk_id) for chunk_id in chunk_ids[:LEXICAL_POOL]]
+        await self.database.get_all(references, [*READ_FIELDS, COMPACT])
 
     async def _read_postings(self, question: str) -> list[dict[str, int]]:
-        lexicon = self.client.collection(KNOWLEDGE.lexicon)
-        snapshots = self.client.get_all([lexicon.document(term) for term in terms(question)])
-        return [snapshot.get("postings") async for snapshot in snapshots if snapshot.exists]
+        references = [Reference(KNOWLEDGE.lexicon, term) for term in terms(question)]
+        return [found.get("postings") for found in await self.database.get_all(references)]
 
     async def _find_nearest(self, vector: Vector, limit: int) -> None:
-        chunks = self.client.collection(COLLECTION)
-        async for _ in nearest_query(chunks, READ_FIELDS, vector, limit).stream():
-            pass
+        await self.database.find(nearest_query(Query(COLLECTION), READ_FIELDS, vector, limit))
 
 
 @dataclass(slots=True)
@@ -151,7 +147,7 @@ async def measure(endpoint: str, rounds: int) -> None:
     vectors = load_scifact_vectors()
     app = App(Settings(), embedder=CachingEmbedder(embedder, vectors))
     base = await fill_database(app.context(Caller(), Meter()), CHUNK_COUNT, vectors)
-    floor = BareRequests(app.connection.client, embedder)
+    floor = BareRequests(Database(app.connection, Meter()), embedder)
     async with AsyncExitStack() as stack:
         http = await stack.enter_async_context(httpx2.AsyncClient(timeout=30))
         client = await stack.enter_async_context(Client(endpoint))

@@ -204,7 +204,7 @@ class SyntheticBase:
 
     async def grow(self, chunk_count: int) -> None:
         """Add sources until there are this many chunks, with traces and tasks in proportion."""
-        writer = BulkWriter(self._ctx.database.client)
+        writer = BulkWriter(self._ctx.database.connection.client)
         while len(self.chunk_ids) < chunk_count:
             for document in self._build_source(len(self.chunk_ids) // CHUNKS_PER_SOURCE):
                 await writer.add(document)

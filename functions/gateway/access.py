@@ -14,7 +14,7 @@ from functions.gateway.rate_limits import CallLimits
 from shared.accounts.keyring import Keyring
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.dates import utc_now
-from shared.firestore.database import Connection
+from shared.firestore.connection import Connection
 
 if TYPE_CHECKING:
     from functions.gateway.calls.billing import Billing

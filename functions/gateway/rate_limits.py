@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from shared.accounts.token_bucket import TokenLease
     from shared.core.dates import Clock
     from shared.core.settings import Settings
-    from shared.firestore.database import Connection
+    from shared.firestore.connection import Connection
 
     AddressLimit = Callable[[str], Awaitable[None]]
     """A function that counts an attempt from a network address.

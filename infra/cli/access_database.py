@@ -17,7 +17,7 @@ def run_with_access(operation: Callable[[AccessStore], Awaitable[ResultT]]) -> R
     """Run an operation on the database, and close the connection afterwards."""
     from shared.accounts.repositories.access_store import AccessStore
     from shared.core.settings import Settings
-    from shared.firestore.database import Connection
+    from shared.firestore.connection import Connection
 
     settings = Settings()
 

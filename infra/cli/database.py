@@ -19,7 +19,8 @@ def run_with_database(operation: Callable[[Database], Awaitable[ResultT]]) -> Re
     """Run an operation on the database, and close the connection afterwards."""
     from shared.core.meter import Meter
     from shared.core.settings import Settings
-    from shared.firestore.database import Connection, Database
+    from shared.firestore.connection import Connection
+    from shared.firestore.database import Database
 
     settings = Settings()
 

@@ -41,7 +41,7 @@ def obtain_smoke_key(cloud: Cloud) -> str:
 async def _load_or_create(cloud: Cloud) -> str:
     """Return the stored key if it is valid. Otherwise create a key, and store it."""
     from shared.accounts.repositories.access_store import AccessStore
-    from shared.firestore.database import Connection
+    from shared.firestore.connection import Connection
 
     values = json.loads(cloud.secrets.read(ACCESS_SECRETS))
     keyring = Keyring([SecretStr(value) for value in values])

@@ -69,7 +69,8 @@ def _format_run_command(live: LiveDeployment, name: str) -> str:
 async def _load_last_runs(live: LiveDeployment, names: list[str]) -> list[Run | None]:
     """Load the last run of each job, or None if none is recorded."""
     from shared.core.meter import Meter
-    from shared.firestore.database import Connection, Database
+    from shared.firestore.connection import Connection
+    from shared.firestore.database import Database
 
     settings = live.settings
     connection = Connection(settings.google_cloud_project, settings.firestore_database)

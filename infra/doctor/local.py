@@ -120,7 +120,8 @@ def _check_knowledge(_: Machine) -> CheckResult:
 
 async def _count_sources(settings: Settings) -> int:
     from shared.core.meter import Meter
-    from shared.firestore.database import Connection, Database
+    from shared.firestore.connection import Connection
+    from shared.firestore.database import Database
     from shared.knowledge.source_repository import Sources
 
     connection = Connection(settings.google_cloud_project, settings.firestore_database)

@@ -17,17 +17,16 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import Increment
-
 from shared.core.ids import safe_id
 from shared.extractions.model import SCHEMA_VERSION
-from shared.firestore.writes import combine_writes
+from shared.firestore.documents import Reference
+from shared.firestore.values import Increment
+from shared.firestore.writes import Delete, Set, Together, Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from shared.extractions.model import Extraction
-    from shared.firestore.database import Database, Write
     from shared.knowledge.queue import ExtractionSummaries
 
 COLLECTION: Final = "extractions"
@@ -40,37 +39,35 @@ def summarize_extractions(extractions: Sequence[Extraction]) -> dict[str, dict[s
     return {extraction.extraction_id: _summarize(extraction) for extraction in extractions}
 
 
-def build_removal_writes(database: Database, extracted: ExtractionSummaries) -> list[Write]:
+def build_removal_writes(extracted: ExtractionSummaries) -> list[Write]:
     """Build the writes that delete extractions and subtract them from the topic counts.
 
     Args:
         extracted: The summaries of the extractions, by extraction id.
     """
     return [
-        *build_deletion_writes(database, extracted),
-        *build_topic_count_writes(database, extracted, {}),
+        *build_deletion_writes(extracted),
+        *build_topic_count_writes(extracted, {}),
     ]
 
 
-def build_deletion_writes(database: Database, extracted: ExtractionSummaries) -> Iterator[Write]:
+def build_deletion_writes(extracted: ExtractionSummaries) -> Iterator[Write]:
     """Build the writes that delete extractions and leave a deletion marker for each."""
     for extraction_id in extracted:
-        yield combine_writes(
-            [_build_deletion(database, extraction_id), _build_marker(database, extraction_id)]
-        )
+        yield Together([_build_deletion(extraction_id), _build_marker(extraction_id)])
 
 
-def build_marker_writes(database: Database, extraction_ids: Iterable[str]) -> Iterator[Write]:
+def build_marker_writes(extraction_ids: Iterable[str]) -> Iterator[Write]:
     """Build the writes that create deletion markers.
 
     If the extraction of a marker exists, processing the marker changes nothing.
     """
     for extraction_id in extraction_ids:
-        yield _build_marker(database, extraction_id)
+        yield _build_marker(extraction_id)
 
 
 def build_topic_count_writes(
-    database: Database, before: ExtractionSummaries, after: ExtractionSummaries
+    before: ExtractionSummaries, after: ExtractionSummaries
 ) -> Iterator[Write]:
     """Build the writes that update the topic counts after a chunk's extractions changed.
 
@@ -87,7 +84,7 @@ def build_topic_count_writes(
             if name == topic and change
         }
         if by_type:
-            yield _build_topic_write(database, topic, by_type)
+            yield _build_topic_write(topic, by_type)
 
 
 def _summarize(extraction: Extraction) -> dict[str, Any]:
@@ -112,21 +109,21 @@ def _compute_digest(extraction: Extraction) -> str:
     return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:16]
 
 
-def _build_deletion(database: Database, extraction_id: str) -> Write:
-    reference = database.document(COLLECTION, extraction_id)
-    return lambda batch: batch.delete(reference)
+def _build_deletion(extraction_id: str) -> Write:
+    reference = Reference(COLLECTION, extraction_id)
+    return Delete(reference)
 
 
-def _build_marker(database: Database, extraction_id: str) -> Write:
-    reference = database.document(DELETION_MARKERS, extraction_id)
-    return lambda batch: batch.set(reference, {})
+def _build_marker(extraction_id: str) -> Write:
+    reference = Reference(DELETION_MARKERS, extraction_id)
+    return Set(reference, {})
 
 
-def _build_topic_write(database: Database, topic: str, by_type: Mapping[str, int]) -> Write:
-    reference = database.document(TOPICS, safe_id(topic))
+def _build_topic_write(topic: str, by_type: Mapping[str, int]) -> Write:
+    reference = Reference(TOPICS, safe_id(topic))
     counts = {extraction_type: Increment(change) for extraction_type, change in by_type.items()}
     fields = {"name": topic, "counts": counts, "total": Increment(sum(by_type.values()))}
-    return lambda batch: batch.set(reference, fields, merge=True)
+    return Set(reference, fields, merge=True)
 
 
 def _iterate_topics_and_types(extracted: ExtractionSummaries) -> Iterator[tuple[str, str]]:

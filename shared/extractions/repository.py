@@ -12,10 +12,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
-from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
-from google.cloud.firestore_v1.vector import Vector as FirestoreVector
-
 from shared.extractions.extracted_chunks import (
     COLLECTION as EXTRACTIONS,
 )
@@ -34,17 +30,17 @@ from shared.extractions.model import (
     build_facet,
 )
 from shared.firestore.codec import Codec
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.writes import Set, Update, Write
 from shared.index.stored_vector import build_vector_fields
 from shared.knowledge.queue import StepResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
-    from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
-
     from shared.ai.embedding import Vector
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
     from shared.knowledge.queue import PendingChunk
 
     PageKey = tuple[int, str]
@@ -57,7 +53,6 @@ READ_FIELDS: Final = ("type", *_CODEC.stored_names)
 """Queries read these fields: all fields of an extraction except its vector and its facets."""
 _DISTANCE: Final = "distance"
 """The database adds the distance from the query vector to a result, under this name."""
-_DOWN: Final = BaseQuery.DESCENDING
 _CONFIDENCE_SCALE: Final = 1_000
 """A `PageKey` contains a confidence multiplied by this, in thousandths. Confidences are rounded to
 thousandths when they are stored."""
@@ -104,9 +99,7 @@ class Extractions:
             limit: The maximum number of extractions.
             after: The key of the last extraction of the previous page.
         """
-        query = page_query(
-            self._database.client, build_facet(extraction_type, topic, source_id), limit, after
-        )
+        query = page_query(build_facet(extraction_type, topic, source_id), limit, after)
         return [_to_extraction(snapshot) for snapshot in await self._database.find(query)]
 
     async def find_nearest(
@@ -127,9 +120,7 @@ class Extractions:
             source_id: The id of a source, or None for all sources.
             limit: The maximum number of extractions, up to `MAX_NEAREST`.
         """
-        query = nearest_query(
-            self._database.client, build_facet(extraction_type, topic, source_id), vector, limit
-        )
+        query = nearest_query(build_facet(extraction_type, topic, source_id), vector, limit)
         return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
     async def find_similar(
@@ -146,9 +137,7 @@ class Extractions:
             min_similarity: The minimum cosine.
         """
         max_distance = 1.0 - min_similarity
-        query = nearest_query(
-            self._database.client, build_facet(extraction_type), vector, limit, max_distance
-        )
+        query = nearest_query(build_facet(extraction_type), vector, limit, max_distance)
         return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
     async def load_by_chunk(self, chunk: PendingChunk) -> list[Extraction]:
@@ -156,7 +145,7 @@ class Extractions:
 
         Costs one Firestore round trip, or none if the chunk has no extractions.
         """
-        references = [self._database.document(EXTRACTIONS, name) for name in chunk.extracted]
+        references = [Reference(EXTRACTIONS, name) for name in chunk.extracted]
         snapshots = await self._database.get_all(references, READ_FIELDS)
         return [_to_extraction(snapshot) for snapshot in snapshots]
 
@@ -187,8 +176,8 @@ class Extractions:
             if chunk.extracted.get(extraction.extraction_id) != after[extraction.extraction_id]
             for write in self._build_writes(extraction, vector, embedding_model)
         ]
-        writes += build_deletion_writes(self._database, deleted)
-        writes += build_topic_count_writes(self._database, chunk.extracted, after)
+        writes += build_deletion_writes(deleted)
+        writes += build_topic_count_writes(chunk.extracted, after)
         changes = {"extracted": after, "extraction_schema": SCHEMA_VERSION}
         return StepResult(chunk, changes, tuple(writes))
 
@@ -196,20 +185,18 @@ class Extractions:
         self, extraction: Extraction, vector: Vector, embedding_model: str
     ) -> Iterator[Write]:
         """Build the writes that store an extraction, and mark the original of a duplicate."""
-        reference = self._database.document(EXTRACTIONS, extraction.extraction_id)
+        reference = Reference(EXTRACTIONS, extraction.extraction_id)
         fields = to_fields(extraction, vector, embedding_model)
-        yield lambda batch: batch.set(reference, fields)
+        yield Set(reference, fields)
         if extraction.duplicate_of:
             # Updating a missing document fails, so no duplicate is stored without its original.
-            original = self._database.document(EXTRACTIONS, extraction.duplicate_of)
-            yield lambda batch: batch.update(original, {"repeated": True})
+            original = Reference(EXTRACTIONS, extraction.duplicate_of)
+            yield Update(original, {"repeated": True})
 
 
 async def count_extractions(database: Database) -> dict[ExtractionType, int]:
     """Count the extractions of each type, duplicates excluded. Costs one Firestore round trip."""
-    queries = [
-        visible_query(database.client, extraction_type) for extraction_type in ExtractionType
-    ]
+    queries = [visible_query(extraction_type) for extraction_type in ExtractionType]
     counts = await asyncio.gather(*map(database.count, queries))
     return dict(zip(ExtractionType, counts, strict=True))
 
@@ -243,61 +230,55 @@ def make_page_key(extraction: Extraction) -> PageKey:
     return round(extraction.confidence * _CONFIDENCE_SCALE), extraction.extraction_id
 
 
-def visible_query(client: AsyncClient, extraction_type: ExtractionType) -> AsyncQuery:
+def visible_query(extraction_type: ExtractionType) -> Query:
     """Build the query for the extractions of a type, duplicates excluded."""
-    return client.collection(EXTRACTIONS).where(
-        filter=FieldFilter("facets", "array_contains", build_facet(extraction_type))
-    )
+    return Query(EXTRACTIONS).where("facets", "array_contains", build_facet(extraction_type))
 
 
-def page_query(
-    client: AsyncClient, facet_value: str, limit: int, after: PageKey | None
-) -> AsyncQuery:
+def page_query(facet_value: str, limit: int, after: PageKey | None) -> Query:
     """Build the query for extractions that have a facet, in descending order of confidence."""
-    collection = client.collection(EXTRACTIONS)
     query = (
-        collection.where(filter=FieldFilter("facets", "array_contains", facet_value))
-        .order_by("confidence", direction=_DOWN)
-        .order_by("__name__", direction=_DOWN)
+        Query(EXTRACTIONS)
+        .where("facets", "array_contains", facet_value)
+        .order_by("confidence", descending=True)
+        .order_by("__name__", descending=True)
     )
     if after:
         thousandths, extraction_id = after
         query = query.start_after(
             {
                 "confidence": thousandths / _CONFIDENCE_SCALE,
-                "__name__": collection.document(extraction_id),
+                "__name__": Reference(EXTRACTIONS, extraction_id),
             }
         )
     return query.select(READ_FIELDS).limit(limit)
 
 
 def nearest_query(
-    client: AsyncClient,
     facet_value: str,
     vector: Vector,
     limit: int,
     max_distance: float | None = None,
-) -> AsyncVectorQuery:
+) -> Query:
     """Build the query for the extractions with a facet nearest to a vector, without vectors."""
     return (
-        client.collection(EXTRACTIONS)
+        Query(EXTRACTIONS)
         .select([*READ_FIELDS, _DISTANCE])
-        .where(filter=FieldFilter("facets", "array_contains", facet_value))
+        .where("facets", "array_contains", facet_value)
         .find_nearest(
             "embedding",
-            FirestoreVector(list(vector)),
-            limit=limit,
-            distance_measure=DistanceMeasure.COSINE,
-            distance_result_field=_DISTANCE,
-            distance_threshold=max_distance,
+            vector,
+            limit,
+            distance_field=_DISTANCE,
+            max_distance=max_distance,
         )
     )
 
 
-def _to_extraction(snapshot: DocumentSnapshot[Any]) -> Extraction:
-    data = snapshot.to_dict() or {}
+def _to_extraction(snapshot: Document) -> Extraction:
+    data = snapshot.fields
     return _CODEC.read(snapshot.id, data | {"content": to_content(data)})
 
 
-def _to_neighbour(snapshot: DocumentSnapshot[Any]) -> ExtractionNeighbour:
+def _to_neighbour(snapshot: Document) -> ExtractionNeighbour:
     return ExtractionNeighbour(_to_extraction(snapshot), float(snapshot.get(_DISTANCE)))

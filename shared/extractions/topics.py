@@ -7,18 +7,16 @@ extractions updates the counts (`shared.extractions.extracted_chunks`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
+from typing import TYPE_CHECKING, Final
 
 from shared.core.ids import safe_id
 from shared.extractions.extracted_chunks import TOPICS
 from shared.extractions.model import ExtractionType
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.firestore.database import Database
 
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     """A topic's position in the list by count: its count and its document id."""
 
 _FIELDS: Final = ("name", "counts", "total")
-_DESCENDING: Final = BaseQuery.DESCENDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ class Topics:
 
         Costs one Firestore round trip.
         """
-        reference = self._database.document(TOPICS, safe_id(name))
+        reference = Reference(TOPICS, safe_id(name))
         snapshot = await self._database.get(reference, _FIELDS)
         if not snapshot.exists:
             return None
@@ -80,7 +77,7 @@ class Topics:
             extraction_type: The type of the extractions to count, or None for all types.
             after: The cursor of the last topic of the previous page.
         """
-        query = most_frequent_query(self._database.client, limit, extraction_type, after)
+        query = most_frequent_query(limit, extraction_type, after)
         return [_to_topic(snapshot) for snapshot in await self._database.find(query)]
 
     async def list_with_prefix(self, prefix: str, limit: int) -> list[Topic]:
@@ -88,7 +85,7 @@ class Topics:
 
         Costs one Firestore round trip.
         """
-        query = prefix_query(self._database.client, prefix, limit)
+        query = prefix_query(prefix, limit)
         topics = [_to_topic(snapshot) for snapshot in await self._database.find(query)]
         # A topic that lost its last extraction stays until the job `purge` deletes it.
         return [topic for topic in topics if topic.total > 0]
@@ -104,42 +101,41 @@ def make_topic_cursor(topic: Topic, extraction_type: ExtractionType | None) -> T
 
 
 def most_frequent_query(
-    client: AsyncClient,
     limit: int,
     extraction_type: ExtractionType | None,
     after: TopicCursor | None,
-) -> AsyncQuery:
+) -> Query:
     """Build the query for topics by descending count.
 
     No composite index is needed, because `__name__` has the same direction as the count.
     """
-    collection = client.collection(TOPICS)
     count_field = f"counts.{extraction_type.value}" if extraction_type else "total"
     query = (
-        collection.where(filter=FieldFilter(count_field, ">", 0))
-        .order_by(count_field, direction=_DESCENDING)
-        .order_by("__name__", direction=_DESCENDING)
+        Query(TOPICS)
+        .where(count_field, ">", 0)
+        .order_by(count_field, descending=True)
+        .order_by("__name__", descending=True)
     )
     if after:
         count, topic_id = after
-        query = query.start_after({count_field: count, "__name__": collection.document(topic_id)})
+        query = query.start_after({count_field: count, "__name__": Reference(TOPICS, topic_id)})
     return query.select(_FIELDS).limit(limit)
 
 
-def prefix_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
+def prefix_query(prefix: str, limit: int) -> Query:
     """Build the query for topics whose names start with a prefix."""
     return (
-        client.collection(TOPICS)
-        .where(filter=FieldFilter("name", ">=", prefix))
-        .where(filter=FieldFilter("name", "<", prefix + "\U0010ffff"))  # the highest character
+        Query(TOPICS)
+        .where("name", ">=", prefix)
+        .where("name", "<", prefix + "\U0010ffff")  # the highest character
         .order_by("name")
         .select(_FIELDS)
         .limit(limit)
     )
 
 
-def _to_topic(snapshot: DocumentSnapshot[Any]) -> Topic:
-    data = snapshot.to_dict() or {}
+def _to_topic(snapshot: Document) -> Topic:
+    data = snapshot.fields
     counts = data.get("counts") or {}
     return Topic(
         name=data.get("name", ""),

@@ -12,10 +12,7 @@ one commit.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
-
-from google.cloud.firestore import DELETE_FIELD
-from google.cloud.firestore_v1.base_query import FieldFilter
+from typing import TYPE_CHECKING, Final
 
 from shared.extractions.extracted_chunks import (
     COLLECTION as EXTRACTIONS,
@@ -27,20 +24,21 @@ from shared.extractions.extracted_chunks import (
 )
 from shared.extractions.model import ExtractionType, build_facets
 from shared.firestore.database import WriteConflict
-from shared.firestore.writes import delete_if_unchanged, put_if_unchanged
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.values import DELETE_FIELD
+from shared.firestore.writes import Write, delete_if_unchanged, put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
     from shared.knowledge.queue import ExtractionSummaries
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
-    Snapshot = DocumentSnapshot[Any]
+    Snapshot = Document
 
 PAGE_SIZE: Final = 200
 """One query reads at most this many topics."""
@@ -82,7 +80,7 @@ class ExtractionUpkeep:
             marker with too many duplicates for one commit counts as processed, but is kept for the
             next call.
         """
-        query = markers_query(self._database.client).limit(MAX_MARKERS)
+        query = markers_query().limit(MAX_MARKERS)
         markers = await self._database.find(query)
         counts = Counter[str]()
         obsolete: list[Write] = []
@@ -100,17 +98,17 @@ class ExtractionUpkeep:
 
     async def count_deletions(self) -> int:
         """Count the deletion markers. Costs one Firestore round trip."""
-        return await self._database.count(markers_query(self._database.client))
+        return await self._database.count(markers_query())
 
     async def _check_existence(self, markers: Sequence[Snapshot]) -> list[bool]:
         """Return for each marker whether its extraction exists again, since its chunk came back."""
-        references = [self._database.document(EXTRACTIONS, marker.id) for marker in markers]
+        references = [Reference(EXTRACTIONS, marker.id) for marker in markers]
         snapshots = await self._database.get_all(references, ["type"])
         ids = {snapshot.id for snapshot in snapshots}
         return [marker.id in ids for marker in markers]
 
     async def _load_duplicates(self, extraction_id: str) -> list[Snapshot]:
-        return await self._database.find(duplicates_query(self._database.client, extraction_id))
+        return await self._database.find(duplicates_query(extraction_id))
 
     async def _promote(self, marker: Snapshot, duplicates: Sequence[Snapshot]) -> Counter[str]:
         """Promote one of a deleted original's duplicates, unless one is already promoted.
@@ -128,7 +126,7 @@ class ExtractionUpkeep:
             The numbers that `process_deletions` returns, for this marker. All are 0 if nothing was
             written.
         """
-        promoted_id = (marker.to_dict() or {}).get("heir")
+        promoted_id = marker.fields.get("heir")
         writes: list[Write] = []
         promotions = 0
         if not promoted_id:
@@ -172,40 +170,39 @@ class ExtractionUpkeep:
         }
         after = {**before, duplicate.id: {**summary, "topics": topics}}
         yield put_if_unchanged(chunk, {"extracted": after})
-        yield from build_topic_count_writes(self._database, before, after)
+        yield from build_topic_count_writes(before, after)
 
     async def delete_empty_topics(self) -> int:
         """Delete a page of topics without extractions, and return how many were deleted.
 
         Costs one read if there are none.
         """
-        topics = await self._database.find(empty_topics_query(self._database.client))
+        topics = await self._database.find(empty_topics_query())
         writes = list(map(delete_if_unchanged, topics))
         return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
     async def _load_chunks(self, extractions: Sequence[Snapshot]) -> dict[str, Snapshot]:
         """Load the chunks of these extractions that exist, by id."""
         ids = sorted({_get_chunk_id(snapshot) for snapshot in extractions})
-        references = [self._database.document(CHUNKS, chunk_id) for chunk_id in ids]
+        references = [Reference(CHUNKS, chunk_id) for chunk_id in ids]
         chunks = await self._database.get_all(references, ["extracted"])
         return {chunk.id: chunk for chunk in chunks}
 
 
-def markers_query(client: AsyncClient) -> AsyncQuery:
+def markers_query() -> Query:
     """Build the query for the deletion markers."""
-    return client.collection(DELETION_MARKERS).order_by("__name__")
+    return Query(DELETION_MARKERS).order_by("__name__")
 
 
-def duplicates_query(client: AsyncClient, extraction_id: str) -> AsyncQuery:
+def duplicates_query(extraction_id: str) -> Query:
     """Build the query for the first page of the duplicates of an extraction, sorted by id."""
-    is_duplicate = FieldFilter("duplicate_of", "==", extraction_id)
-    query = client.collection(EXTRACTIONS).where(filter=is_duplicate)
+    query = Query(EXTRACTIONS).where("duplicate_of", "==", extraction_id)
     return query.order_by("__name__").select(_DUPLICATE_FIELDS).limit(MAX_DUPLICATES)
 
 
-def empty_topics_query(client: AsyncClient) -> AsyncQuery:
+def empty_topics_query() -> Query:
     """Build the query for topics without extractions."""
-    return client.collection(TOPICS).where(filter=FieldFilter("total", "<=", 0)).limit(PAGE_SIZE)
+    return Query(TOPICS).where("total", "<=", 0).limit(PAGE_SIZE)
 
 
 def _get_chunk_id(extraction: Snapshot) -> str:
@@ -220,4 +217,4 @@ def _is_listed(extraction: Snapshot, chunks: dict[str, Snapshot]) -> bool:
 
 def _read_summaries(chunk: Snapshot) -> ExtractionSummaries:
     """Return what a chunk lists of its extractions, by extraction id."""
-    return (chunk.to_dict() or {}).get("extracted") or {}
+    return chunk.fields.get("extracted") or {}

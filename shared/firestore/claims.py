@@ -14,13 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.firestore.database import get_fields
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.documents import Document, Reference
+from shared.firestore.writes import Create, Delete, Write, put_if_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shared.firestore.database import Database, Document, Write
+    from shared.firestore.database import Database
 
 COLLECTION: Final = "claims"
 FIELD: Final = "claim"
@@ -41,13 +41,13 @@ class Claim:
     @property
     def holder(self) -> str | None:
         """The id of the document that has the text, or None."""
-        holder: str | None = get_fields(self.snapshot).get("holder")
+        holder: str | None = self.snapshot.fields.get("holder")
         return holder
 
 
 async def load_claim(database: Database, claim_id: str) -> Claim:
     """Load the claim of a text. Costs one round trip."""
-    return Claim(await database.get(database.document(COLLECTION, claim_id)))
+    return Claim(await database.get(Reference(COLLECTION, claim_id)))
 
 
 def build_claim_writes(claim: Claim | None, holder: str) -> list[Write]:
@@ -58,7 +58,7 @@ def build_claim_writes(claim: Claim | None, holder: str) -> list[Write]:
     return [put_if_unchanged(claim.snapshot, {"holder": holder})] if claim else []
 
 
-def build_reclaim_writes(database: Database, fields: Mapping[str, Any], holder: str) -> list[Write]:
+def build_reclaim_writes(fields: Mapping[str, Any], holder: str) -> list[Write]:
     """Build the write, if any, that gives a restored document with these fields its claim back.
 
     The commit fails if another document has taken the claim.
@@ -66,11 +66,11 @@ def build_reclaim_writes(database: Database, fields: Mapping[str, Any], holder: 
     claim_id = fields.get(FIELD)
     if claim_id is None:
         return []
-    reference = database.document(COLLECTION, claim_id)
-    return [lambda batch: batch.create(reference, {"holder": holder})]
+    reference = Reference(COLLECTION, claim_id)
+    return [Create(reference, {"holder": holder})]
 
 
-def build_release_writes(database: Database, fields: Mapping[str, Any]) -> list[Write]:
+def build_release_writes(fields: Mapping[str, Any]) -> list[Write]:
     """Build the write, if any, that releases the claim of a document with these fields.
 
     The same commit must fail if the document has changed since it was read.
@@ -78,20 +78,18 @@ def build_release_writes(database: Database, fields: Mapping[str, Any]) -> list[
     claim_id = fields.get(FIELD)
     if claim_id is None:
         return []
-    reference = database.document(COLLECTION, claim_id)
-    return [lambda batch: batch.delete(reference)]
+    reference = Reference(COLLECTION, claim_id)
+    return [Delete(reference)]
 
 
-def change_claim(
-    database: Database, document: Document, claim: Claim | None
-) -> tuple[str | None, list[Write]]:
+def change_claim(document: Document, claim: Claim | None) -> tuple[str | None, list[Write]]:
     """Exchange the claim of a document for another, or for none.
 
     Returns:
         The value of the document's field `claim`, and the writes for the commit that changes it.
     """
-    fields = get_fields(document)
+    fields = document.fields
     if claim and claim.claim_id == fields.get(FIELD):
         return claim.claim_id, []
-    release = build_release_writes(database, fields)
+    release = build_release_writes(fields)
     return claim.claim_id if claim else None, [*release, *build_claim_writes(claim, document.id)]

@@ -1,9 +1,8 @@
-"""The Firestore client.
+"""The only door to Firestore.
 
-A `Connection` belongs to the process, and a `Database` to one call or one run of a job, whose reads
-and writes it counts. A write is not sent by itself: it is a function that adds a change to a batch,
-and `Database.commit` sends a batch, all or nothing. A document's snapshot contains the time of its
-last change, with which a write can require that the document has not changed since.
+A `Database` belongs to one call or one run of a job, whose reads and writes it counts. A write is
+not sent by itself: it is a value, and `Database.commit` sends several, all or nothing. A document
+contains the time of its last change, with which a write can require that it has not changed since.
 """
 
 from __future__ import annotations
@@ -12,17 +11,12 @@ import asyncio
 import random
 import time
 import uuid
-from collections import defaultdict
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from google.api_core import exceptions
-from google.cloud.firestore import AsyncClient, LastUpdateOption
-from google.cloud.firestore_v1.async_aggregation import AsyncAggregationQuery
-from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 
 from shared.core import telemetry
 from shared.core.bisection import bisect_batch
@@ -30,26 +24,18 @@ from shared.core.errors import Conflict, PlatformFault, Unavailable, Unusable
 from shared.core.log import log
 from shared.core.target import TargetKind, get_target
 from shared.core.telemetry import SpanKind
+from shared.firestore.writes import Update, Write
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 
-    from google.cloud.firestore import (
-        AsyncCollectionReference,
-        AsyncDocumentReference,
-        AsyncQuery,
-        AsyncWriteBatch,
-        DocumentSnapshot,
-    )
-
     from shared.core.dates import Clock
     from shared.core.meter import Meter
     from shared.core.telemetry import TraceSpan
-
-    Document = DocumentSnapshot[Any]
-    """A document as it was when it was read."""
-    Write = Callable[[AsyncWriteBatch], object]
-    """A function that adds one write to a batch, or several that belong together."""
+    from shared.firestore.connection import Connection
+    from shared.firestore.documents import Document, Reference
+    from shared.firestore.queries import Query
+    from shared.firestore.writes import UpdateTime
 
 CONFLICT_SECONDS: Final = 20.0
 """`retry_on_conflict` keeps trying for this long. The call's own deadline may be sooner."""
@@ -102,6 +88,10 @@ class CommitTooLarge(PlatformFault):
     """
 
 
+class InvalidContent(PlatformFault):
+    """The database rejects the content of a request, such as a value that is too long."""
+
+
 class LeaseLost(Conflict):
     """Another run has taken the lease, so the commit failed and nothing was written."""
 
@@ -123,32 +113,29 @@ class Lease:
     job: str
     holder: str
     seconds: float
-    update_time: Any
-    _reference: AsyncDocumentReference
+    update_time: UpdateTime
+    _reference: Reference
     _clock: Clock
 
-    def renew_in(self, batch: AsyncWriteBatch) -> str:
-        """Add the lease's renewal to a batch. The whole batch then fails if the lease was lost.
+    def renew(self) -> Update:
+        """Return the write that renews the lease. Its commit fails if the lease was lost.
 
-        Returns:
-            The id of the commit, which the renewal stores in the lease's document.
+        The field `commit` is a new id, by which this run recognises its own commit.
         """
         expiry = self._clock() + timedelta(seconds=self.seconds)
-        commit_id = uuid.uuid4().hex
-        renewal = {"expires_at": expiry, "commit": commit_id}
-        batch.update(self._reference, renewal, LastUpdateOption(self.update_time))
-        return commit_id
+        renewal = {"expires_at": expiry, "commit": uuid.uuid4().hex}
+        return Update(self._reference, renewal, self.update_time)
 
-    async def load(self, database: Database) -> DocumentSnapshot[Any]:
+    async def load(self, database: Database) -> Document:
         """Load the lease's document. Costs one round trip.
 
         Raises:
             LeaseLost: Another run has taken the lease.
         """
-        snapshot = await database.get(self._reference)
-        if not snapshot.exists or snapshot.get("holder") != self.holder:
+        document = await database.get(self._reference)
+        if not document.exists or document.get("holder") != self.holder:
             raise LeaseLost(f"Another run holds the lease of {self.job}; this run stops.")
-        return snapshot
+        return document
 
 
 class Database:
@@ -165,6 +152,7 @@ class Database:
         """Use a connection, which opens at the first request.
 
         Args:
+            connection: What requests are sent through.
             meter: Counts reads and writes.
             request_seconds: How long to wait for each response. By default, Google's client decides
                 and waits a minute or more.
@@ -172,17 +160,12 @@ class Database:
                 them, too.
         """
         self.meter = meter
-        self._connection = connection
+        self.connection = connection
         self._request_seconds = request_seconds
         self._read_only = read_only
         self._caches = connection.caches
         self.lease: Lease | None = None
         self._commit_lock = asyncio.Lock()
-
-    @property
-    def client(self) -> AsyncClient:
-        """The client, which belongs to the running event loop."""
-        return self._connection.client
 
     def cache(self, repository: str) -> dict[Any, Any]:
         """Return a repository's cache, which all calls of the process share.
@@ -192,57 +175,45 @@ class Database:
         """
         return self._caches[repository]
 
-    def collection(self, path: str) -> AsyncCollectionReference:
-        """Return the reference to the collection at `path`."""
-        return self.client.collection(path)
-
-    def document(self, collection: str, document_id: str) -> AsyncDocumentReference:
-        """Return the reference to the document `document_id` of `collection`."""
-        return self.client.collection(collection).document(document_id)
-
-    async def get(
-        self, reference: AsyncDocumentReference, fields: Sequence[str] | None = None
-    ) -> DocumentSnapshot[Any]:
-        """Read one document, or only some of its fields.
-
-        The snapshot of a missing document has `exists` False.
-        """
-        async with self._request("get", reference.parent.id):
+    async def get(self, reference: Reference, fields: Sequence[str] | None = None) -> Document:
+        """Read one document, or only some of its fields. A missing one has `exists` False."""
+        async with self._request("get", reference.collection_id):
             self.meter.documents_read += 1
-            return await reference.get(field_paths=fields)
+            [document] = await self.connection.load([reference], fields)
+            return document
 
     async def get_all(
-        self, references: Sequence[AsyncDocumentReference], fields: Sequence[str] | None = None
-    ) -> list[DocumentSnapshot[Any]]:
+        self, references: Sequence[Reference], fields: Sequence[str] | None = None
+    ) -> list[Document]:
         """Read several documents, or only some of their fields, in one request.
 
         Missing documents are left out. The order is not that of the references.
         """
         if not references:
             return []
-        async with self._request("get_all", references[0].parent.id) as span:
+        async with self._request("get_all", references[0].collection_id) as span:
             self.meter.documents_read += len(references)
-            snapshots = self.client.get_all(list(references), field_paths=fields)
-            documents = [snapshot async for snapshot in snapshots if snapshot.exists]
+            loaded = await self.connection.load(references, fields)
+            documents = [document for document in loaded if document.exists]
             span.set({_ROWS: len(documents)})
             return documents
 
-    async def find(self, query: AsyncQuery | AsyncVectorQuery) -> list[DocumentSnapshot[Any]]:
+    async def find(self, query: Query) -> list[Document]:
         """Run a query, and return the documents that match. The query itself sets the limit."""
-        async with self._request(*_describe_query(query)) as span:
-            snapshots = [snapshot async for snapshot in query.stream()]
-            self.meter.documents_read += max(1, len(snapshots))  # no match costs a read, too
-            span.set({_ROWS: len(snapshots)})
-            return snapshots
+        async with self._request(query.operation, query.collection_id) as span:
+            documents = await self.connection.run(query)
+            self.meter.documents_read += max(1, len(documents))  # no match costs a read, too
+            span.set({_ROWS: len(documents)})
+            return documents
 
-    async def count(self, query: AsyncQuery) -> int:
+    async def count(self, query: Query) -> int:
         """Count the matching documents. Costs one read per 1,000 index entries."""
-        async with self._request("count", query._parent.id):  # noqa: SLF001 - it has no getter
-            [[result]] = await AsyncAggregationQuery(query).count().get()
-            self.meter.documents_read += 1 + int(result.value) // COUNTED_PER_READ
-            return int(result.value)
+        async with self._request("count", query.collection_id):
+            count = await self.connection.count(query)
+            self.meter.documents_read += 1 + count // COUNTED_PER_READ
+            return count
 
-    async def commit(self, writes: Iterable[Write]) -> Any:
+    async def commit(self, writes: Iterable[Write]) -> UpdateTime:
         """Commit all writes or none. If this run holds a lease, the commit also renews the lease.
 
         Returns:
@@ -302,29 +273,28 @@ class Database:
         message = "Too many writes to the same documents at once: try again."
         raise Unavailable(message, details={"outcome": "nothing_done"}, retry_after=1)
 
-    async def _commit(self, writes: Sequence[Write]) -> Any:
+    async def _commit(self, writes: Sequence[Write]) -> UpdateTime:
         """Commit the writes, and renew the lease if this run holds one.
 
         The commit is sent again if it failed only because this run did not know the latest update
         time of its own lease.
         """
         if not self.lease:
-            return await self._send(self._build_batch(writes))
+            return await self._send(writes)
         while True:
-            batch = self._build_batch(writes)
-            commit_id = self.lease.renew_in(batch)
+            renewal = self.lease.renew()
             try:
-                self.lease.update_time = await self._send(batch)
+                self.lease.update_time = await self._send([*writes, renewal])
             except WriteConflict:
                 # Google's client resends a commit whose response was lost, and then the renewal
                 # conflicts with itself. So this commit may have succeeded, or an earlier one, after
                 # which the lease has a later update time.
-                snapshot = await self.lease.load(self)
-                expected, self.lease.update_time = self.lease.update_time, snapshot.update_time
-                if snapshot.get("commit") == commit_id:
+                document = await self.lease.load(self)
+                expected, self.lease.update_time = self.lease.update_time, document.update_time
+                if document.get("commit") == renewal.fields["commit"]:
                     # This commit succeeded, and changed all its documents at this time.
                     return self.lease.update_time
-                if snapshot.update_time == expected:
+                if document.update_time == expected:
                     raise  # The lease is as expected, so a document of `writes` has changed.
             else:
                 return self.lease.update_time
@@ -360,14 +330,8 @@ class Database:
                     raise
                 raise Unavailable(_UNREACHABLE, retry_after=5) from error
 
-    def _build_batch(self, writes: Sequence[Write]) -> AsyncWriteBatch:
-        batch = self.client.batch()
-        for write in writes:
-            write(batch)
-        return batch
-
-    async def _send(self, batch: AsyncWriteBatch) -> Any:
-        """Send a batch, unless this database is read-only or the batch is too large.
+    async def _send(self, writes: Sequence[Write]) -> UpdateTime:
+        """Send writes, unless this database is read-only or they are too large.
 
         Returns:
             The time of the commit.
@@ -375,27 +339,17 @@ class Database:
         if self._read_only:
             log.error("write_not_declared", hint="its effect is READ")
             raise PlatformFault("This function declares that it only reads, and may not write.")
-        if sum(write._pb.ByteSize() for write in batch._write_pbs) > MAX_COMMIT_BYTES:  # noqa: SLF001
+        request = self.connection.build_commit(writes)
+        count = len(request.writes)
+        if request.ByteSize() > MAX_COMMIT_BYTES:
             raise CommitTooLarge("A commit may have at most 4 MB.")
         self.meter.commits += 1
         async with self._request("commit", conflicts=_CONFLICTS) as span:
-            results = await batch.commit()
+            update_time = await self.connection.commit(request)
             # By OpenTelemetry's conventions, a single write is not a batch.
-            span.set({"db.operation.batch.size": len(results) if len(results) > 1 else None})
-        self.meter.documents_written += len(results)
-        return batch.commit_time
-
-
-def get_fields(document: Document | None) -> dict[str, Any]:
-    """Return the fields of a document, or an empty dictionary if it does not exist."""
-    return (document.to_dict() or {}) if document is not None else {}
-
-
-def _describe_query(query: AsyncQuery | AsyncVectorQuery) -> tuple[str, str]:
-    """Return the name of a query's operation, and the id of the collection that it searches."""
-    if isinstance(query, AsyncVectorQuery):
-        return "find_nearest", query._nested_query._parent.id  # noqa: SLF001 - it has no getter
-    return "query", query._parent.id  # noqa: SLF001 - the same
+            span.set({"db.operation.batch.size": count if count > 1 else None})
+        self.meter.documents_written += count
+        return update_time
 
 
 @contextmanager
@@ -406,6 +360,7 @@ def _translate_errors(conflicts: tuple[type[Exception], ...] = ()) -> Iterator[N
         Unavailable: The database cannot be reached.
         Unusable: Its file cannot be read or written.
         WriteConflict: The error is one of `conflicts`.
+        InvalidContent: The database rejects the content of the request.
         PlatformFault: The database rejects the request for another reason.
     """
     try:
@@ -420,6 +375,8 @@ def _translate_errors(conflicts: tuple[type[Exception], ...] = ()) -> Iterator[N
         # In the cloud, a query fails like this if an index or the database is missing or not ready.
         log.error("query_refused", hint="deploy firestore.indexes.json; check FIRESTORE_DATABASE")
         raise PlatformFault(f"The database refused: {type(error).__name__}.") from error
+    except exceptions.InvalidArgument as error:
+        raise InvalidContent("The database refused: InvalidArgument.") from error
     except exceptions.GoogleAPICallError as error:
         raise PlatformFault(f"The database refused: {type(error).__name__}.") from error
 
@@ -427,52 +384,3 @@ def _translate_errors(conflicts: tuple[type[Exception], ...] = ()) -> Iterator[N
 def _list_file_errors() -> tuple[type[exceptions.GoogleAPICallError], ...]:
     target = get_target()
     return _FILE_ERRORS if target and target.kind is TargetKind.EMBEDDED else ()
-
-
-_CLOSING_SECONDS: Final = 0.005
-"""gRPC may send callbacks to the event loop for this long after its channel is closed."""
-
-
-def _make_client(project: str, database: str) -> AsyncClient:
-    return AsyncClient(project=project, database=database)
-
-
-class Connection:
-    """The Firestore client of a process and the caches of its repositories.
-
-    Attributes:
-        caches: The cache of each repository, shared by all calls of the process.
-    """
-
-    def __init__(self, project: str, database: str) -> None:
-        """Prepare a connection. The client connects on first use, and belongs to that event loop.
-
-        Args:
-            project: The id of the Google Cloud project.
-            database: The name of the Firestore database.
-        """
-        self._project = project
-        self._database = database
-        self.caches: defaultdict[str, dict[Any, Any]] = defaultdict(dict)
-
-    @cached_property
-    def client(self) -> AsyncClient:
-        """The Firestore client.
-
-        Raises:
-            PlatformFault: This process was not told which database is meant.
-            Unavailable: The database cannot be opened. The message says what to do.
-        """
-        target = get_target()
-        if target is None:
-            raise PlatformFault("No database is chosen for this process.")
-        make_client = target.make_client or _make_client
-        return make_client(self._project, self._database)
-
-    async def aclose(self) -> None:
-        """Close the client, if it was used."""
-        if "client" in self.__dict__:
-            # The async client has no public close. Its channel must be closed on its own loop, and
-            # the loop must run until gRPC's last callbacks have arrived.
-            await self.client._firestore_api.transport.close()  # noqa: SLF001
-            await asyncio.sleep(_CLOSING_SECONDS)

@@ -7,23 +7,17 @@ and a retry of the call returns the same answer instead of writing again.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-from google.cloud.firestore_v1.base_query import FieldFilter
+from typing import TYPE_CHECKING, Final
 
 from shared.firestore.codec import Codec
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.writes import Create, Write
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from google.cloud.firestore import (
-        AsyncClient,
-        AsyncDocumentReference,
-        AsyncQuery,
-        DocumentSnapshot,
-    )
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,26 +64,26 @@ class IdempotencyRecords:
         Costs one round trip.
         """
         snapshot = await self._database.get(self._get_reference(call_id))
-        return _CODEC.load(snapshot.to_dict() or {}) if snapshot.exists else None
+        return _CODEC.load(snapshot.fields) if snapshot.exists else None
 
-    async def find_for(self, path: str, limit: int) -> list[DocumentSnapshot[Any]]:
+    async def find_for(self, path: str, limit: int) -> list[Document]:
         """Find the answers about the records at a path, in order to erase them, without results.
 
         A deletion can require that an answer's `update_time` is unchanged. Costs one round trip.
         """
-        query = belongs_to_query(self._database.client, self._collection, path, limit)
+        query = belongs_to_query(self._collection, path, limit)
         return await self._database.find(query)
 
     def write(self, call_id: str, record: IdempotencyRecord) -> Write:
         """Build the write that creates a call's record. The write fails if the record exists."""
         reference, fields = self._get_reference(call_id), _CODEC.write(record)
-        return lambda batch: batch.create(reference, fields)
+        return Create(reference, fields)
 
-    def _get_reference(self, call_id: str) -> AsyncDocumentReference:
-        return self._database.document(self._collection, call_id)
+    def _get_reference(self, call_id: str) -> Reference:
+        return Reference(self._collection, call_id)
 
 
-def belongs_to_query(client: AsyncClient, collection: str, path: str, limit: int) -> AsyncQuery:
+def belongs_to_query(collection: str, path: str, limit: int) -> Query:
     """Build the query for the answers about the records at a path, without the results."""
-    query = client.collection(collection).where(filter=FieldFilter("about", "==", path))
+    query = Query(collection).where("about", "==", path)
     return query.select(["about"]).limit(limit)

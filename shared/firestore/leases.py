@@ -7,21 +7,18 @@ the run renews the lease, and fails if another run has taken it (`Lease`).
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
-
-from google.cloud.firestore import LastUpdateOption
+from typing import TYPE_CHECKING
 
 from shared.firestore.database import Lease, WriteConflict
+from shared.firestore.documents import Document, Reference
 from shared.firestore.runs import Runs, new_run_id
-from shared.firestore.writes import combine_writes, put_if_unchanged
+from shared.firestore.writes import Delete, Together, Write, put_if_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from google.cloud.firestore import DocumentSnapshot
-
     from shared.core.dates import Clock
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
 
 
 class Leases:
@@ -47,7 +44,7 @@ class Leases:
         Returns:
             The lease, or when another run's lease expires.
         """
-        reference = self._database.document("leases", job)
+        reference = Reference("leases", job)
         snapshot = await self._database.get(reference)
         now = clock()
         if snapshot.exists and snapshot.get("expires_at") > now:
@@ -69,7 +66,7 @@ class Leases:
         self._database.lease = lease
         return lease
 
-    def _build_died_writes(self, snapshot: DocumentSnapshot[Any]) -> list[Write]:
+    def _build_died_writes(self, snapshot: Document) -> list[Write]:
         """Build the write, if any, that records that the previous holder of a lease died."""
         if not snapshot.exists:
             return []
@@ -84,9 +81,8 @@ class Leases:
         lease, self._database.lease = self._database.lease, None
         if lease is None:
             return
-        reference = self._database.document("leases", lease.job)
+        reference = Reference("leases", lease.job)
         snapshot = await self._database.get(reference)
         if snapshot.exists and snapshot.get("holder") == lease.holder:
-            option = LastUpdateOption(snapshot.update_time)
-            writes = [lambda batch: batch.delete(reference, option), *last_writes]
-            await self._database.commit_skipping_conflicts([combine_writes(writes)])
+            writes = [Delete(reference, snapshot.update_time), *last_writes]
+            await self._database.commit_skipping_conflicts([Together(writes)])

@@ -8,15 +8,13 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import Query
-from google.cloud.firestore_v1.base_query import FieldFilter
-
 from shared.firestore.codec import Codec
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.writes import Set, Write
 
 if TYPE_CHECKING:
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
 
 COLLECTION: Final = "runs"
 RETENTION: Final = timedelta(days=30)
@@ -104,27 +102,27 @@ class Runs:
 
     async def load_latest(self, job: str, limit: int) -> list[Run]:
         """Load the latest runs of a job, latest first. Costs one round trip."""
-        query = latest_query(self._database.client, job, limit)
+        query = latest_query(job, limit)
         return [_to_run(snapshot) for snapshot in await self._database.find(query)]
 
     def record(self, run: Run) -> Write:
         """Build the write that stores the record of a run, or replaces it."""
-        reference = self._database.document(COLLECTION, run.run_id)
+        reference = Reference(COLLECTION, run.run_id)
         data = _CODEC.write(run) | _build_index_fields(run)
-        return lambda batch: batch.set(reference, data)
+        return Set(reference, data)
 
     def mark_died(self, run_id: str) -> Write:
         """Build the write that sets a run's state to DIED, and keeps the rest of the record."""
         run = Run(run_id=run_id, state=RunState.DIED)
-        reference = self._database.document(COLLECTION, run_id)
+        reference = Reference(COLLECTION, run_id)
         data = {"state": run.state.value} | _build_index_fields(run)
-        return lambda batch: batch.set(reference, data, merge=True)
+        return Set(reference, data, merge=True)
 
 
-def latest_query(client: AsyncClient, job: str, limit: int) -> AsyncQuery:
+def latest_query(job: str, limit: int) -> Query:
     """Build the query for the runs of a job, latest first."""
-    query = client.collection(COLLECTION).where(filter=FieldFilter("job", "==", job))
-    return query.order_by("started_at", direction=Query.DESCENDING).limit(limit)
+    query = Query(COLLECTION).where("job", "==", job)
+    return query.order_by("started_at", descending=True).limit(limit)
 
 
 def _build_index_fields(run: Run) -> dict[str, Any]:
@@ -132,5 +130,5 @@ def _build_index_fields(run: Run) -> dict[str, Any]:
     return {"job": run.job, "started_at": run.started_at, "expires_at": run.started_at + RETENTION}
 
 
-def _to_run(snapshot: DocumentSnapshot[Any]) -> Run:
-    return _CODEC.read(snapshot.id, snapshot.to_dict() or {})
+def _to_run(snapshot: Document) -> Run:
+    return _CODEC.read(snapshot.id, snapshot.fields)

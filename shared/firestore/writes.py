@@ -1,49 +1,225 @@
-"""Writes with a precondition, and groups of writes that belong together.
+"""Writes, which `Database.commit` sends.
 
-A write is a function that adds a change to a batch (`shared.firestore.database`).
+A write is a value, so it can be sized, split into commits and shown before it is sent. Field values
+may be those of `shared.firestore.values` that the database computes, such as `Increment`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import LastUpdateOption
+from shared.firestore.field_paths import join_path, split_path
+from shared.firestore.protos import DocumentProto, WriteProto
+from shared.firestore.values import (
+    DELETE_FIELD,
+    SERVER_TIMESTAMP,
+    ArrayRemove,
+    ArrayUnion,
+    Increment,
+    encode_into,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from google.cloud.firestore import AsyncWriteBatch, DocumentSnapshot
+    from google.api_core.datetime_helpers import DatetimeWithNanoseconds
 
-    from shared.firestore.database import Write
+    from shared.firestore.documents import Document, Reference
+
+    UpdateTime = DatetimeWithNanoseconds | None
+    """When a document must have changed last. None makes no such condition."""
+
+_REQUEST_TIME: Final = 1
+"""The number of the only value that the server sets (`FieldTransform.ServerValue`)."""
 
 
-def put_if_unchanged(snapshot: DocumentSnapshot[Any], values: dict[str, Any]) -> Write:
-    """Build the write that puts these fields into a document, and keeps all other fields.
+class Write(ABC):
+    """A change of one document, or several changes that belong together."""
 
-    The write fails if the document has changed since it was read. If it did not exist then, the
-    write creates it.
+    @abstractmethod
+    def encode(self, root: str) -> Iterable[Any]:
+        """Return the protobufs of the changes.
 
-    Args:
-        snapshot: The document as it was read.
-        values: The new values by field name.
+        Args:
+            root: The name of the database's root, `projects/.../documents`.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Create(Write):
+    """Creates a document, which must not exist."""
+
+    reference: Reference
+    fields: dict[str, Any]
+
+    def encode(self, root: str) -> Iterable[Any]:
+        """See `Write`."""
+        proto = _encode_change(self.reference, _split(self.fields), root)
+        proto.current_document.exists = False
+        return [proto]
+
+
+@dataclass(frozen=True, slots=True)
+class Set(Write):
+    """Replaces a document, or creates it.
+
+    Attributes:
+        merge: Whether other fields are kept. Maps are merged, too, except empty ones.
     """
-    if not snapshot.exists:
-        return lambda batch: batch.create(snapshot.reference, values)
-    option = LastUpdateOption(snapshot.update_time)
-    return lambda batch: batch.update(snapshot.reference, values, option)
+
+    reference: Reference
+    fields: dict[str, Any]
+    merge: bool = False
+
+    def encode(self, root: str) -> Iterable[Any]:
+        """See `Write`."""
+        change = _split(self.fields)
+        proto = _encode_change(self.reference, change, root)
+        if self.merge:
+            proto.update_mask.SetInParent()
+            proto.update_mask.field_paths.extend(change.leaves)
+        return [proto]
 
 
-def delete_if_unchanged(snapshot: DocumentSnapshot[Any]) -> Write:
+@dataclass(frozen=True, slots=True)
+class Update(Write):
+    """Changes fields of a document, which must exist.
+
+    Attributes:
+        fields: The new values by path. A map replaces a map.
+        if_unchanged: The update time that the document must still have.
+    """
+
+    reference: Reference
+    fields: dict[str, Any]
+    if_unchanged: UpdateTime = None
+
+    def encode(self, root: str) -> Iterable[Any]:
+        """See `Write`."""
+        change = _Change()
+        for path, value in self.fields.items():
+            change.add(split_path(path), value)
+        proto = _encode_change(self.reference, change, root)
+        proto.update_mask.SetInParent()
+        proto.update_mask.field_paths.extend(
+            path for path, value in self.fields.items() if not _is_computed(value)
+        )
+        if self.if_unchanged is None:
+            proto.current_document.exists = True
+        else:
+            proto.current_document.update_time.CopyFrom(self.if_unchanged.timestamp_pb())
+        return [proto]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Write):
+    """Deletes a document.
+
+    Attributes:
+        if_unchanged: The update time that the document must still have. None: it may be missing.
+    """
+
+    reference: Reference
+    if_unchanged: UpdateTime = None
+
+    def encode(self, root: str) -> Iterable[Any]:
+        """See `Write`."""
+        proto = WriteProto(delete=f"{root}/{self.reference.path}")
+        if self.if_unchanged is not None:
+            proto.current_document.update_time.CopyFrom(self.if_unchanged.timestamp_pb())
+        return [proto]
+
+
+@dataclass(frozen=True, slots=True)
+class Together(Write):
+    """Several writes, which are never split across commits."""
+
+    writes: Sequence[Write]
+
+    def encode(self, root: str) -> Iterable[Any]:
+        """See `Write`."""
+        return chain.from_iterable(write.encode(root) for write in self.writes)
+
+
+def put_if_unchanged(document: Document, fields: dict[str, Any]) -> Write:
+    """Return the write that puts fields into a document, and keeps all others.
+
+    It fails if the document has changed since it was read. If it did not exist then, the write
+    creates it.
+    """
+    if not document.exists:
+        return Create(document.reference, fields)
+    return Update(document.reference, fields, document.update_time)
+
+
+def delete_if_unchanged(document: Document) -> Write:
     """Return the write that deletes a document. It fails if the document has changed since."""
-    option = LastUpdateOption(snapshot.update_time)
-    return lambda batch: batch.delete(snapshot.reference, option)
+    return Delete(document.reference, document.update_time)
 
 
-def combine_writes(writes: Sequence[Write]) -> Write:
-    """Combine several writes into one, which is never split across commits."""
+class _Change:
+    """What a write stores, deletes and lets the database compute.
 
-    def add(batch: AsyncWriteBatch) -> None:
-        for write in writes:
-            write(batch)
+    Attributes:
+        stored: The fields to store, nested like the document.
+        leaves: The paths of the values that are stored or deleted.
+        computed: The values that the database computes, by path.
+    """
 
-    return add
+    def __init__(self) -> None:
+        self.stored: dict[str, Any] = {}
+        self.leaves: list[str] = []
+        self.computed: dict[str, Any] = {}
+
+    def add(self, names: tuple[str, ...], value: Any) -> None:
+        """Add a value at a path. Of a map, each value is added."""
+        if isinstance(value, dict) and value:
+            for name, item in value.items():
+                self.add((*names, name), item)
+        elif _is_computed(value):
+            self.computed[join_path(*names)] = value
+        else:
+            self.leaves.append(join_path(*names))
+            if value is not DELETE_FIELD:
+                target = self.stored
+                for name in names[:-1]:
+                    target = target.setdefault(name, {})
+                target[names[-1]] = value
+
+
+def _split(fields: dict[str, Any]) -> _Change:
+    change = _Change()
+    for name, value in fields.items():
+        change.add((name,), value)
+    return change
+
+
+def _encode_change(reference: Reference, change: _Change, root: str) -> Any:
+    proto = WriteProto(update=DocumentProto(name=f"{root}/{reference.path}"))
+    for name, value in change.stored.items():
+        encode_into(proto.update.fields[name], value, root)
+    for path, value in change.computed.items():
+        transform = proto.update_transforms.add(field_path=path)
+        match value:
+            case Increment():
+                encode_into(transform.increment, value.value, root)
+            case ArrayUnion():
+                _encode_items(transform.append_missing_elements, value.values, root)
+            case ArrayRemove():
+                _encode_items(transform.remove_all_from_array, value.values, root)
+            case _:
+                transform.set_to_server_value = _REQUEST_TIME
+    return proto
+
+
+def _is_computed(value: Any) -> bool:
+    return value is SERVER_TIMESTAMP or isinstance(value, (Increment, ArrayUnion, ArrayRemove))
+
+
+def _encode_items(target: Any, items: Iterable[Any], root: str) -> None:
+    target.SetInParent()
+    for item in items:
+        encode_into(target.values.add(), item, root)

@@ -17,17 +17,15 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import LastUpdateOption
-
 from shared.core.errors import Conflict, Unavailable
 from shared.core.installation import carrel
 from shared.firestore.database import WriteConflict
+from shared.firestore.documents import Document, Reference
+from shared.firestore.writes import Create, Set, Update
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
-
-    from google.cloud.firestore import DocumentSnapshot
 
     from shared.ai.embedding import Embedder
     from shared.firestore.database import Database
@@ -78,7 +76,7 @@ class EmbeddingState:
 
     space: Space | None
     migration: SpaceMigration | None
-    snapshot: DocumentSnapshot[Any]
+    snapshot: Document
 
 
 class EmbeddingSpace:
@@ -88,7 +86,7 @@ class EmbeddingSpace:
         """Store the database client. A confirmed space is cached in the process."""
         self._database = database
         self._confirmed: dict[Space, float] = database.cache("embedding_space")
-        self._reference = database.document(_COLLECTION, _DOCUMENT)
+        self._reference = Reference(_COLLECTION, _DOCUMENT)
 
     async def load_space(self) -> Space | None:
         """Load the space of the database, or None if nothing has been embedded yet.
@@ -100,7 +98,7 @@ class EmbeddingSpace:
     async def load_state(self) -> EmbeddingState:
         """Load the space and the migration in progress, if any. Costs one round trip."""
         snapshot = await self._database.get(self._reference)
-        fields = snapshot.to_dict() or {}
+        fields = snapshot.fields
         space = (fields["model"], fields["dimension"]) if snapshot.exists else None
         migration = _to_migration(fields[_MIGRATION_FIELD]) if _MIGRATION_FIELD in fields else None
         return EmbeddingState(space, migration, snapshot)
@@ -176,8 +174,7 @@ class EmbeddingSpace:
         model, dimension = _get_space(embedder)
         migration = {"model": model, "dimension": dimension, "since": now, "cleared": False}
         change = {_MIGRATION_FIELD: migration | {"places": {}}}
-        option = LastUpdateOption(state.snapshot.update_time)
-        await self._database.commit([lambda batch: batch.update(self._reference, change, option)])
+        await self._database.commit([Update(self._reference, change, state.snapshot.update_time)])
         return SpaceMigration((model, dimension), now)
 
     async def save_progress(self, name: str, last_id: str | None) -> None:
@@ -192,7 +189,7 @@ class EmbeddingSpace:
         """End a migration. From now on, vectors are compared in the new space."""
         model, dimension = migration.target
         document = {"model": model, "dimension": dimension}
-        await self._database.commit([lambda batch: batch.set(self._reference, document)])
+        await self._database.commit([Set(self._reference, document)])
 
     async def _create(self, space: Space) -> bool:
         """Record the space of a new database, unless another process has done so.
@@ -202,7 +199,7 @@ class EmbeddingSpace:
         """
         document = dict(zip(("model", "dimension"), space, strict=True))
         try:
-            await self._database.commit([lambda batch: batch.create(self._reference, document)])
+            await self._database.commit([Create(self._reference, document)])
         except WriteConflict:
             return False
         self._confirmed[space] = time.monotonic()
@@ -225,7 +222,7 @@ class EmbeddingSpace:
         self._confirmed[space] = time.monotonic()
 
     async def _update(self, change: dict[str, Any]) -> None:
-        await self._database.commit([lambda batch: batch.update(self._reference, change)])
+        await self._database.commit([Update(self._reference, change)])
 
 
 def _get_space(embedder: Embedder) -> Space:

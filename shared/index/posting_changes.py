@@ -12,10 +12,11 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
-from google.cloud.firestore_v1.base_query import FieldFilter
-
 from shared.core.dates import format_utc_day
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.values import DELETE_FIELD, Increment
+from shared.firestore.writes import Set, Update, Write
 from shared.index.bm25 import CAP, select_best
 from shared.index.facets import is_month, parse_facet_id
 from shared.index.postings import to_totals
@@ -23,13 +24,7 @@ from shared.index.postings import to_totals
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from google.cloud.firestore import (
-        AsyncCollectionReference,
-        AsyncQuery,
-        DocumentSnapshot,
-    )
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
     from shared.index.indexed_state import IndexedState
     from shared.index.postings import IndexCollections, PostingsRef
 
@@ -138,7 +133,7 @@ def compute_totals_change(differences: Sequence[IndexDifference]) -> dict[str, i
 
 
 def build_postings_writes(
-    database: Database, names: IndexCollections, differences: Sequence[IndexDifference]
+    names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> list[Write]:
     """Build the writes that apply the differences to the index, if there are any.
 
@@ -148,28 +143,25 @@ def build_postings_writes(
     """
     changes = combine_postings_changes(names, differences)
     writes = [
-        _build_postings_write(database, postings_ref, change)
-        for postings_ref, change in changes.items()
+        _build_postings_write(postings_ref, change) for postings_ref, change in changes.items()
     ]
-    return writes + _build_totals_writes(database, names, differences)
+    return writes + _build_totals_writes(names, differences)
 
 
-def _build_postings_write(
-    database: Database, postings_ref: PostingsRef, change: PostingsChange
-) -> Write:
+def _build_postings_write(postings_ref: PostingsRef, change: PostingsChange) -> Write:
     """Build the write that merges a change into postings, which it creates if they are missing."""
-    reference, fields = database.document(*postings_ref), change.to_document()
-    return lambda batch: batch.set(reference, fields, merge=True)
+    reference, fields = Reference(*postings_ref), change.to_document()
+    return Set(reference, fields, merge=True)
 
 
 def _build_totals_writes(
-    database: Database, names: IndexCollections, differences: Sequence[IndexDifference]
+    names: IndexCollections, differences: Sequence[IndexDifference]
 ) -> list[Write]:
     """Build the write that adds to the totals, if they change."""
     counts = compute_totals_change(differences)
     fields = {name: Increment(count) for name, count in counts.items()}
-    reference = database.document(*names.totals)
-    return [lambda batch: batch.set(reference, fields, merge=True)] if fields else []
+    reference = Reference(*names.totals)
+    return [Set(reference, fields, merge=True)] if fields else []
 
 
 SLACK: Final = 250
@@ -213,25 +205,23 @@ class PostingsTruncation:
         """
         for start in range(0, len(references), TRUNCATED_AT_ONCE):
             block = [*references[start : start + TRUNCATED_AT_ONCE], self._names.totals]
-            snapshots = await self._database.get_all(
-                [self._database.document(*reference) for reference in block]
-            )
+            snapshots = await self._database.get_all([Reference(*reference) for reference in block])
             snapshots_by_ref = {
-                (snapshot.reference.parent.id, snapshot.id): snapshot for snapshot in snapshots
+                (snapshot.reference.collection_id, snapshot.id): snapshot for snapshot in snapshots
             }
             totals = snapshots_by_ref.pop(self._names.totals, None)
-            average = to_totals(totals.to_dict() if totals else None).average
+            average = to_totals(totals.fields if totals else None).average
             writes = [
                 self._build_truncation(snapshot, average) for snapshot in snapshots_by_ref.values()
             ]
             await self._database.commit_skipping_conflicts(writes)
 
     async def _find_overlong_in(self, collection: str, limit: int) -> list[PostingsRef]:
-        query = overlong_query(self._database.collection(collection), self._max_entries, limit)
+        query = overlong_query(Query(collection), self._max_entries, limit)
         return [(collection, snapshot.id) for snapshot in await self._database.find(query)]
 
-    def _build_truncation(self, snapshot: DocumentSnapshot[Any], average: float) -> Write:
-        collection, fields = snapshot.reference.parent.id, snapshot.to_dict() or {}
+    def _build_truncation(self, snapshot: Document, average: float) -> Write:
+        collection, fields = snapshot.reference.collection_id, snapshot.fields
         entries = fields.get("postings", {})
         remaining = self._policies[collection](entries, average, self._cap)
         change: dict[str, Any] = {"postings": dict(remaining), "held": len(remaining)}
@@ -240,8 +230,7 @@ class PostingsTruncation:
             # Documents with the date of a dropped entry may be missing; those after it are not.
             since = max(dropped) + 1
             change["since"] = max(fields.get("since", since), since)
-        option = LastUpdateOption(snapshot.update_time)
-        return lambda batch: batch.update(snapshot.reference, change, option)
+        return Update(snapshot.reference, change, snapshot.update_time)
 
 
 def select_newest(
@@ -259,6 +248,6 @@ def get_truncation_policies(names: IndexCollections) -> Mapping[str, TruncationP
     return {names.lexicon: select_best, names.facets: select_newest}
 
 
-def overlong_query(postings: AsyncCollectionReference, length: int, limit: int) -> AsyncQuery:
+def overlong_query(postings: Query, length: int, limit: int) -> Query:
     """Build the query for the ids of postings that may have at least `length` entries."""
-    return postings.where(filter=FieldFilter("held", ">=", length)).select([]).limit(limit)
+    return postings.where("held", ">=", length).select([]).limit(limit)

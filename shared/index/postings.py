@@ -20,19 +20,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore_v1.base_query import FieldFilter
-
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
 from shared.index.bm25 import Postings, Totals
 from shared.index.facets import Facet, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from google.cloud.firestore import (
-        AsyncCollectionReference,
-        AsyncQuery,
-        DocumentSnapshot,
-    )
 
     from shared.firestore.database import Database
 
@@ -113,9 +107,9 @@ class InvertedIndex:
         """Load the postings of these terms and facets, and the totals. Costs one round trip."""
         facets_by_id = {facet.id: facet for facet in facets}
         references = [
-            *(self._database.document(self._names.lexicon, term) for term in dict.fromkeys(terms)),
-            *(self._database.document(self._names.facets, facet_id) for facet_id in facets_by_id),
-            self._database.document(*self._names.totals),
+            *(Reference(self._names.lexicon, term) for term in dict.fromkeys(terms)),
+            *(Reference(self._names.facets, facet_id) for facet_id in facets_by_id),
+            Reference(*self._names.totals),
         ]
         snapshots = await self._database.get_all(references)
         totals = next(
@@ -132,15 +126,15 @@ class InvertedIndex:
                 facets_by_id[facet_id]: postings
                 for facet_id, postings in _select_in_use(snapshots, self._names.facets).items()
             },
-            to_totals(totals.to_dict() if totals else None),
+            to_totals(totals.fields if totals else None),
         )
 
     async def count_documents(self, facets: Sequence[Facet]) -> FacetCounts:
         """Count the documents that have each of these facets. Costs one round trip."""
-        references = [self._database.document(self._names.facets, facet.id) for facet in facets]
-        totals = self._database.document(*self._names.totals)
+        references = [Reference(self._names.facets, facet.id) for facet in facets]
+        totals = Reference(*self._names.totals)
         snapshots = await self._database.get_all([*references, totals], ["df", "layout"])
-        by_path = {snapshot.reference.path: snapshot.to_dict() or {} for snapshot in snapshots}
+        by_path = {snapshot.reference.path: snapshot.fields for snapshot in snapshots}
         counts = {
             facet: by_path.get(reference.path, {}).get("df", 0)
             for facet, reference in zip(facets, references, strict=True)
@@ -172,31 +166,27 @@ class InvertedIndex:
         return [_to_facet_value(kind, snapshot) for snapshot in await self._database.find(query)]
 
     @property
-    def _facets(self) -> AsyncCollectionReference:
-        return self._database.collection(self._names.facets)
+    def _facets(self) -> Query:
+        return Query(self._names.facets)
 
 
 _NAME_FIELDS: Final = ("key", "name", "df")
 
 
-def commonest_query(facets: AsyncCollectionReference, kind: Kind) -> AsyncQuery:
+def commonest_query(facets: Query, kind: Kind) -> Query:
     """Build the query for the facets of a kind that are in use, most common first."""
     return (
-        facets.where(filter=FieldFilter("kind", "==", kind.value))
-        .where(filter=FieldFilter("df", ">", 0))
-        .order_by("df", direction="DESCENDING")
+        facets.where("kind", "==", kind.value).where("df", ">", 0).order_by("df", descending=True)
     )
 
 
-def prefix_query(
-    facets: AsyncCollectionReference, kind: Kind, prefix: str, limit: int, after: str = ""
-) -> AsyncQuery:
+def prefix_query(facets: Query, kind: Kind, prefix: str, limit: int, after: str = "") -> Query:
     """Build the query for the facets of a kind with a prefix, whose keys sort after `after`."""
     return (
-        facets.where(filter=FieldFilter("kind", "==", kind.value))
-        .where(filter=FieldFilter("key", *((">", after) if after else (">=", prefix))))
-        .where(filter=FieldFilter("key", "<", prefix + "\U0010ffff"))
-        .where(filter=FieldFilter("df", ">", 0))
+        facets.where("kind", "==", kind.value)
+        .where("key", *((">", after) if after else (">=", prefix)))
+        .where("key", "<", prefix + "\U0010ffff")
+        .where("df", ">", 0)
         .order_by("key")
         .order_by("df")
         .select(_NAME_FIELDS)
@@ -210,9 +200,7 @@ def to_totals(data: dict[str, Any] | None) -> Totals:
     return Totals(fields.get("documents", 0), fields.get("length", 0))
 
 
-def _select_in_use(
-    snapshots: Iterable[DocumentSnapshot[Any]], collection: str
-) -> dict[str, Postings]:
+def _select_in_use(snapshots: Iterable[Document], collection: str) -> dict[str, Postings]:
     """Return a collection's postings that are not empty, by document id."""
     postings_by_id = {
         snapshot.id: _to_postings(snapshot)
@@ -222,18 +210,18 @@ def _select_in_use(
     return {name: postings for name, postings in postings_by_id.items() if postings.df > 0}
 
 
-def _get_collection(snapshot: DocumentSnapshot[Any]) -> str:
-    return str(snapshot.reference.parent.id)
+def _get_collection(snapshot: Document) -> str:
+    return str(snapshot.reference.collection_id)
 
 
-def _to_postings(snapshot: DocumentSnapshot[Any]) -> Postings:
+def _to_postings(snapshot: Document) -> Postings:
     """Read postings from a document. A search must not fail because a document lacks fields."""
-    fields = snapshot.to_dict() or {}
+    fields = snapshot.fields
     entries = fields.get("postings", {})
     df = fields.get("df", len(entries))
     return Postings(df, entries, fields.get("since", 0), fields.get("days", {}))
 
 
-def _to_facet_value(kind: Kind, snapshot: DocumentSnapshot[Any]) -> FacetValue:
-    fields = snapshot.to_dict() or {}
+def _to_facet_value(kind: Kind, snapshot: Document) -> FacetValue:
+    fields = snapshot.fields
     return FacetValue(Facet(kind, fields["key"]), fields["name"], fields["df"])

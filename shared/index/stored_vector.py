@@ -19,8 +19,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD
-from google.cloud.firestore_v1.vector import Vector as FirestoreVector
+from shared.firestore.values import DELETE_FIELD
+from shared.firestore.values import Vector as StoredVector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ _NUMBER_BYTES: Final = 2
 def build_vector_fields(vector: Sequence[float], model: str) -> dict[str, Any]:
     """Return the stored fields of a document's vector."""
     return {
-        "embedding": FirestoreVector(list(vector)),
+        "embedding": StoredVector(list(vector)),
         COMPACT: to_compact(vector),
         "embedding_model": model,
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from google.cloud.firestore_v1.field_path import FieldPath
+from shared.firestore.field_paths import join_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ class TermCounts:
 
 def list_term_count_fields(terms: Iterable[str]) -> list[str]:
     """Return the field paths to select for `read_term_counts`. Without terms, there are none."""
-    paths = [FieldPath("indexed", "terms", term).to_api_repr() for term in dict.fromkeys(terms)]
+    paths = [join_path("indexed", "terms", term) for term in dict.fromkeys(terms)]
     return ["indexed.length", *paths] if paths else []
 
 

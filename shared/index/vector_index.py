@@ -11,20 +11,15 @@ from dataclasses import dataclass
 from operator import mul
 from typing import TYPE_CHECKING, Any, Final, Generic
 
-from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
-from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
-from google.cloud.firestore_v1.vector import Vector as FirestoreVector
-
 from shared.core.dates import ALL_DATES, from_microseconds, to_microseconds
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
 from shared.index.searchable import DocumentT, Searchable
 from shared.index.stored_vector import COMPACT, from_compact, read_compact
 from shared.index.term_counts import list_term_count_fields, read_term_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-
-    from google.cloud.firestore import AsyncCollectionReference, AsyncQuery, DocumentSnapshot
-    from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
 
     from shared.ai.embedding import Vector
     from shared.core.dates import DateSpan
@@ -117,10 +112,10 @@ class Documents(Generic[DocumentT]):
         self, ids: Sequence[str], terms: Sequence[str]
     ) -> list[CountedDocument[DocumentT]]:
         """Load the existing documents among these ids, in their order, with the terms' counts."""
-        references = [self._database.document(self._collection, document_id) for document_id in ids]
+        references = [Reference(self._collection, document_id) for document_id in ids]
         selected = [*self._fields, *list_term_count_fields(terms)]
         snapshots = await self._database.get_all(references, selected)
-        fields_by_id = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
+        fields_by_id = {snapshot.id: snapshot.fields for snapshot in snapshots}
         return [
             CountedDocument(document, read_term_counts(fields_by_id[document_id]))
             for document_id in ids
@@ -139,11 +134,11 @@ class Documents(Generic[DocumentT]):
             facets: The ids of at most 30 facets; only documents with one of them are searched. By
                 default, all documents are searched.
         """
-        collection = self._database.collection(self._collection)
+        collection = Query(self._collection)
         selected = [*self._fields, *list_term_count_fields(terms)]
         query = nearest_query(collection, selected, vector, limit, facets)
         snapshots = await self._database.find(query)
-        fields_by_id = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
+        fields_by_id = {snapshot.id: snapshot.fields for snapshot in snapshots}
         return [
             _make_neighbour(document, float(fields[_DISTANCE]), read_term_counts(fields))
             for document_id, fields in fields_by_id.items()
@@ -158,10 +153,10 @@ class Documents(Generic[DocumentT]):
         Documents without a vector of the same length are left out. The vectors are read in their
         compact form, which is cheaper than a vector search filtered by ids.
         """
-        references = [self._database.document(self._collection, document_id) for document_id in ids]
+        references = [Reference(self._collection, document_id) for document_id in ids]
         selected = [*self._fields, COMPACT, *list_term_count_fields(terms)]
         snapshots = await self._database.get_all(references, selected)
-        fields_by_id = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
+        fields_by_id = {snapshot.id: snapshot.fields for snapshot in snapshots}
         vectors = read_compact(fields_by_id, len(vector))
         neighbours = [
             compare(
@@ -188,12 +183,12 @@ class Documents(Generic[DocumentT]):
             span: The days within which the documents must be dated.
             after: The cursor of the previous page's last document.
         """
-        collection = self._database.collection(self._collection)
+        collection = Query(self._collection)
         query = newest_query(collection, limit, facets, span, after).select(self._fields)
         return self._read_documents(await self._database.find(query))
 
-    def _read_documents(self, snapshots: Iterable[DocumentSnapshot[Any]]) -> list[DocumentT]:
-        documents = (self._read(snapshot.id, snapshot.to_dict() or {}) for snapshot in snapshots)
+    def _read_documents(self, snapshots: Iterable[Document]) -> list[DocumentT]:
+        documents = (self._read(snapshot.id, snapshot.fields) for snapshot in snapshots)
         return [document for document in documents if document is not None]
 
 
@@ -204,45 +199,42 @@ def make_date_cursor(document: Searchable) -> DateCursor:
 
 
 def nearest_query(
-    documents: AsyncCollectionReference,
+    documents: Query,
     fields: Sequence[str],
     vector: Vector,
     limit: int,
     facets: Sequence[str] = (),
-) -> AsyncVectorQuery:
+) -> Query:
     """Build the query for the documents nearest to a vector, without reading their vectors."""
     query = documents.select([*fields, _DISTANCE])
     if facets:
-        query = query.where(filter=FieldFilter("facets", "array_contains_any", list(facets)))
+        query = query.where("facets", "array_contains_any", list(facets))
     return query.find_nearest(
         "embedding",
-        FirestoreVector(list(vector)),
-        limit=limit,
-        distance_measure=DistanceMeasure.COSINE,
-        distance_result_field=_DISTANCE,
+        vector,
+        limit,
+        distance_field=_DISTANCE,
     )
 
 
 def newest_query(
-    documents: AsyncCollectionReference,
+    documents: Query,
     limit: int,
     facets: Sequence[str],
     span: DateSpan,
     after: DateCursor | None,
-) -> AsyncQuery:
+) -> Query:
     """Build the query for documents by date, newest first."""
-    query = dated_query(documents, span).order_by("dated_at", direction=BaseQuery.DESCENDING)
-    query = query.order_by("__name__", direction=BaseQuery.DESCENDING)
+    query = dated_query(documents, span).order_by("dated_at", descending=True)
+    query = query.order_by("__name__", descending=True)
     if facets:
-        query = query.where(filter=FieldFilter("facets", "array_contains_any", list(facets)))
+        query = query.where("facets", "array_contains_any", list(facets))
     if after:
-        moment, reference = from_microseconds(after[0]), documents.document(after[1])
+        moment, reference = from_microseconds(after[0]), Reference(documents.collection, after[1])
         query = query.start_after({"dated_at": moment, "__name__": reference})
     return query.limit(limit)
 
 
-def dated_query(documents: AsyncCollectionReference, span: DateSpan) -> AsyncQuery:
+def dated_query(documents: Query, span: DateSpan) -> Query:
     """Build the query for the documents dated within a span of days."""
-    return documents.where(filter=FieldFilter("dated_at", ">=", span.start)).where(
-        filter=FieldFilter("dated_at", "<=", span.end)
-    )
+    return documents.where("dated_at", ">=", span.start).where("dated_at", "<=", span.end)

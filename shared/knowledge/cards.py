@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD
-
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.values import DELETE_FIELD
+from shared.firestore.writes import Write, put_if_unchanged
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 
@@ -14,9 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
     from shared.knowledge.knowledge_card import KnowledgeCard
 
 STEP: Final = "card"
@@ -72,8 +71,8 @@ class Cards:
             The number of chunks.
         """
         count = 0
-        last: DocumentSnapshot[Any] | None = None
-        while page := await self._database.find(page_query(self._database.client, last)):
+        last: Document | None = None
+        while page := await self._database.find(page_query(last)):
             outdated = [snapshot for snapshot in page if _is_outdated(snapshot, maker)]
             change = chunk_repository.build_step_pending(STEP, now)
             count += await self._database.commit_skipping_conflicts(
@@ -82,8 +81,8 @@ class Cards:
             last = page[-1]
         return count
 
-    async def _load_stored(self, chunk_ids: Sequence[str]) -> list[DocumentSnapshot[Any]]:
-        references = [self._database.document(CHUNKS, chunk_id) for chunk_id in chunk_ids]
+    async def _load_stored(self, chunk_ids: Sequence[str]) -> list[Document]:
+        references = [Reference(CHUNKS, chunk_id) for chunk_id in chunk_ids]
         return await self._database.get_all(references, _CARD_FIELDS)
 
 
@@ -100,20 +99,20 @@ def build_card_change(card: KnowledgeCard | None, model: str, now: datetime) -> 
     return {"knowledge_card": fields, **chunk_repository.build_step_pending("index", now)}
 
 
-def page_query(client: AsyncClient, last: DocumentSnapshot[Any] | None) -> AsyncQuery:
+def page_query(last: Document | None) -> Query:
     """Build the query for a page of all chunks, by id."""
-    query = client.collection(CHUNKS).order_by("__name__").select(_RENEWAL_FIELDS)
+    query = Query(CHUNKS).order_by("__name__").select(_RENEWAL_FIELDS)
     return (query.start_after(last) if last else query).limit(BATCH_SIZE)
 
 
 def _build_card_writes(
-    stored: Sequence[DocumentSnapshot[Any]],
+    stored: Sequence[Document],
     cards: Mapping[str, KnowledgeCard],
     model: str,
     now: datetime,
 ) -> Iterator[Write]:
     for snapshot in stored:
-        data = snapshot.to_dict() or {}
+        data = snapshot.fields
         if "deleted_at" in data:
             continue
         stored_card, card = _get_card(snapshot), cards[snapshot.id]
@@ -126,9 +125,9 @@ def _build_card_writes(
             yield put_if_unchanged(snapshot, chunk_repository.build_step_done(STEP))
 
 
-def _is_outdated(snapshot: DocumentSnapshot[Any], maker: Callable[[str], str]) -> bool:
+def _is_outdated(snapshot: Document, maker: Callable[[str], str]) -> bool:
     """Return whether another model made a chunk's card, and the step is not pending yet."""
-    data, made_by = snapshot.to_dict() or {}, _get_card(snapshot).get("model")
+    data, made_by = snapshot.fields, _get_card(snapshot).get("model")
     if made_by in {None, BY_HAND} or STEP in data.get("pending", {}):
         return False
     return bool(made_by != maker(data["content"]))
@@ -138,6 +137,6 @@ def _to_card_fields(card: KnowledgeCard) -> dict[str, Any]:
     return {"summary": card.summary, "takeaways": list(card.takeaways)}
 
 
-def _get_card(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
-    card: dict[str, Any] = (snapshot.to_dict() or {}).get("knowledge_card") or {}
+def _get_card(snapshot: Document) -> dict[str, Any]:
+    card: dict[str, Any] = snapshot.fields.get("knowledge_card") or {}
     return card

@@ -11,11 +11,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from google.cloud.firestore import DELETE_FIELD
-from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
-
 from shared.core.dates import ALL_DATES
 from shared.firestore.codec import Codec
+from shared.firestore.documents import Reference
+from shared.firestore.queries import Query
+from shared.firestore.values import DELETE_FIELD
 from shared.index.stored_vector import COMPACT, NO_VECTOR, from_compact
 from shared.index.vector_index import Documents, dated_query
 from shared.knowledge.chunk import Chunk, Kept
@@ -24,8 +24,6 @@ from shared.knowledge.knowledge_card import KnowledgeCard
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
-
-    from google.cloud.firestore import AsyncClient, AsyncQuery
 
     from shared.ai.embedding import Vector
     from shared.core.dates import DateSpan
@@ -194,9 +192,9 @@ class Chunks(Documents[Chunk]):
 
     async def get(self, chunk_id: str) -> EmbeddedChunk | None:
         """Load a chunk, or None. Costs one round trip."""
-        reference = self._database.document(COLLECTION, chunk_id)
+        reference = Reference(COLLECTION, chunk_id)
         snapshot = await self._database.get(reference, [*READ_FIELDS, COMPACT])
-        data = snapshot.to_dict() or {}
+        data = snapshot.fields
         chunk = _to_present_chunk(chunk_id, data)
         if chunk is None:
             return None
@@ -204,9 +202,9 @@ class Chunks(Documents[Chunk]):
 
     async def load_of_source(self, source_id: str, limit: int, first: int = 1) -> list[Chunk]:
         """Load the chunks of a source, in order, from position `first`. Costs one round trip."""
-        query = of_source_query(self._database.client, source_id, limit, first)
+        query = of_source_query(source_id, limit, first)
         snapshots = await self._database.find(query.select(READ_FIELDS))
-        return [to_chunk(snapshot.id, snapshot.to_dict() or {}) for snapshot in snapshots]
+        return [to_chunk(snapshot.id, snapshot.fields) for snapshot in snapshots]
 
     async def load_notes_about(
         self, field: AboutField, document_id: str, limit: int
@@ -219,23 +217,23 @@ class Chunks(Documents[Chunk]):
             field: Whether `document_id` is the id of a chunk or of a source.
             limit: The maximum number of notes.
         """
-        query = notes_about_query(self._database.client, field, document_id, limit)
+        query = notes_about_query(field, document_id, limit)
         return self._read_documents(await self._database.find(query.select(READ_FIELDS)))
 
     async def load_positions(self, chunk_ids: Sequence[str]) -> dict[str, int]:
         """Load the positions of these chunks in their sources. Costs one round trip."""
-        references = [self._database.document(COLLECTION, chunk_id) for chunk_id in chunk_ids]
+        references = [Reference(COLLECTION, chunk_id) for chunk_id in chunk_ids]
         snapshots = await self._database.get_all(references, ["position"])
-        documents = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
+        documents = {snapshot.id: snapshot.fields for snapshot in snapshots}
         return {chunk_id: data["position"] for chunk_id, data in documents.items() if data}
 
     async def count(self, span: DateSpan = ALL_DATES) -> int:
         """Count the chunks whose date is in these days. Costs one round trip."""
-        return await self._database.count(dated_query(self._database.collection(COLLECTION), span))
+        return await self._database.count(dated_query(Query(COLLECTION), span))
 
     async def count_with_card(self) -> int:
         """Count the chunks that have a knowledge card. Costs one round trip."""
-        return await self._database.count(with_card_query(self._database.client))
+        return await self._database.count(with_card_query())
 
 
 def _to_present_chunk(chunk_id: str, data: dict[str, Any]) -> Chunk | None:
@@ -243,30 +241,28 @@ def _to_present_chunk(chunk_id: str, data: dict[str, Any]) -> Chunk | None:
     return to_chunk(chunk_id, data) if "content" in data else None
 
 
-def of_source_query(client: AsyncClient, source_id: str, limit: int, first: int) -> AsyncQuery:
+def of_source_query(source_id: str, limit: int, first: int) -> Query:
     """Build the query for the chunks of a source, from position `first`."""
     return (
-        client.collection(COLLECTION)
-        .where(filter=FieldFilter("source_id", "==", source_id))
-        .where(filter=FieldFilter("position", ">=", first))
+        Query(COLLECTION)
+        .where("source_id", "==", source_id)
+        .where("position", ">=", first)
         .order_by("position")
         .limit(limit)
     )
 
 
-def notes_about_query(
-    client: AsyncClient, field: AboutField, document_id: str, limit: int
-) -> AsyncQuery:
+def notes_about_query(field: AboutField, document_id: str, limit: int) -> Query:
     """Build the query for the first chunks of notes about a chunk or a source, newest first."""
     return (
-        client.collection(COLLECTION)
-        .where(filter=FieldFilter(field, "==", document_id))
-        .where(filter=FieldFilter("position", "==", 1))
-        .order_by("dated_at", direction=BaseQuery.DESCENDING)
+        Query(COLLECTION)
+        .where(field, "==", document_id)
+        .where("position", "==", 1)
+        .order_by("dated_at", descending=True)
         .limit(limit)
     )
 
 
-def with_card_query(client: AsyncClient) -> AsyncQuery:
+def with_card_query() -> Query:
     """Build the query for the chunks that have a knowledge card."""
-    return client.collection(COLLECTION).order_by("knowledge_card.generated_at")
+    return Query(COLLECTION).order_by("knowledge_card.generated_at")

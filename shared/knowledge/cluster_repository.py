@@ -8,14 +8,11 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import Query
-from google.cloud.firestore_v1.base_query import FieldFilter
-from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
-from google.cloud.firestore_v1.vector import Vector as FirestoreVector
-
+from shared.ai.embedding import Vector
 from shared.firestore.codec import Codec
-from shared.firestore.database import get_fields
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.writes import Set, Update, Write, put_if_unchanged
 from shared.index.stored_vector import COMPACT, from_compact, read_compact
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import build_step_done, build_step_pending
@@ -25,18 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import (
-        AsyncClient,
-        AsyncDocumentReference,
-        AsyncQuery,
-        DocumentSnapshot,
-    )
-    from google.cloud.firestore_v1.async_vector_query import AsyncVectorQuery
+    from shared.firestore.database import Database
 
-    from shared.ai.embedding import Vector
-    from shared.firestore.database import Database, Write
-
-    Snapshots = dict[str, DocumentSnapshot[Any]]
+    Snapshots = dict[str, Document]
     NamesCache = dict[str, tuple[float, str]]
     """By cluster id, the time at which the name was read, and the name."""
 
@@ -99,7 +87,7 @@ class Clusters:
 
     async def get(self, cluster_id: str) -> ClusterWithCentroid | None:
         """Load a cluster, or None. Costs one round trip."""
-        reference = self._database.document(COLLECTION, cluster_id)
+        reference = Reference(COLLECTION, cluster_id)
         snapshot = await self._database.get(reference)
         if not snapshot.exists:
             return None
@@ -107,12 +95,12 @@ class Clusters:
 
     async def load_all(self) -> list[ClusterWithCentroid]:
         """Load all clusters, sorted by id. Costs a round trip for every BATCH_SIZE clusters."""
-        snapshots = await self._load_pages(clusters_query(self._database.client))
+        snapshots = await self._load_pages(clusters_query())
         return [_to_cluster_with_centroid(snapshot) for snapshot in snapshots.values()]
 
     async def list_named_by_words(self, limit: int) -> list[ClusterWithCentroid]:
         """Load clusters that a language model could still name. Costs one round trip."""
-        query = named_by_words_query(self._database.client).limit(limit)
+        query = named_by_words_query().limit(limit)
         return [
             _to_cluster_with_centroid(snapshot) for snapshot in await self._database.find(query)
         ]
@@ -125,22 +113,20 @@ class Clusters:
             "keywords": list(cluster.keywords),
             "named_by": named_by,
         }
-        reference = self._database.document(COLLECTION, cluster.cluster_id)
-        await self._database.commit([lambda batch: batch.update(reference, change)])
+        reference = Reference(COLLECTION, cluster.cluster_id)
+        await self._database.commit([Update(reference, change)])
 
     async def put_clusters(self, clusters: Sequence[ClusterWithCentroid]) -> int:
         """Store or replace these clusters, but not their members. Return the number of writes."""
         writes = [
-            _build_replacement(
-                self._database.document(COLLECTION, entry.cluster.cluster_id), to_document(entry)
-            )
+            _build_replacement(Reference(COLLECTION, entry.cluster.cluster_id), to_document(entry))
             for entry in clusters
         ]
         return await self._commit(writes)
 
     async def get_many(self, cluster_ids: Sequence[str]) -> list[Cluster]:
         """Load these clusters in this order, without missing ones. Costs one round trip."""
-        references = [self._database.document(COLLECTION, cluster_id) for cluster_id in cluster_ids]
+        references = [Reference(COLLECTION, cluster_id) for cluster_id in cluster_ids]
         snapshots = await self._database.get_all(references, _FIELDS)
         clusters = {snapshot.id: _to_cluster(snapshot) for snapshot in snapshots}
         return [clusters[cluster_id] for cluster_id in cluster_ids if cluster_id in clusters]
@@ -171,7 +157,7 @@ class Clusters:
             limit: The maximum number of clusters.
             after: The size and the id of the previous page's last cluster.
         """
-        query = largest_query(self._database.client, limit, after)
+        query = largest_query(limit, after)
         return [_to_cluster(snapshot) for snapshot in await self._database.find(query)]
 
     async def find_nearest(self, centroid: Vector, limit: int) -> list[ClusterNeighbour]:
@@ -179,17 +165,17 @@ class Clusters:
 
         The nearest cluster is first.
         """
-        query = nearest_query(self._database.client, centroid, limit)
+        query = nearest_query(centroid, limit)
         return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
     async def count(self) -> int:
         """Count the clusters. Costs one round trip."""
-        return await self._database.count(clusters_query(self._database.client))
+        return await self._database.count(clusters_query())
 
     async def load_chunk_vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
         """Load the vectors of the embedded chunks among these, by chunk id."""
         stored = await self._load_chunks(chunk_ids, (COMPACT,))
-        fields = {chunk_id: get_fields(snapshot) for chunk_id, snapshot in stored.items()}
+        fields = {chunk_id: snapshot.fields for chunk_id, snapshot in stored.items()}
         vectors = read_compact(fields)
         return {chunk_id: from_compact(vector) for chunk_id, vector in vectors.items()}
 
@@ -244,7 +230,7 @@ class Clusters:
         snapshots: Snapshots = {}
         for start in range(0, len(cluster_ids), BATCH_SIZE):
             batch = cluster_ids[start : start + BATCH_SIZE]
-            references = [self._database.document(COLLECTION, cluster_id) for cluster_id in batch]
+            references = [Reference(COLLECTION, cluster_id) for cluster_id in batch]
             page = await self._database.get_all(references, list(_NAME_FIELDS))
             snapshots |= {snapshot.id: snapshot for snapshot in page}
         return snapshots
@@ -254,16 +240,14 @@ class Clusters:
         snapshots: Snapshots = {}
         for start in range(0, len(chunk_ids), BATCH_SIZE):
             batch = chunk_ids[start : start + BATCH_SIZE]
-            references = [self._database.document(CHUNKS, chunk_id) for chunk_id in batch]
+            references = [Reference(CHUNKS, chunk_id) for chunk_id in batch]
             page = await self._database.get_all(references, [*fields, "deleted_at"])
             snapshots |= {
-                snapshot.id: snapshot
-                for snapshot in page
-                if "deleted_at" not in get_fields(snapshot)
+                snapshot.id: snapshot for snapshot in page if "deleted_at" not in snapshot.fields
             }
         return snapshots
 
-    async def _load_pages(self, query: AsyncQuery) -> Snapshots:
+    async def _load_pages(self, query: Query) -> Snapshots:
         """Load all results of a query that sorts by document id, page by page."""
         snapshots: Snapshots = {}
         page = await self._database.find(query.limit(BATCH_SIZE))
@@ -282,44 +266,41 @@ class Clusters:
         return sum([await self._database.commit_skipping_conflicts(batch) for batch in blocks])
 
 
-def largest_query(client: AsyncClient, limit: int, after: tuple[int, str] | None) -> AsyncQuery:
+def largest_query(limit: int, after: tuple[int, str] | None) -> Query:
     """Build the query for a page of clusters.
 
     Both sort keys descend, so no composite index is needed.
     """
-    collection = client.collection(COLLECTION)
-    query = collection.order_by("size", direction=Query.DESCENDING)
-    query = query.order_by("__name__", direction=Query.DESCENDING)
+    query = Query(COLLECTION).order_by("size", descending=True)
+    query = query.order_by("__name__", descending=True)
     if after:
         size, cluster_id = after
-        query = query.start_after({"size": size, "__name__": collection.document(cluster_id)})
+        query = query.start_after({"size": size, "__name__": Reference(COLLECTION, cluster_id)})
     return query.select(_FIELDS).limit(limit)
 
 
-def nearest_query(client: AsyncClient, centroid: Vector, limit: int) -> AsyncVectorQuery:
+def nearest_query(centroid: Vector, limit: int) -> Query:
     """Build the query for the neighbours of a centroid, without their centroids."""
     return (
-        client.collection(COLLECTION)
+        Query(COLLECTION)
         .select([*_FIELDS, _DISTANCE])
         .find_nearest(
             "centroid",
-            FirestoreVector(list(centroid)),
-            limit=limit,
-            distance_measure=DistanceMeasure.COSINE,
-            distance_result_field=_DISTANCE,
+            centroid,
+            limit,
+            distance_field=_DISTANCE,
         )
     )
 
 
-def clusters_query(client: AsyncClient) -> AsyncQuery:
+def clusters_query() -> Query:
     """Build the query for every cluster with its centroid."""
-    return client.collection(COLLECTION).order_by("__name__")
+    return Query(COLLECTION).order_by("__name__")
 
 
-def named_by_words_query(client: AsyncClient) -> AsyncQuery:
+def named_by_words_query() -> Query:
     """Build the query for the clusters that a language model could still name."""
-    named_by_words = FieldFilter("named_by", "==", BY_WORDS)
-    return client.collection(COLLECTION).where(filter=named_by_words)
+    return Query(COLLECTION).where("named_by", "==", BY_WORDS)
 
 
 def _collect_memberships(
@@ -344,7 +325,7 @@ def _build_name_writes(
     for entry in clusters:
         if snapshot := stored.get(entry.cluster.cluster_id):
             name_fields = {field: to_document(entry)[field] for field in _NAME_FIELDS}
-            if get_fields(snapshot) != name_fields:
+            if snapshot.fields != name_fields:
                 yield put_if_unchanged(snapshot, name_fields)
 
 
@@ -355,7 +336,7 @@ def _build_chunk_writes(
     now: datetime,
 ) -> Iterator[Write]:
     for chunk_id, snapshot in chunks.items():
-        current = get_fields(snapshot).get("cluster_id") or []
+        current = snapshot.fields.get("cluster_id") or []
         others = [cluster_id for cluster_id in current if cluster_id not in cluster_ids]
         expected = memberships[chunk_id] + others
         if current != expected:
@@ -372,7 +353,7 @@ def _build_chunk_writes(
 def to_document(entry: ClusterWithCentroid) -> dict[str, Any]:
     """Return the stored fields of a cluster."""
     return _CODEC.write(entry.cluster) | {
-        "centroid": FirestoreVector(list(entry.centroid)),
+        "centroid": Vector(list(entry.centroid)),
         "reach": entry.min_similarity,
         "named_by": entry.named_by,
         "central": list(entry.central_chunk_ids),
@@ -386,16 +367,16 @@ def _complete_new_cluster(
     return replace(entry, cluster=replace(entry.cluster, size=size, run_id=run_id, created_at=now))
 
 
-def _build_replacement(reference: AsyncDocumentReference, stored_fields: dict[str, Any]) -> Write:
-    return lambda batch: batch.set(reference, stored_fields)
+def _build_replacement(reference: Reference, stored_fields: dict[str, Any]) -> Write:
+    return Set(reference, stored_fields)
 
 
-def _to_cluster(snapshot: DocumentSnapshot[Any]) -> Cluster:
-    return _CODEC.read(snapshot.id, get_fields(snapshot))
+def _to_cluster(snapshot: Document) -> Cluster:
+    return _CODEC.read(snapshot.id, snapshot.fields)
 
 
-def _to_cluster_with_centroid(snapshot: DocumentSnapshot[Any]) -> ClusterWithCentroid:
-    data = get_fields(snapshot)
+def _to_cluster_with_centroid(snapshot: Document) -> ClusterWithCentroid:
+    data = snapshot.fields
     return ClusterWithCentroid(
         cluster=_to_cluster(snapshot),
         centroid=tuple(data["centroid"]),
@@ -406,6 +387,6 @@ def _to_cluster_with_centroid(snapshot: DocumentSnapshot[Any]) -> ClusterWithCen
     )
 
 
-def _to_neighbour(snapshot: DocumentSnapshot[Any]) -> ClusterNeighbour:
-    similarity = min(1.0, max(0.0, 1.0 - get_fields(snapshot)[_DISTANCE]))
+def _to_neighbour(snapshot: Document) -> ClusterNeighbour:
+    similarity = min(1.0, max(0.0, 1.0 - snapshot.fields[_DISTANCE]))
     return ClusterNeighbour(_to_cluster(snapshot), similarity)

@@ -10,13 +10,13 @@ import asyncio
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from google.cloud.firestore import Increment, LastUpdateOption
-from google.cloud.firestore_v1.base_query import FieldFilter
-
 from shared.clustering.naming import TitledText
 from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
-from shared.firestore.writes import combine_writes
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.values import Increment
+from shared.firestore.writes import Delete, Set, Together, Update, Write
 from shared.index.stored_vector import COMPACT, read_compact
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import build_step_done, build_step_pending
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
     from shared.knowledge.map_repository import KnowledgeMap, MapPoint
 
 PAGE_SIZE: Final = 200
@@ -117,7 +115,7 @@ class Clusterings:
 
     async def load(self) -> Clustering | None:
         """Load the record of the last clustering, or None."""
-        data = (await self._database.get(self._database.document(*_PATH))).to_dict()
+        data = (await self._database.get(Reference(*_PATH))).fields
         return _CODEC.load(data) if data else None
 
     async def save(self, clustering: Clustering) -> None:
@@ -134,25 +132,25 @@ class Clusterings:
 
     async def count_embedded(self, model: str) -> int:
         """Count the chunks that have a vector of this model."""
-        return await self._database.count(embedded_query(self._database.client, model))
+        return await self._database.count(embedded_query(model))
 
     async def count_members(self) -> int:
         """Count the chunks that belong to a cluster."""
-        return await self._database.count(members_query(self._database.client))
+        return await self._database.count(members_query())
 
     async def load_pending(self, limit: int, dimension: int) -> list[AssignedChunk]:
         """Load chunks that wait to be assigned to a cluster, the longest waiting first.
 
         Vectors of another length than `dimension` are not loaded.
         """
-        query = pending_query(self._database.client).select(_FIELDS).limit(limit)
+        query = pending_query().select(_FIELDS).limit(limit)
         return await self._to_chunks(await self._database.find(query), dimension)
 
     async def iterate_embedded(
         self, model: str, dimension: int
     ) -> AsyncIterator[list[AssignedChunk]]:
         """Yield all chunks with a vector of this model and length, page by page, ordered by id."""
-        query = embedded_query(self._database.client, model).order_by("__name__")
+        query = embedded_query(model).order_by("__name__")
         query = query.select(_FIELDS).limit(READ_PAGE_SIZE)
         page = await self._database.find(query)
         while page:
@@ -162,10 +160,10 @@ class Clusterings:
             page = await self._database.find(query.start_after(page[-1]))
 
     async def _to_chunks(
-        self, snapshots: Sequence[DocumentSnapshot[Any]], dimension: int
+        self, snapshots: Sequence[Document], dimension: int
     ) -> list[AssignedChunk]:
         """Convert documents to chunks, with their vectors if they have this length."""
-        fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
+        fields = {snapshot.id: snapshot.fields for snapshot in snapshots}
         vectors = read_compact(fields, dimension)
         return [
             replace(_to_chunk(snapshot), vector=vectors.get(snapshot.id, b""))
@@ -176,9 +174,9 @@ class Clusterings:
         """Load the texts of the chunks that exist, by chunk id."""
         texts: dict[str, TitledText] = {}
         for block in _split_into_blocks(chunk_ids, PAGE_SIZE):
-            references = [self._database.document(CHUNKS, name) for name in block]
+            references = [Reference(CHUNKS, name) for name in block]
             for snapshot in await self._database.get_all(references, ["title", "content"]):
-                data = snapshot.to_dict() or {}
+                data = snapshot.fields
                 if "content" in data:
                     texts[snapshot.id] = TitledText(data["title"], data["content"])
         return texts
@@ -239,7 +237,7 @@ class Clusterings:
             # Other jobs write to chunks, too. An assignment stays valid while the text is the same.
             unedited = await self._filter_unedited(assignments)
             return await self._database.commit_skipping_conflicts(
-                [combine_writes(build_writes([assignment])) for assignment in unedited]
+                [Together(build_writes([assignment])) for assignment in unedited]
             )
         return len(assignments)
 
@@ -248,7 +246,7 @@ class Clusterings:
     ) -> list[ClusterAssignment]:
         """Read the chunks again, and return the assignments of those whose text is unchanged."""
         by_id = {assignment.chunk.chunk_id: assignment for assignment in assignments}
-        references = [self._database.document(CHUNKS, chunk_id) for chunk_id in by_id]
+        references = [Reference(CHUNKS, chunk_id) for chunk_id in by_id]
         fields = [name for name in _FIELDS if name != COMPACT]
         snapshots = await self._database.get_all(references, fields)
         return [
@@ -268,7 +266,7 @@ class Clusterings:
         # The total is counted first. If chunks are deleted after that, the next run sees a lower
         # total, and counts again.
         members = await self.count_members()
-        query = clusters_query(self._database.client).select(["name", "size"])
+        query = clusters_query().select(["name", "size"])
         clusters = await self._database.find(query)
         sizes = await self._count_sizes(clusters)
         writes = [
@@ -287,12 +285,10 @@ class Clusterings:
         await self._database.commit([self._build_clustering_write(update)])
         return len(writes)
 
-    async def _count_sizes(self, clusters: Sequence[DocumentSnapshot[Any]]) -> dict[str, int]:
+    async def _count_sizes(self, clusters: Sequence[Document]) -> dict[str, int]:
         sizes: dict[str, int] = {}
         for block in _split_into_blocks(clusters, CONCURRENCY):
-            queries = [
-                cluster_members_query(self._database.client, cluster.id) for cluster in block
-            ]
+            queries = [cluster_members_query(cluster.id) for cluster in block]
             counts = await asyncio.gather(*map(self._database.count, queries))
             sizes |= {cluster.id: size for cluster, size in zip(block, counts, strict=True)}
         return sizes
@@ -303,9 +299,8 @@ class Clusterings:
             change |= {"cluster_id": list(assignment.cluster_ids)} | build_step_pending(
                 "index", now
             )
-        reference = self._database.document(CHUNKS, assignment.chunk.chunk_id)
-        option = LastUpdateOption(assignment.chunk.update_time)
-        return lambda batch: batch.update(reference, change, option)
+        reference = Reference(CHUNKS, assignment.chunk.chunk_id)
+        return Update(reference, change, assignment.chunk.update_time)
 
     def _build_point_writes(
         self, assignments: Sequence[ClusterAssignment], current_map: KnowledgeMap | None
@@ -317,33 +312,32 @@ class Clusterings:
         return self._build_clustering_write({"changed": Increment(count), "uncounted": True})
 
     def _build_clustering_write(self, change: dict[str, Any]) -> Write:
-        reference = self._database.document(*_PATH)
-        return lambda batch: batch.set(reference, change, merge=True)
+        reference = Reference(*_PATH)
+        return Set(reference, change, merge=True)
 
 
-def embedded_query(client: AsyncClient, model: str) -> AsyncQuery:
+def embedded_query(model: str) -> Query:
     """Build the query for the chunks that have a vector of a model."""
-    return client.collection(CHUNKS).where(filter=FieldFilter("embedding_model", "==", model))
+    return Query(CHUNKS).where("embedding_model", "==", model)
 
 
-def members_query(client: AsyncClient) -> AsyncQuery:
+def members_query() -> Query:
     """Build the query for the chunks that belong to any cluster."""
-    return client.collection(CHUNKS).where(filter=FieldFilter("cluster_id", ">", []))
+    return Query(CHUNKS).where("cluster_id", ">", [])
 
 
-def cluster_members_query(client: AsyncClient, cluster_id: str) -> AsyncQuery:
+def cluster_members_query(cluster_id: str) -> Query:
     """Build the query for the chunks that belong to one cluster."""
-    belongs = FieldFilter("cluster_id", "array_contains", cluster_id)
-    return client.collection(CHUNKS).where(filter=belongs)
+    return Query(CHUNKS).where("cluster_id", "array_contains", cluster_id)
 
 
-def pending_query(client: AsyncClient) -> AsyncQuery:
+def pending_query() -> Query:
     """Build the query for the chunks that wait to be assigned to a cluster, oldest first."""
-    return client.collection(CHUNKS).order_by(f"pending.{STEP}")
+    return Query(CHUNKS).order_by(f"pending.{STEP}")
 
 
-def _to_chunk(snapshot: DocumentSnapshot[Any]) -> AssignedChunk:
-    data = snapshot.to_dict() or {}
+def _to_chunk(snapshot: Document) -> AssignedChunk:
+    data = snapshot.fields
     return AssignedChunk(
         chunk_id=snapshot.id,
         model=data.get("embedding_model", ""),
@@ -367,7 +361,7 @@ def _is_change(assignment: ClusterAssignment) -> bool:
     return assignment.cluster_ids != assignment.chunk.cluster_ids
 
 
-def _build_size_write(cluster: DocumentSnapshot[Any], size: int) -> Write:
+def _build_size_write(cluster: Document, size: int) -> Write:
     if not size:
-        return lambda batch: batch.delete(cluster.reference)
-    return lambda batch: batch.update(cluster.reference, {"size": size})
+        return Delete(cluster.reference)
+    return Update(cluster.reference, {"size": size})

@@ -19,15 +19,15 @@ import zlib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Delete, Set, Write
 from shared.knowledge.chunk_repository import LAYOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncDocumentReference
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
     from shared.knowledge.roots import Root
 
 SHARDS: Final = 64
@@ -94,14 +94,14 @@ class FollowedFiles:
 
     def _locate(self, collection: str, name: str) -> None:
         key = hashlib.sha256(os.fsencode(name)).hexdigest()[:20]
-        self._reference = self._database.document(collection, key)
+        self._reference = Reference(collection, key)
         self._objects = f"{collection}/{key}/{_OBJECTS}"
 
     async def load_digests(self) -> dict[int, str]:
         """Load the digests of all shards that are not empty. Costs one read."""
         snapshot = await self._database.get(self._reference)
-        self.read_at = (snapshot.to_dict() or {}).get("read_at")
-        shards = (snapshot.to_dict() or {}).get("shards", {})
+        self.read_at = snapshot.fields.get("read_at")
+        shards = snapshot.fields.get("shards", {})
         self._shards = {int(number): _Shard(**shard) for number, shard in shards.items()}
         return {number: shard.digest for number, shard in self._shards.items()}
 
@@ -155,7 +155,7 @@ class FollowedFiles:
 
     def _build_parts(
         self, number: int, states: Mapping[str, FileState]
-    ) -> Iterator[tuple[AsyncDocumentReference, bytes]]:
+    ) -> Iterator[tuple[Reference, bytes]]:
         """Yield the parts of the next version of a shard, each with its reference."""
         previous = self._shards.pop(number, _Shard("", 0, 0))
         if not states:
@@ -176,10 +176,10 @@ class FollowedFiles:
             self._reference, data | ({"read_at": self.read_at} if self.read_at else {})
         )
 
-    def _get_parts(self, number: int) -> list[AsyncDocumentReference]:
+    def _get_parts(self, number: int) -> list[Reference]:
         shard = self._shards.get(number, _Shard("", 0, 0))
         names = (f"{number}.{shard.version}.{part}" for part in range(shard.parts))
-        return [self._database.document(self._objects, name) for name in names]
+        return [Reference(self._objects, name) for name in names]
 
 
 def assign_shard(name: str) -> int:
@@ -214,7 +214,7 @@ def _unpack(data: bytes) -> dict[str, FileState]:
 
 
 def _split_into_commits(
-    parts: Iterable[tuple[AsyncDocumentReference, bytes]],
+    parts: Iterable[tuple[Reference, bytes]],
 ) -> Iterator[list[Write]]:
     """Split the writes of parts into commits that Firestore accepts, at least one."""
     commit: list[Write] = []
@@ -228,9 +228,9 @@ def _split_into_commits(
     yield commit
 
 
-def _build_set(reference: AsyncDocumentReference, data: dict[str, Any]) -> Write:
-    return lambda batch: batch.set(reference, data)
+def _build_set(reference: Reference, data: dict[str, Any]) -> Write:
+    return Set(reference, data)
 
 
-def _build_deletion(reference: AsyncDocumentReference) -> Write:
-    return lambda batch: batch.delete(reference)
+def _build_deletion(reference: Reference) -> Write:
+    return Delete(reference)

@@ -12,14 +12,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore_v1.base_query import FieldFilter
-
 from shared.firestore.codec import Codec
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.firestore.database import Database
 
@@ -74,13 +72,13 @@ class ForgottenSources:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def get(self, source_id: str) -> tuple[ForgottenSource, DocumentSnapshot[Any]]:
+    async def get(self, source_id: str) -> tuple[ForgottenSource, Document]:
         """Load what was forgotten of a source, and the document that says so.
 
         Costs one round trip.
         """
-        snapshot = await self._database.get(self._database.document(COLLECTION, source_id))
-        return _CODEC.read(source_id, snapshot.to_dict() or {}), snapshot
+        snapshot = await self._database.get(Reference(COLLECTION, source_id))
+        return _CODEC.read(source_id, snapshot.fields), snapshot
 
     async def get_many(self, source_ids: Sequence[str]) -> dict[str, ForgottenSource]:
         """Load what was forgotten of these sources, by source id. Costs one round trip.
@@ -88,21 +86,18 @@ class ForgottenSources:
         A source is left out if nothing of it was forgotten. Only the fields that ingest needs are
         set.
         """
-        references = [self._database.document(COLLECTION, name) for name in source_ids]
+        references = [Reference(COLLECTION, name) for name in source_ids]
         snapshots = await self._database.get_all(references, _INGEST_FIELDS)
-        return {
-            snapshot.id: _CODEC.read(snapshot.id, snapshot.to_dict() or {})
-            for snapshot in snapshots
-        }
+        return {snapshot.id: _CODEC.read(snapshot.id, snapshot.fields) for snapshot in snapshots}
 
     async def load_unfinished(self, limit: int) -> list[tuple[ForgottenSource, Any]]:
         """Load sources with an unfinished operation, each with the update time of its record.
 
         Costs one round trip.
         """
-        snapshots = await self._database.find(unfinished_query(self._database.client, limit))
+        snapshots = await self._database.find(unfinished_query(limit))
         return [
-            (_CODEC.read(snapshot.id, snapshot.to_dict() or {}), snapshot.update_time)
+            (_CODEC.read(snapshot.id, snapshot.fields), snapshot.update_time)
             for snapshot in snapshots
         ]
 
@@ -112,7 +107,10 @@ def build_forgotten_fields(source: ForgottenSource) -> dict[str, Any]:
     return _CODEC.write(source)
 
 
-def unfinished_query(client: AsyncClient, limit: int) -> AsyncQuery:
+def unfinished_query(limit: int) -> Query:
     """Build the query for sources with an unfinished operation."""
-    unfinished = FieldFilter("unfinished", "in", [state.value for state in Unfinished])
-    return client.collection(COLLECTION).where(filter=unfinished).limit(limit)
+    return (
+        Query(COLLECTION)
+        .where("unfinished", "in", [state.value for state in Unfinished])
+        .limit(limit)
+    )

@@ -7,15 +7,14 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from google.api_core.exceptions import InvalidArgument
-from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
-from google.cloud.firestore_v1.base_query import FieldFilter
-
 from shared.core.bisection import bisect_batch
 from shared.core.errors import PlatformFault
 from shared.core.log import error_fields, log
-from shared.firestore.database import get_fields
-from shared.firestore.writes import combine_writes
+from shared.firestore.database import InvalidContent
+from shared.firestore.documents import Document, Reference, get_fields
+from shared.firestore.queries import Query
+from shared.firestore.values import DELETE_FIELD, Increment
+from shared.firestore.writes import Create, Delete, Set, Together, Update, Write
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunked_source import ChunkedSource, build_source_document
@@ -45,9 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, AsyncDocumentReference, AsyncQuery
-
-    from shared.firestore.database import Database, Document, Write
+    from shared.firestore.database import Database
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.forgotten_repository import ForgottenSource
     from shared.knowledge.source import Source
@@ -168,7 +165,7 @@ class Ingestion:
     ) -> None:
         """Delete what was written of a new source before the database refused the rest."""
         stored = await self._load_stored_sources([source])
-        if any(INCOMPLETE in get_fields(snapshot) for snapshot in stored.values()):
+        if any(INCOMPLETE in snapshot.fields for snapshot in stored.values()):
             await self._save([ChunkedSource(source.source, [])], now, counts)
 
     async def _save(
@@ -305,7 +302,7 @@ class Ingestion:
         """Load the stored chunks without their vectors, by source id and chunk id."""
         chunks: dict[str, dict[str, Document]] = {}
         if source_ids:
-            query = chunks_of_sources_query(self._database.client, source_ids)
+            query = chunks_of_sources_query(source_ids)
             for snapshot in await self._database.find(query):
                 chunks.setdefault(snapshot.get("source_id"), {})[snapshot.id] = snapshot
         return chunks
@@ -328,9 +325,7 @@ class Ingestion:
         the condition that it is unchanged.
         """
         update = chunk_repository.build_deletion_update(now)
-        return Change(
-            "deleted", lambda batch: batch.update(chunk.reference, update), _DELETION_BYTES
-        )
+        return Change("deleted", Update(chunk.reference, update), _DELETION_BYTES)
 
     def _build_source_change(
         self,
@@ -354,8 +349,8 @@ class Ingestion:
             size = chunk_repository.estimate_write_size(source.chunks[0]) + 4 * sum(
                 map(len, data["facets"])
             )
-            if stored and INCOMPLETE not in get_fields(stored):
-                data |= _build_note_update(source.source, get_fields(stored))
+            if stored and INCOMPLETE not in stored.fields:
+                data |= _build_note_update(source.source, stored.fields)
             else:
                 data |= _build_first_fields(source.source, now)
             if update_time:
@@ -367,16 +362,15 @@ class Ingestion:
                 data |= {} if source.source.adds_only else {RESTORED: DELETE_FIELD}
             kept = self._keep_revision(stored, now) if stored and source.source.note else []
             write = _build_put(reference, data, update_time)
-            yield Change("sources", combine_writes([write, *kept]), size)
+            yield Change("sources", Together([write, *kept]), size)
         elif update_time:
-            option = LastUpdateOption(update_time)
-            yield Change("sources", lambda batch: batch.delete(reference, option))
+            yield Change("sources", Delete(reference, update_time))
 
     def _build_hash_change(self, source: ChunkedSource, stored: Document) -> Change:
         """Return the change that records what was merged into an unchanged source."""
         reference = self._get_reference(SOURCES, source.source.source_id)
         fields = {"content_hash": " ".join(source.merged_hashes)}
-        fields |= build_log_fields(source.source, get_fields(stored))
+        fields |= build_log_fields(source.source, stored.fields)
         return Change("", _build_put(reference, fields, stored.update_time))
 
     def _build_chunk_change(
@@ -387,7 +381,7 @@ class Ingestion:
         stored = get_fields(snapshot)
         if not stored:
             new = chunk_repository.build_new_document(chunk, now)
-            yield Change("created", lambda batch: batch.set(reference, new, merge=True), size)
+            yield Change("created", Set(reference, new, merge=True), size)
         elif stored["fingerprint"] != chunk_repository.compute_fingerprint(chunk):
             same_text = stored["content_hash"] == chunk.content_hash
             update = (
@@ -396,17 +390,17 @@ class Ingestion:
                 else chunk_repository.build_rewrite_update
             )
             edit = update(chunk, stored, now)
-            yield Change("updated", lambda batch: batch.update(reference, edit), size)
+            yield Change("updated", Update(reference, edit), size)
 
-    def _get_reference(self, collection: str, document_id: str) -> AsyncDocumentReference:
-        return self._database.document(collection, document_id)
+    def _get_reference(self, collection: str, document_id: str) -> Reference:
+        return Reference(collection, document_id)
 
 
-def chunks_of_sources_query(client: AsyncClient, source_ids: Sequence[str]) -> AsyncQuery:
+def chunks_of_sources_query(source_ids: Sequence[str]) -> Query:
     """Build the query for all chunks of up to BATCH_SIZE sources, without their vectors."""
     return (
-        client.collection(CHUNKS)
-        .where(filter=FieldFilter("source_id", "in", list(source_ids)))
+        Query(CHUNKS)
+        .where("source_id", "in", list(source_ids))
         .select([*chunk_repository.READ_FIELDS, "fingerprint", "content_hash", "created_at"])
     )
 
@@ -416,7 +410,7 @@ def _apply_overrides(source: ChunkedSource, stored: Mapping[str, Document]) -> C
     if not source.chunks and not source.source.adds_only:
         return source
     document = stored.get(source.source.source_id)
-    values = read_overrides(get_fields(document)) if document else source.source.overrides
+    values = read_overrides(document.fields) if document else source.source.overrides
     return source.override(values)
 
 
@@ -455,7 +449,7 @@ def _has_changed(source: ChunkedSource, stored: Mapping[str, Document]) -> bool:
 
 
 def _get_size(chunk: Document) -> int:
-    return len(get_fields(chunk)["content"].encode())
+    return len(chunk.fields["content"].encode())
 
 
 def _build_first_fields(source: Source, now: datetime) -> dict[str, Any]:
@@ -480,12 +474,11 @@ def _build_note_update(source: Source, stored: Mapping[str, Any]) -> dict[str, A
     )
 
 
-def _build_put(reference: AsyncDocumentReference, data: dict[str, Any], update_time: Any) -> Write:
+def _build_put(reference: Reference, data: dict[str, Any], update_time: Any) -> Write:
     """Return the write that creates a document, or updates it if it has this update time."""
     if update_time is None:
-        return lambda batch: batch.create(reference, data)
-    option = LastUpdateOption(update_time)
-    return lambda batch: batch.update(reference, data, option)
+        return Create(reference, data)
+    return Update(reference, data, update_time)
 
 
 class _Refusal(Exception):
@@ -494,7 +487,6 @@ class _Refusal(Exception):
 
 def _explain_refusal(error: PlatformFault | ValueError) -> str | None:
     """Return why the database refuses a source's content, or None for any other fault."""
-    cause = error.__cause__ if isinstance(error, PlatformFault) else error
-    if isinstance(cause, InvalidArgument | ValueError):
-        return f"is refused by the database ({type(cause).__name__})"
-    return None
+    if isinstance(error, ValueError):
+        return f"is refused by the database ({type(error).__name__})"
+    return "is refused by the database" if isinstance(error, InvalidContent) else None

@@ -25,18 +25,18 @@ from dataclasses import asdict, dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from google.cloud.firestore import DELETE_FIELD, ArrayUnion, Increment
-
 from shared.core.errors import Unavailable
 from shared.firestore.codec import Codec
+from shared.firestore.documents import Reference
+from shared.firestore.queries import Query
+from shared.firestore.values import DELETE_FIELD, ArrayUnion, Increment
+from shared.firestore.writes import Delete, Set, Update, Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, AsyncDocumentReference, AsyncQuery
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
 
 COLLECTION: Final = "map"
 POINTS_PER_PAGE: Final = 1_000
@@ -183,7 +183,7 @@ class Maps:
 
     async def load(self) -> KnowledgeMap | None:
         """Load the current map without its points, or None. Costs one round trip."""
-        data = (await self._database.get(self._head)).to_dict() or {}
+        data = (await self._database.get(self._head)).fields
         return _MAP.load(data) if "version" in data else None
 
     async def load_sample(self, limit: int) -> tuple[KnowledgeMap, MapSample] | None:
@@ -217,7 +217,7 @@ class Maps:
             snapshots = await self._database.get_all(references, ["points"])
             if len(snapshots) < len(references):
                 return None
-            pages += [(snapshot.to_dict() or {}).get("points", {}) for snapshot in snapshots]
+            pages += [snapshot.fields.get("points", {}) for snapshot in snapshots]
             point_count = sum(map(len, pages))
             if point_count < limit:
                 total = point_count * current.page_count // len(pages)
@@ -233,13 +233,13 @@ class Maps:
         Args:
             point_count: The approximate number of points that the map will have.
         """
-        data = (await self._database.get(self._head)).to_dict() or {}
+        data = (await self._database.get(self._head)).fields
         version = data.get("version", 0)
         await self._delete_other_pages(version)
         draft = MapPages(version + 1, max(1, ceil(point_count / POINTS_PER_PAGE)))
         announcement = {"next": asdict(draft)}
         head = self._head
-        await self._database.commit([lambda batch: batch.set(head, announcement, merge=True)])
+        await self._database.commit([Set(head, announcement, merge=True)])
         return draft
 
     async def complete(self, new_map: KnowledgeMap, points: Mapping[str, MapPoint]) -> None:
@@ -251,7 +251,7 @@ class Maps:
         await self._write_pages(new_map, points, chunk_ids_by_page)
         await self._remove_gone(new_map, chunk_ids_by_page)
         head, data = self._head, _MAP.write(new_map)
-        await self._database.commit([lambda batch: batch.set(head, data)])
+        await self._database.commit([Set(head, data)])
         await self._delete_other_pages(new_map.version)
 
     async def update_clusters(self, names_and_sizes: Mapping[str, tuple[str, int]]) -> None:
@@ -265,14 +265,14 @@ class Maps:
                 get size 0.
         """
         snapshot = await self._database.get(self._head, ["clusters"])
-        stored = (snapshot.to_dict() or {}).get("clusters", [])
+        stored = snapshot.fields.get("clusters", [])
         clusters = []
         for cluster in stored:
             name, size = names_and_sizes.get(cluster["cluster_id"], (cluster["name"], 0))
             clusters.append(cluster | {"name": name, "size": size})
         if clusters != stored:
             head = self._head
-            await self._database.commit([lambda batch: batch.update(head, {"clusters": clusters})])
+            await self._database.commit([Update(head, {"clusters": clusters})])
 
     def build_point_writes(
         self, current: KnowledgeMap, points: Mapping[str, MapPoint]
@@ -293,7 +293,7 @@ class Maps:
                 )
                 for page, chunk_ids in _group_by_page(points, current.page_count).items()
             ),
-            lambda batch: batch.set(head, added, merge=True),
+            Set(head, added, merge=True),
         ]
 
     async def build_removal_writes(self, chunk_ids: Sequence[str]) -> list[Write]:
@@ -306,7 +306,7 @@ class Maps:
         if not chunk_ids:
             return []
         snapshot = await self._database.get(self._head, ["version", "page_count", "next"])
-        data = snapshot.to_dict() or {}
+        data = snapshot.fields
         writes: list[Write] = []
         if "version" in data:
             current = MapPages(data["version"], data["page_count"])
@@ -317,13 +317,11 @@ class Maps:
         return writes
 
     @property
-    def _head(self) -> AsyncDocumentReference:
-        return self._database.document(*_PATH)
+    def _head(self) -> Reference:
+        return Reference(*_PATH)
 
-    def _get_page_reference(
-        self, pages: KnowledgeMap | MapPages, number: int
-    ) -> AsyncDocumentReference:
-        return self._database.document(COLLECTION, f"{pages.version}-{number}")
+    def _get_page_reference(self, pages: KnowledgeMap | MapPages, number: int) -> Reference:
+        return Reference(COLLECTION, f"{pages.version}-{number}")
 
     async def _write_pages(
         self,
@@ -355,8 +353,8 @@ class Maps:
             change = {"points": dict.fromkeys(ids_on_page, DELETE_FIELD)} | gone
             yield self._build_merge(self._get_page_reference(pages, page), change)
 
-    def _build_merge(self, page: AsyncDocumentReference, data: dict[str, Any]) -> Write:
-        return lambda batch: batch.set(page, data, merge=True)
+    def _build_merge(self, page: Reference, data: dict[str, Any]) -> Write:
+        return Set(page, data, merge=True)
 
     async def _remove_gone(
         self, new_map: KnowledgeMap, chunk_ids_by_page: Mapping[int, list[str]]
@@ -364,7 +362,7 @@ class Maps:
         """Remove the points of chunks that were deleted before their points were written."""
         references = [self._get_page_reference(new_map, page) for page in range(new_map.page_count)]
         snapshots = await self._database.get_all(references, ["gone"])
-        fields = {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
+        fields = {snapshot.id: snapshot.fields for snapshot in snapshots}
         writes = []
         for page, reference in enumerate(references):
             if gone := fields.get(reference.id, {}).get("gone"):
@@ -379,14 +377,14 @@ class Maps:
 
     async def _delete_other_pages(self, version: int) -> None:
         """Delete the pages of all versions except this one. Costs one read per page."""
-        pages = await self._database.find(pages_query(self._database.client))
+        pages = await self._database.find(pages_query())
         others = [page for page in pages if not page.id.startswith(f"{version}-")]
         await self._database.commit([_build_deletion(page.reference) for page in others])
 
 
-def pages_query(client: AsyncClient) -> AsyncQuery:
+def pages_query() -> Query:
     """Build the query for the ids of the pages of all versions."""
-    return client.collection(COLLECTION).order_by("__name__").select([])
+    return Query(COLLECTION).order_by("__name__").select([])
 
 
 def unpack_points(points: Iterable[bytes]) -> PointColumns:
@@ -428,5 +426,5 @@ def _hash(chunk_id: str) -> int:
     return int.from_bytes(digest, "big")
 
 
-def _build_deletion(reference: AsyncDocumentReference) -> Write:
-    return lambda batch: batch.delete(reference)
+def _build_deletion(reference: Reference) -> Write:
+    return Delete(reference)

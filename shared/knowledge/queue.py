@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
-from google.cloud.firestore_v1.base_query import FieldFilter
-
 from shared.core.bisection import bisect_batch
 from shared.core.deferral import schedule_retry
 from shared.core.errors import PlatformFault
 from shared.firestore.database import WriteConflict
-from shared.firestore.writes import combine_writes
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.values import DELETE_FIELD
+from shared.firestore.writes import Together, Update, Write
 from shared.index.stored_vector import build_vector_fields
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk import build_embedding_text
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
-
     from shared.ai.embedding import Vector
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
 
 ExtractionSummaries = Mapping[str, Mapping[str, Any]]
 """What a chunk stores of its extractions: `{type, topics, says, duplicate?}` by extraction id.
@@ -124,17 +122,16 @@ class ChunkQueue:
 
     async def load_pending(self, step: str, now: datetime, limit: int) -> list[PendingChunk]:
         """Load chunks for which `step` is due, the longest waiting first. Costs one round trip."""
-        query = due_query(self._database.client, step, now, limit).select(PENDING_FIELDS)
+        query = due_query(step, now, limit).select(PENDING_FIELDS)
         return [to_pending(step, snapshot) for snapshot in await self._database.find(query)]
 
     async def count_pending(self, step: str) -> int:
         """Count the chunks that wait for `step`, due or not."""
-        return await self._database.count(pending_query(self._database.client, step))
+        return await self._database.count(pending_query(step))
 
     async def is_done(self, step: str) -> bool:
         """Return whether no chunk waits for `step` or is dead-lettered. Costs two reads."""
-        client = self._database.client
-        queries = pending_query(client, step), dead_letter_query(client, step)
+        queries = pending_query(step), dead_letter_query(step)
         chunks = await asyncio.gather(
             *(self._database.find(query.select([]).limit(1)) for query in queries)
         )
@@ -208,12 +205,12 @@ class ChunkQueue:
 
     def _build_result_write(self, step: str, result: StepResult) -> Write:
         change = {**result.change, **chunk_repository.build_step_done(step)}
-        return combine_writes([self._build_update(result.chunk, change), *result.writes])
+        return Together([self._build_update(result.chunk, change), *result.writes])
 
     async def _filter_unedited(self, step: str, results: Sequence[StepResult]) -> list[StepResult]:
         """Return the results of chunks with unchanged text, with the chunks' new update times."""
         by_id = {result.chunk.chunk_id: result for result in results}
-        references = [self._database.document(CHUNKS, chunk_id) for chunk_id in by_id]
+        references = [Reference(CHUNKS, chunk_id) for chunk_id in by_id]
         snapshots = await self._database.get_all(references, ["content_hash", "extracted"])
         return [
             replace(result, chunk=replace(result.chunk, update_time=snapshot.update_time))
@@ -232,13 +229,13 @@ class ChunkQueue:
 
     async def load_dead_letters(self, step: str, limit: int) -> list[DeadLetter]:
         """Load chunks on which `step` is not retried, with the reasons. Costs one round trip."""
-        query = dead_letter_query(self._database.client, step).select([f"parked.{step}"])
+        query = dead_letter_query(step).select([f"parked.{step}"])
         snapshots = await self._database.find(query.limit(limit))
         return [DeadLetter(snapshot.id, snapshot.get(f"parked.{step}")) for snapshot in snapshots]
 
     async def count_dead_letters(self, step: str) -> int:
         """Count the chunks on which `step` is not retried."""
-        return await self._database.count(dead_letter_query(self._database.client, step))
+        return await self._database.count(dead_letter_query(step))
 
     async def retry(self, step: str, now: datetime) -> int:
         """Queue all dead letters of a step again. Return their number."""
@@ -249,41 +246,39 @@ class ChunkQueue:
         return count
 
     def _build_requeue_write(self, letter: DeadLetter, step: str, now: datetime) -> Write:
-        reference = self._database.document(CHUNKS, letter.chunk_id)
-        return lambda batch: batch.update(reference, chunk_repository.build_step_pending(step, now))
+        reference = Reference(CHUNKS, letter.chunk_id)
+        return Update(reference, chunk_repository.build_step_pending(step, now))
 
     def _build_update(self, chunk: QueuedChunk, change: dict[str, Any]) -> Write:
-        reference = self._database.document(CHUNKS, chunk.chunk_id)
-        option = LastUpdateOption(chunk.update_time)
-        return lambda batch: batch.update(reference, change, option)
+        reference = Reference(CHUNKS, chunk.chunk_id)
+        return Update(reference, change, chunk.update_time)
 
 
-def pending_query(client: AsyncClient, step: str) -> AsyncQuery:
+def pending_query(step: str) -> Query:
     """Build the query for chunks that wait for a step, due or not, the longest waiting first."""
-    return client.collection(CHUNKS).order_by(f"pending.{step}")
+    return Query(CHUNKS).order_by(f"pending.{step}")
 
 
-def due_query(client: AsyncClient, step: str, now: datetime, limit: int) -> AsyncQuery:
+def due_query(step: str, now: datetime, limit: int) -> Query:
     """Build the query for chunks for which a step is due, the longest waiting first."""
-    due = FieldFilter(f"pending.{step}", "<=", now)
-    return pending_query(client, step).where(filter=due).limit(limit)
+    return pending_query(step).where(f"pending.{step}", "<=", now).limit(limit)
 
 
-def dead_letter_query(client: AsyncClient, step: str) -> AsyncQuery:
+def dead_letter_query(step: str) -> Query:
     """Build the query for chunks on which a step is not retried."""
-    return client.collection(CHUNKS).order_by(f"parked.{step}")
+    return Query(CHUNKS).order_by(f"parked.{step}")
 
 
-def _is_unedited(snapshot: DocumentSnapshot[Any], chunk: PendingChunk, step: str) -> bool:
-    data = snapshot.to_dict() or {}
+def _is_unedited(snapshot: Document, chunk: PendingChunk, step: str) -> bool:
+    data = snapshot.fields
     same_text = data.get("content_hash") == chunk.content_hash
     # Only the step that replaces extractions depends on the extractions that it read.
     return same_text and (step != "extract" or (data.get("extracted") or {}) == chunk.extracted)
 
 
-def to_pending(step: str, snapshot: DocumentSnapshot[Any]) -> PendingChunk:
+def to_pending(step: str, snapshot: Document) -> PendingChunk:
     """Read a chunk that waits for a step from its document."""
-    data = snapshot.to_dict() or {}
+    data = snapshot.fields
     return PendingChunk(
         chunk_id=snapshot.id,
         source_id=data["source_id"],

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.deferral import MAX_TRIES
 from shared.firestore.codec import Codec
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Set, put_if_unchanged
 from shared.knowledge.chunk_repository import LAYOUT
 
 if TYPE_CHECKING:
@@ -103,8 +104,8 @@ class ReadwiseSync:
 
         Costs one round trip.
         """
-        snapshot = await self._database.get(self._database.document(*_PATH))
-        data = snapshot.to_dict() or {}
+        snapshot = await self._database.get(Reference(*_PATH))
+        data = snapshot.fields
         return _CODEC.load(data) if data.get("layout") == LAYOUT else SyncProgress()
 
     async def load_dead_letters(self) -> list[FailedBook]:
@@ -117,14 +118,14 @@ class ReadwiseSync:
 
     async def store(self, progress: SyncProgress) -> None:
         """Store the progress. Costs one round trip."""
-        reference = self._database.document(*_PATH)
+        reference = Reference(*_PATH)
         missed = dict(islice(progress.missed.items(), MAX_FAILED_BOOKS))
         data = _CODEC.write(replace(progress, missed=missed)) | {"layout": LAYOUT}
-        await self._database.commit([lambda batch: batch.set(reference, data)])
+        await self._database.commit([Set(reference, data)])
 
     async def _retry(self) -> int:
-        snapshot = await self._database.get(self._database.document(*_PATH))
-        missed: dict[str, dict[str, Any]] = (snapshot.to_dict() or {}).get("missed", {})
+        snapshot = await self._database.get(Reference(*_PATH))
+        missed: dict[str, dict[str, Any]] = snapshot.fields.get("missed", {})
         dead_letters = [book for book in missed.values() if book["tries"] >= MAX_TRIES]
         for book in dead_letters:
             book["tries"] = 0

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
+from shared.firestore.documents import Document, Reference
 from shared.firestore.writes import put_if_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from google.cloud.firestore import DocumentSnapshot
 
     from shared.firestore.database import Database
 
@@ -74,8 +73,8 @@ class Roots:
 
     async def read(self) -> StoredRoots:
         """Load the registered folders. Costs one read."""
-        snapshot = await self._database.get(self._database.document("meta", "roots"))
-        data = snapshot.to_dict() or {}
+        snapshot = await self._database.get(Reference("meta", "roots"))
+        data = snapshot.fields
         return StoredRoots(tuple(map(_to_root, data.get("roots", ()))), snapshot)
 
     async def replace(self, stored: StoredRoots, roots: Sequence[Root]) -> None:
@@ -94,7 +93,7 @@ class StoredRoots:
     """The registered folders, and the document from which they were read."""
 
     roots: tuple[Root, ...]
-    snapshot: DocumentSnapshot[Any]
+    snapshot: Document
 
 
 def _to_root(data: dict[str, Any]) -> Root:

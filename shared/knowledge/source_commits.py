@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from shared.firestore.database import Write
+    from shared.firestore.writes import Write
 
 MAX_WRITES: Final = 200
 """The maximum number of writes in a commit."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from google.cloud.firestore import DELETE_FIELD
-from google.cloud.firestore_v1.base_query import FieldFilter
-
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.values import DELETE_FIELD
+from shared.firestore.writes import Write, put_if_unchanged
 from shared.index.facets import Kind, make_named_facet
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import of_source_query
@@ -37,13 +37,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.source_repository import StoredSource
 
-    Snapshot = DocumentSnapshot[Any]
+    Snapshot = Document
 
 _CHUNK_FIELDS: Final = (*chunk_repository.READ_FIELDS, "created_at")
 
@@ -82,7 +80,7 @@ class _Rewriting:
     def build_changes(self, chunks: Iterable[Snapshot]) -> Iterator[Change]:
         """Yield a write for each of these chunks that differs from the source."""
         for snapshot in chunks:
-            former, data = _to_chunk(snapshot), snapshot.to_dict() or {}
+            former, data = _to_chunk(snapshot), snapshot.fields
             chunk = self.rewrite(former)
             if chunk == former:
                 continue
@@ -110,11 +108,11 @@ class SourceEditing:
 
     async def get(self, source_id: str) -> EditableSource | None:
         """Load a source with its first chunks, or None. Costs one round trip."""
-        reference = self._database.document(SOURCES, source_id)
+        reference = Reference(SOURCES, source_id)
         snapshot, chunks = await asyncio.gather(
             self._database.get(reference), self._load_page(source_id, 1)
         )
-        data = snapshot.to_dict()
+        data = snapshot.fields
         if data is None:
             return None
         return EditableSource(
@@ -140,7 +138,7 @@ class SourceEditing:
 
     async def load_unfinished(self, limit: int) -> list[str]:
         """Load ids of sources whose chunks may not be rewritten yet. Costs one round trip."""
-        query = unfinished_query(self._database.client, limit)
+        query = unfinished_query(limit)
         return [snapshot.id for snapshot in await self._database.find(query)]
 
     async def rewrite_chunks(self, source_id: str, now: datetime) -> AsyncIterator[int]:
@@ -149,8 +147,8 @@ class SourceEditing:
         Raises:
             WriteConflict: The source or a chunk changed since it was read.
         """
-        snapshot = await self._database.get(self._database.document(SOURCES, source_id))
-        data = snapshot.to_dict() or {}
+        snapshot = await self._database.get(Reference(SOURCES, source_id))
+        data = snapshot.fields
         if "rewriting" not in data:
             return
         rewriting = _Rewriting(to_source(snapshot), now, is_note="saved_by" in data)
@@ -170,14 +168,13 @@ class SourceEditing:
         await self._database.commit([put_if_unchanged(snapshot, finished)])
 
     async def _load_page(self, source_id: str, first: int) -> list[Snapshot]:
-        query = of_source_query(self._database.client, source_id, MAX_WRITES, first)
+        query = of_source_query(source_id, MAX_WRITES, first)
         return await self._database.find(query.select(_CHUNK_FIELDS))
 
 
-def unfinished_query(client: AsyncClient, limit: int) -> AsyncQuery:
+def unfinished_query(limit: int) -> Query:
     """Build the query for sources whose chunks may not be rewritten yet."""
-    unfinished = FieldFilter("rewriting", "==", value=True)
-    return client.collection(SOURCES).where(filter=unfinished).select([]).limit(limit)
+    return Query(SOURCES).where("rewriting", "==", value=True).select([]).limit(limit)
 
 
 def _compute_edited_facets(before: StoredSource, after: StoredSource) -> list[str]:
@@ -194,4 +191,4 @@ def _iterate_own_facets(source: StoredSource) -> Iterator[str]:
 
 
 def _to_chunk(snapshot: Snapshot) -> Chunk:
-    return chunk_repository.to_chunk(snapshot.id, snapshot.to_dict() or {})
+    return chunk_repository.to_chunk(snapshot.id, snapshot.fields)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD
-from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
-
 from shared.core.dates import from_microseconds, to_microseconds
 from shared.firestore.codec import Codec, added_field
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.values import DELETE_FIELD
 from shared.index.facets import Facet, Kind, make_named_facet
 from shared.knowledge.overrides import EDITABLE, read_values
 from shared.knowledge.source import SOURCE_FIELDS, NoteFields, SourceFields
@@ -18,8 +18,6 @@ from shared.knowledge.source import SOURCE_FIELDS, NoteFields, SourceFields
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
-
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.firestore.database import Database
     from shared.knowledge.source import Source
@@ -36,7 +34,6 @@ RESTORED: Final = "restored"
 forget such a source again."""
 _KEY_LENGTH: Final = 300
 """The number of characters of a title by which sources are sorted. Cursors contain them, too."""
-_UP, _DOWN = BaseQuery.ASCENDING, BaseQuery.DESCENDING
 
 
 class SourceOrder(StrEnum):
@@ -46,7 +43,7 @@ class SourceOrder(StrEnum):
     TITLE = "title"
 
 
-_ORDERS: Final = {SourceOrder.RECENT: ("updated_at", _DOWN), SourceOrder.TITLE: ("title_key", _UP)}
+_ORDERS: Final = {SourceOrder.RECENT: ("updated_at", True), SourceOrder.TITLE: ("title_key", False)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,10 +155,8 @@ class Sources:
 
     async def get_with_note(self, source_id: str) -> tuple[StoredSource | None, NoteFields | None]:
         """Load a source and, if it is a note, the fields of the note. Costs one round trip."""
-        fields = {*_CODEC.stored_names, *_NOTE.stored_names}
-        snapshots = await self._database.get_all(
-            [self._database.document(COLLECTION, source_id)], sorted(fields)
-        )
+        fields = [*_CODEC.stored_names, *_NOTE.stored_names]
+        snapshots = await self._database.get_all([Reference(COLLECTION, source_id)], sorted(fields))
         return next(map(_to_source_with_note, snapshots), (None, None))
 
     async def get_all(self, source_ids: Sequence[str]) -> list[StoredSource]:
@@ -169,7 +164,7 @@ class Sources:
         return await self._load(source_ids, _LISTED)
 
     async def _load(self, source_ids: Sequence[str], fields: Sequence[str]) -> list[StoredSource]:
-        references = [self._database.document(COLLECTION, source_id) for source_id in source_ids]
+        references = [Reference(COLLECTION, source_id) for source_id in source_ids]
         snapshots = await self._database.get_all(references, fields)
         sources = {snapshot.id: to_source(snapshot) for snapshot in snapshots}
         return [sources[source_id] for source_id in source_ids if source_id in sources]
@@ -189,7 +184,7 @@ class Sources:
             facet: A facet that the sources must have: an author, a category or a tag.
             after: The cursor of the previous page's last source.
         """
-        query = list_query(self._database.client, order, limit, facet, after)
+        query = list_query(order, limit, facet, after)
         return [to_source(snapshot) for snapshot in await self._database.find(query)]
 
     async def load_after(
@@ -203,25 +198,25 @@ class Sources:
             source_id: The last source of the previous page, or None for the first page.
             limit: The maximum number of sources.
         """
-        fields = {*_CODEC.stored_names, *_NOTE.stored_names}
-        query = sources_query(self._database.client).select(fields).limit(limit)
+        fields = [*_CODEC.stored_names, *_NOTE.stored_names]
+        query = sources_query().select(fields).limit(limit)
         if source_id:
-            query = query.start_after({"__name__": self._database.document(COLLECTION, source_id)})
+            query = query.start_after({"__name__": Reference(COLLECTION, source_id)})
         return [_to_source_with_note(snapshot) for snapshot in await self._database.find(query)]
 
     async def list_by_title_prefix(self, beginning: str, limit: int) -> list[StoredSource]:
         """Load the sources whose title begins with a prefix, in any case. Costs one round trip."""
-        query = title_prefix_query(self._database.client, make_title_key(beginning), limit)
+        query = title_prefix_query(make_title_key(beginning), limit)
         return [to_source(snapshot) for snapshot in await self._database.find(query)]
 
     async def list_linking_to(self, source_id: str, limit: int) -> list[StoredSource]:
         """Load sources that link to a source, sorted by id. Costs one round trip."""
-        query = linking_query(self._database.client, source_id, limit)
+        query = linking_query(source_id, limit)
         return [to_source(snapshot) for snapshot in await self._database.find(query)]
 
     async def count(self) -> int:
         """Count the sources. Costs one round trip."""
-        return await self._database.count(sources_query(self._database.client))
+        return await self._database.count(sources_query())
 
 
 def make_title_key(title: str) -> str:
@@ -230,57 +225,55 @@ def make_title_key(title: str) -> str:
 
 
 def list_query(
-    client: AsyncClient,
     order: SourceOrder,
     limit: int,
     facet: Facet | None,
     after: SourceCursor | None,
-) -> AsyncQuery:
+) -> Query:
     """Build the query for a page of sources. Ids are sorted in the same direction as sort keys."""
-    collection = client.collection(COLLECTION)
-    field, direction = _ORDERS[order]
-    query = collection.order_by(field, direction=direction)
-    query = query.order_by("__name__", direction=direction)
+    field, descending = _ORDERS[order]
+    query = Query(COLLECTION).order_by(field, descending=descending)
+    query = query.order_by("__name__", descending=descending)
     if facet:
-        query = query.where(filter=FieldFilter("facets", "array_contains", facet.id))
+        query = query.where("facets", "array_contains", facet.id)
     if after:
         value = from_microseconds(int(after[0])) if order is SourceOrder.RECENT else after[0]
-        query = query.start_after({field: value, "__name__": collection.document(after[1])})
+        query = query.start_after({field: value, "__name__": Reference(COLLECTION, after[1])})
     return query.select(_LISTED).limit(limit)
 
 
-def title_prefix_query(client: AsyncClient, prefix: str, limit: int) -> AsyncQuery:
+def title_prefix_query(prefix: str, limit: int) -> Query:
     """Build the query for the sources whose sort key begins with a prefix."""
     return (
-        client.collection(COLLECTION)
-        .where(filter=FieldFilter("title_key", ">=", prefix))
-        .where(filter=FieldFilter("title_key", "<", prefix + "\U0010ffff"))
+        Query(COLLECTION)
+        .where("title_key", ">=", prefix)
+        .where("title_key", "<", prefix + "\U0010ffff")
         .order_by("title_key")
         .select(_LISTED)
         .limit(limit)
     )
 
 
-def linking_query(client: AsyncClient, source_id: str, limit: int) -> AsyncQuery:
+def linking_query(source_id: str, limit: int) -> Query:
     """Build the query for the sources that link to a source."""
     return (
-        client.collection(COLLECTION)
-        .where(filter=FieldFilter("links_to", "array_contains", source_id))
+        Query(COLLECTION)
+        .where("links_to", "array_contains", source_id)
         .select(_LISTED)
         .limit(limit)
     )
 
 
-def sources_query(client: AsyncClient) -> AsyncQuery:
+def sources_query() -> Query:
     """Build the query for all sources, sorted by id."""
-    return client.collection(COLLECTION).order_by("__name__")
+    return Query(COLLECTION).order_by("__name__")
 
 
-def to_source(snapshot: DocumentSnapshot[Any]) -> StoredSource:
+def to_source(snapshot: Document) -> StoredSource:
     """Read a source from its document."""
-    return _CODEC.read(snapshot.id, snapshot.to_dict() or {})
+    return _CODEC.read(snapshot.id, snapshot.fields)
 
 
-def _to_source_with_note(snapshot: DocumentSnapshot[Any]) -> tuple[StoredSource, NoteFields | None]:
-    data = snapshot.to_dict() or {}
+def _to_source_with_note(snapshot: Document) -> tuple[StoredSource, NoteFields | None]:
+    data = snapshot.fields
     return to_source(snapshot), _NOTE.load(data) if "saved_by" in data else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.firestore.database import get_fields
+from shared.firestore.documents import get_fields
 from shared.knowledge.chunk import Kept
 from shared.knowledge.chunk_repository import to_chunk
 from shared.knowledge.highlight_merging import (
@@ -24,7 +24,7 @@ from shared.knowledge.source_repository import build_origin_fields
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shared.firestore.database import Document
+    from shared.firestore.documents import Document
     from shared.knowledge.chunked_source import ChunkedSource
     from shared.knowledge.source import Source
 
@@ -43,7 +43,7 @@ def merge_into_stored(
     source: ChunkedSource, document: Document | None, stored_chunks: Mapping[str, Document]
 ) -> tuple[ChunkedSource, MergedHighlights]:
     """Merge a source into what is stored of it, if it adds to that or must keep some of it."""
-    chunks = [to_chunk(chunk_id, get_fields(chunk)) for chunk_id, chunk in stored_chunks.items()]
+    chunks = [to_chunk(chunk_id, chunk.fields) for chunk_id, chunk in stored_chunks.items()]
     data = get_fields(document)
     adds_only = source.source.adds_only
     has_highlights = any(
@@ -73,7 +73,7 @@ def get_merged_hashes(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 def says_nothing_new(source: ChunkedSource, stored: Document) -> bool:
     """Return whether a log without new chunks changes nothing else of its source either."""
-    data = get_fields(stored)
+    data = stored.fields
     origin_values = build_origin_fields(source.origin_values).get("origin_values")
     is_complete = bool(data.get("content_hash")) and INCOMPLETE not in data
     return source.source.adds_only and is_complete and data.get("origin_values") == origin_values

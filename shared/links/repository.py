@@ -8,21 +8,18 @@ the commands of `carrel jobs`, failed links are called dead letters.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-from google.cloud.firestore import LastUpdateOption
-from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
+from typing import TYPE_CHECKING, Final
 
 from shared.firestore.codec import Codec
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.writes import Delete, Write, put_if_unchanged
 from shared.links.model import Link, LinkState
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
 
 COLLECTION: Final = "links"
 _RETRY_BATCH: Final = 200
@@ -40,7 +37,7 @@ class StoredLink:
     """
 
     link: Link | None
-    snapshot: DocumentSnapshot[Any]
+    snapshot: Document
 
     def build_update_write(self, link: Link) -> Write:
         """Build the write that replaces the link, or stores it for the first time."""
@@ -48,8 +45,7 @@ class StoredLink:
 
     def build_deletion_write(self) -> Write:
         """Build the write that deletes the link."""
-        option = LastUpdateOption(self.snapshot.update_time)
-        return lambda batch: batch.delete(self.snapshot.reference, option)
+        return Delete(self.snapshot.reference, self.snapshot.update_time)
 
 
 class SavedLinks:
@@ -60,30 +56,30 @@ class SavedLinks:
 
     async def get(self, source_id: str) -> StoredLink:
         """Load the link whose page becomes the source with this id. Costs one round trip."""
-        return _to_stored(await self._database.get(self._database.document(COLLECTION, source_id)))
+        return _to_stored(await self._database.get(Reference(COLLECTION, source_id)))
 
     async def list_due(self, now: datetime, limit: int) -> list[StoredLink]:
         """Load the links to fetch now, the longest due first. Costs one round trip."""
-        query = due_query(self._database.client, now).limit(limit)
+        query = due_query(now).limit(limit)
         return [_to_stored(snapshot) for snapshot in await self._database.find(query)]
 
     async def list_newest(self, limit: int) -> list[Link]:
         """Load the links that were saved last, in any state. Costs one round trip."""
-        query = newest_query(self._database.client, limit)
+        query = newest_query(limit)
         return [_to_link(snapshot) for snapshot in await self._database.find(query)]
 
     async def count_waiting(self) -> int:
         """Count the links that wait to be fetched, due or not. Costs one round trip."""
-        return await self._database.count(waiting_query(self._database.client))
+        return await self._database.count(waiting_query())
 
     async def list_dead_letters(self, limit: int) -> list[Link]:
         """Load up to `limit` of the links that could not be fetched. Costs one round trip."""
-        query = failed_query(self._database.client).limit(limit)
+        query = failed_query().limit(limit)
         return [_to_link(snapshot) for snapshot in await self._database.find(query)]
 
     async def retry(self, now: datetime) -> int:
         """Queue all links that could not be fetched for another attempt. Return their number."""
-        query = failed_query(self._database.client).limit(_RETRY_BATCH)
+        query = failed_query().limit(_RETRY_BATCH)
         count = 0
         while failed := [_to_stored(snapshot) for snapshot in await self._database.find(query)]:
             writes = [
@@ -95,36 +91,33 @@ class SavedLinks:
         return count
 
 
-def _to_link(snapshot: DocumentSnapshot[Any]) -> Link:
-    return _CODEC.read(snapshot.id, snapshot.to_dict() or {})
+def _to_link(snapshot: Document) -> Link:
+    return _CODEC.read(snapshot.id, snapshot.fields)
 
 
-def _to_stored(snapshot: DocumentSnapshot[Any]) -> StoredLink:
+def _to_stored(snapshot: Document) -> StoredLink:
     return StoredLink(_to_link(snapshot) if snapshot.exists else None, snapshot)
 
 
-def waiting_query(client: AsyncClient) -> AsyncQuery:
+def waiting_query() -> Query:
     """Build the query for the links that wait, due or not."""
-    is_waiting = FieldFilter("state", "==", LinkState.WAITING.value)
-    return client.collection(COLLECTION).where(filter=is_waiting)
+    return Query(COLLECTION).where("state", "==", LinkState.WAITING.value)
 
 
-def due_query(client: AsyncClient, now: datetime) -> AsyncQuery:
+def due_query(now: datetime) -> Query:
     """Build the query for the links to fetch now, the longest due first.
 
     Only waiting links are ever due.
     """
-    is_due = FieldFilter("due_at", "<=", now)
-    return client.collection(COLLECTION).where(filter=is_due).order_by("due_at")
+    return Query(COLLECTION).where("due_at", "<=", now).order_by("due_at")
 
 
-def newest_query(client: AsyncClient, limit: int) -> AsyncQuery:
+def newest_query(limit: int) -> Query:
     """Build the query for the links that were saved last."""
-    newest = client.collection(COLLECTION).order_by("requested_at", direction=BaseQuery.DESCENDING)
+    newest = Query(COLLECTION).order_by("requested_at", descending=True)
     return newest.limit(limit)
 
 
-def failed_query(client: AsyncClient) -> AsyncQuery:
+def failed_query() -> Query:
     """Build the query for the links that could not be fetched."""
-    is_failed = FieldFilter("state", "==", LinkState.FAILED.value)
-    return client.collection(COLLECTION).where(filter=is_failed)
+    return Query(COLLECTION).where("state", "==", LinkState.FAILED.value)

@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD, LastUpdateOption
-
 from shared.extractions.extracted_chunks import build_removal_writes
 from shared.firestore.claims import FIELD as CLAIM
 from shared.firestore.claims import build_claim_writes, change_claim
 from shared.firestore.codec import Codec
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.documents import Document, Reference
+from shared.firestore.values import DELETE_FIELD
+from shared.firestore.writes import Create, Set, Update, Write, put_if_unchanged
 from shared.index.facets import select_vector_index_facets
 from shared.index.indexed_state import NOT_INDEXED, compute_indexed_state, read_indexed_state
 from shared.index.posting_changes import IndexDifference, build_postings_writes
@@ -42,18 +42,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from google.cloud.firestore import (
-        AsyncDocumentReference,
-        DocumentSnapshot,
-    )
-
     from shared.ai.embedding import Vector
     from shared.firestore.claims import Claim
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.chunked_source import ChunkedSource
 
-    Snapshots = Mapping[str, DocumentSnapshot[Any]]
+    Snapshots = Mapping[str, Document]
     """Documents of chunks, by chunk id."""
 
 REVISIONS: Final = "note_revisions"
@@ -95,21 +90,18 @@ class StoredNote:
     """
 
     note: Note
-    snapshot: DocumentSnapshot[Any]
+    snapshot: Document
     chunks: Snapshots
 
     @property
     def is_moving(self) -> bool:
         """Whether the note is being forgotten (taken out of the knowledge base) or restored."""
-        return MOVING in (self.snapshot.to_dict() or {})
+        return MOVING in (self.snapshot.fields)
 
     def list_chunks(self) -> list[Chunk]:
         """Return the chunks of the note."""
         snapshots = self.chunks.values()
-        return [
-            chunk_repository.to_chunk(snapshot.id, snapshot.to_dict() or {})
-            for snapshot in snapshots
-        ]
+        return [chunk_repository.to_chunk(snapshot.id, snapshot.fields) for snapshot in snapshots]
 
     def select_unembedded(self, chunks: Iterable[Chunk]) -> list[Chunk]:
         """Return the chunks of a new revision for whose texts no vector is stored."""
@@ -117,7 +109,7 @@ class StoredNote:
 
     def _has_vector(self, chunk: Chunk) -> bool:
         stored = self.chunks.get(chunk.chunk_id)
-        data = (stored and stored.to_dict()) or {}
+        data = (stored and stored.fields) or {}
         return "embedding_model" in data and data["content_hash"] == chunk.content_hash
 
 
@@ -132,7 +124,7 @@ class Notes:
 
         Costs one round trip.
         """
-        query = of_source_query(self._database.client, source_id, MAX_CHUNKS, 1)
+        query = of_source_query(source_id, MAX_CHUNKS, 1)
         snapshot, chunks = await asyncio.gather(
             self._database.get(self._get_reference(source_id)),
             self._database.find(query.select(_CHUNK_FIELDS)),
@@ -156,7 +148,7 @@ class Notes:
             chunks: The chunks of the new revision.
         """
         references = [
-            self._database.document(CHUNKS, chunk.chunk_id)
+            Reference(CHUNKS, chunk.chunk_id)
             for chunk in chunks
             if chunk.chunk_id not in stored.chunks
         ]
@@ -169,7 +161,7 @@ class Notes:
         Costs one round trip.
         """
         snapshot = await self._database.get(self._get_revision_reference(source_id, number))
-        data = snapshot.to_dict()
+        data = snapshot.fields
         return _REVISION.load(data) if data and data["purge_at"] > now else None
 
     def build_creation_writes(
@@ -197,7 +189,7 @@ class Notes:
             CLAIM: claim.claim_id if claim else None,
         }
         return [
-            lambda batch: batch.create(reference, data),
+            Create(reference, data),
             *build_claim_writes(claim, source_id),
             *self._build_chunk_writes(chunked.chunks, {}, {}, vectors, now),
         ]
@@ -224,7 +216,7 @@ class Notes:
         """
         data = build_source_document(chunked, now) | build_removed_fields(chunked.source)
         data |= {"text": chunked.source.text, "revision": stored.note.revision + 1}
-        data[CLAIM], claim_writes = change_claim(self._database, stored.snapshot, claim)
+        data[CLAIM], claim_writes = change_claim(stored.snapshot, claim)
         return [
             put_if_unchanged(stored.snapshot, data),
             *claim_writes,
@@ -232,7 +224,7 @@ class Notes:
             *self._build_chunk_writes(chunked.chunks, stored.chunks, deleted, vectors, now),
         ]
 
-    def build_revision_writes(self, snapshot: DocumentSnapshot[Any], now: datetime) -> list[Write]:
+    def build_revision_writes(self, snapshot: Document, now: datetime) -> list[Write]:
         """Build the write that saves a note's content before a change, as a former revision.
 
         Args:
@@ -244,7 +236,7 @@ class Notes:
         revision = self._get_revision_reference(note.source_id, note.revision)
         fields = _REVISION.write(note.content)
         fields |= {"written_at": note.updated_at, "purge_at": now + REVISION_RETENTION}
-        return [lambda batch: batch.set(revision, fields)]
+        return [Set(revision, fields)]
 
     def _build_chunk_writes(
         self,
@@ -276,16 +268,16 @@ class Notes:
             differences.append(difference)
             yield write
         for snapshot in obsolete.values():
-            data = snapshot.to_dict() or {}
+            data = snapshot.fields
             differences.append(IndexDifference(snapshot.id, read_indexed_state(data), NOT_INDEXED))
             yield _build_chunk_deletion(snapshot, now)
-            yield from build_removal_writes(self._database, data.get("extracted") or {})
-        yield from build_postings_writes(self._database, KNOWLEDGE, differences)
+            yield from build_removal_writes(data.get("extracted") or {})
+        yield from build_postings_writes(KNOWLEDGE, differences)
 
     def _build_chunk_creation(
         self,
         chunk: Chunk,
-        deleted: DocumentSnapshot[Any] | None,
+        deleted: Document | None,
         vector_fields: dict[str, Any],
         now: datetime,
     ) -> tuple[Write, IndexDifference]:
@@ -301,24 +293,24 @@ class Notes:
         data = chunk_repository.build_new_document(chunk, now) | vector_fields
         data |= {"pending": dict.fromkeys(steps, now), "indexed": state.to_document()}
         data |= {"facets": select_vector_index_facets(state.facets)}
-        former_state = read_indexed_state((deleted and deleted.to_dict()) or {})
+        former_state = read_indexed_state((deleted and deleted.fields) or {})
         difference = IndexDifference(chunk.chunk_id, former_state, state)
         if deleted:
             return put_if_unchanged(deleted, data), difference
         # Only an update may contain DELETE_FIELD.
         fields = {name: value for name, value in data.items() if value is not DELETE_FIELD}
-        reference = self._database.document(CHUNKS, chunk.chunk_id)
-        return (lambda batch: batch.create(reference, fields)), difference
+        reference = Reference(CHUNKS, chunk.chunk_id)
+        return (Create(reference, fields)), difference
 
-    def _get_reference(self, source_id: str) -> AsyncDocumentReference:
-        return self._database.document(SOURCES, source_id)
+    def _get_reference(self, source_id: str) -> Reference:
+        return Reference(SOURCES, source_id)
 
-    def _get_revision_reference(self, source_id: str, number: int) -> AsyncDocumentReference:
-        return self._database.document(f"{SOURCES}/{source_id}/{REVISIONS}", str(number))
+    def _get_revision_reference(self, source_id: str, number: int) -> Reference:
+        return Reference(f"{SOURCES}/{source_id}/{REVISIONS}", str(number))
 
 
 def _build_chunk_update(
-    chunk: Chunk, snapshot: DocumentSnapshot[Any], vector: Vector | None, model: str, now: datetime
+    chunk: Chunk, snapshot: Document, vector: Vector | None, model: str, now: datetime
 ) -> tuple[Write, IndexDifference]:
     """Build the write that updates a stored chunk, and the change that its postings need.
 
@@ -328,7 +320,7 @@ def _build_chunk_update(
         vector: The new vector, or None if none was computed.
         model: The model that computed the new vector.
     """
-    data = snapshot.to_dict() or {}
+    data = snapshot.fields
     former = chunk_repository.to_chunk(snapshot.id, data)
     job_fields = {name: getattr(former, name) for name in chunk_repository.BY_JOBS}
     state = compute_indexed_state(replace(chunk, **job_fields))
@@ -340,12 +332,11 @@ def _build_chunk_update(
         update |= chunk_repository.build_step_pending("cluster", now)
     elif data["content_hash"] != chunk.content_hash:
         update |= NO_VECTOR | chunk_repository.build_step_pending("embed", now)
-    option = LastUpdateOption(snapshot.update_time)
     difference = IndexDifference(snapshot.id, read_indexed_state(data), state)
-    return (lambda batch: batch.update(snapshot.reference, update, option)), difference
+    return (Update(snapshot.reference, update, snapshot.update_time)), difference
 
 
-def _build_chunk_deletion(snapshot: DocumentSnapshot[Any], now: datetime) -> Write:
+def _build_chunk_deletion(snapshot: Document, now: datetime) -> Write:
     """Build the write that marks a chunk as deleted and as not indexed.
 
     The job `index` later removes the point of the chunk from the map of the knowledge base, and
@@ -355,7 +346,7 @@ def _build_chunk_deletion(snapshot: DocumentSnapshot[Any], now: datetime) -> Wri
     return put_if_unchanged(snapshot, chunk_repository.build_deletion_update(now) | removed)
 
 
-def _to_note(snapshot: DocumentSnapshot[Any]) -> Note | None:
+def _to_note(snapshot: Document) -> Note | None:
     """Read a note from its document. Return None if the document is missing or not a note."""
-    data = snapshot.to_dict() or {}
+    data = snapshot.fields
     return _NOTE.read(snapshot.id, data) if "saved_by" in data else None

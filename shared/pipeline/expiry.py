@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from google.cloud.firestore_v1.base_query import FieldFilter
-
+from shared.firestore.queries import Query
 from shared.firestore.writes import delete_if_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
-
     from shared.firestore.database import Database
+    from shared.firestore.documents import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,25 +77,27 @@ class ExpiredDocuments:
         self._database = database
         self._kind = kind
 
-    async def load_page(self, now: datetime) -> list[DocumentSnapshot[Any]]:
+    async def load_page(self, now: datetime) -> list[Document]:
         """Load the documents that expired first, as many as one commit deletes.
 
         Costs one round trip.
         """
-        query = expired_query(self._database.client, self._kind, now).select(["__name__"])
+        query = expired_query(self._kind, now).select(["__name__"])
         return await self._database.find(query.limit(self._kind.commit_size))
 
-    async def delete(self, page: Sequence[DocumentSnapshot[Any]]) -> int:
+    async def delete(self, page: Sequence[Document]) -> int:
         """Delete the documents that have not changed since they were read. Return their number."""
         return await self._database.commit_skipping_conflicts(list(map(delete_if_unchanged, page)))
 
     async def count(self, now: datetime) -> int:
         """Count the expired documents. Costs one round trip."""
-        return await self._database.count(expired_query(self._database.client, self._kind, now))
+        return await self._database.count(expired_query(self._kind, now))
 
 
-def expired_query(client: AsyncClient, kind: ExpiringKind, now: datetime) -> AsyncQuery:
+def expired_query(kind: ExpiringKind, now: datetime) -> Query:
     """Build the query for the expired documents of a kind, the oldest first."""
-    get_collection = client.collection_group if kind.nested else client.collection
-    expired = FieldFilter(kind.field, "<=", now - kind.delay)
-    return get_collection(kind.collection).where(filter=expired).order_by(kind.field)
+    return (
+        Query(kind.collection, in_group=kind.nested)
+        .where(kind.field, "<=", now - kind.delay)
+        .order_by(kind.field)
+    )

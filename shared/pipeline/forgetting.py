@@ -12,12 +12,11 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD, ArrayUnion, Increment
-
 from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
 from shared.extractions.extracted_chunks import build_removal_writes
-from shared.firestore.database import get_fields
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.documents import Document, Reference
+from shared.firestore.values import DELETE_FIELD, ArrayUnion, Increment
+from shared.firestore.writes import Set, Write, put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import build_deletion_update
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from shared.firestore.database import Database, Document, Write
+    from shared.firestore.database import Database
 
 
 INGEST: Final = "ingest"
@@ -71,12 +70,12 @@ class Forgetting:
 
     async def load_chunk(self, chunk_id: str) -> Document | None:
         """Load a chunk with all its fields, or None. Costs one round trip."""
-        snapshot = await self._database.get(self._database.document(CHUNKS, chunk_id))
-        return snapshot if "content" in get_fields(snapshot) else None
+        snapshot = await self._database.get(Reference(CHUNKS, chunk_id))
+        return snapshot if "content" in snapshot.fields else None
 
     async def load_source(self, source_id: str) -> Document | None:
         """Load a source with all its fields, or None. Costs one round trip."""
-        snapshot = await self._database.get(self._database.document(SOURCES, source_id))
+        snapshot = await self._database.get(Reference(SOURCES, source_id))
         return snapshot if snapshot.exists else None
 
     async def build_keep_writes(
@@ -87,7 +86,7 @@ class Forgetting:
         Ingest stores such a chunk again if its origin has it again. Costs two round trips.
         """
         chunks = await self._database.get_all(
-            [self._database.document(CHUNKS, chunk_id) for chunk_id in chunk_ids]
+            [Reference(CHUNKS, chunk_id) for chunk_id in chunk_ids]
         )
         extractions = await self._load_extractions(chunks)
         record = forgetter.build_fields() | {"missing": True}
@@ -105,12 +104,12 @@ class Forgetting:
             forgetter: Who forgets the chunk.
         """
         chunk_ids = ArrayUnion([chunk.id])
-        record = self._database.document(FORGOTTEN_SOURCES, chunk.get("source_id"))
+        record = Reference(FORGOTTEN_SOURCES, chunk.get("source_id"))
         update = {"chunk_count": Increment(-1)} | READ_AGAIN | REWRITE
         return [
             *await self.build_move_writes([chunk], forgetter.build_fields(), forgetter.now),
             *([put_if_unchanged(source, update)] if source else []),
-            lambda batch: batch.set(record, {"chunk_ids": chunk_ids}, merge=True),
+            Set(record, {"chunk_ids": chunk_ids}, merge=True),
         ]
 
     async def build_move_writes(
@@ -131,28 +130,28 @@ class Forgetting:
         update = build_deletion_update(now) | {"extracted": DELETE_FIELD}
         writes: list[Write] = []
         for chunk in chunks:
-            summaries = get_extraction_summaries(get_fields(chunk))
+            summaries = get_extraction_summaries(chunk.fields)
             writes.append(self._build_forgotten_chunk(chunk, record, extractions))
             writes.append(put_if_unchanged(chunk, update))
-            writes += build_removal_writes(self._database, summaries)
+            writes += build_removal_writes(summaries)
         return [*writes, *point_removals]
 
     async def _load_extractions(self, chunks: Sequence[Document]) -> dict[str, dict[str, Any]]:
         """Load the extractions of chunks, by id. Costs one round trip."""
-        names = [name for chunk in chunks for name in get_extraction_summaries(get_fields(chunk))]
-        references = [self._database.document(EXTRACTIONS, name) for name in names]
+        names = [name for chunk in chunks for name in get_extraction_summaries(chunk.fields)]
+        references = [Reference(EXTRACTIONS, name) for name in names]
         snapshots = await self._database.get_all(references)
-        return {snapshot.id: get_fields(snapshot) for snapshot in snapshots}
+        return {snapshot.id: snapshot.fields for snapshot in snapshots}
 
     def _build_forgotten_chunk(
         self, chunk: Document, record: Mapping[str, Any], extractions: Mapping[str, dict[str, Any]]
     ) -> Write:
-        summaries = get_extraction_summaries(get_fields(chunk))
+        summaries = get_extraction_summaries(chunk.fields)
         stored = {name: extractions[name] for name in summaries if name in extractions}
-        contents = {"document": get_fields(chunk), "extractions": stored}
+        contents = {"document": chunk.fields, "extractions": stored}
         data = {**record, **contents, "extraction_ids": sorted(stored)}
-        reference = self._database.document(COLLECTION, chunk.id)
-        return lambda batch: batch.set(reference, data)
+        reference = Reference(COLLECTION, chunk.id)
+        return Set(reference, data)
 
 
 def build_keep_forgotten_write(

@@ -13,14 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore_v1.base_query import FieldFilter
-
+from shared.firestore.queries import Query
 from shared.index.indexed_state import read_indexed_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from google.cloud.firestore import AsyncClient, AsyncQuery
 
 COLLECTION: Final = "forgotten"
 CHUNKS_PER_COMMIT: Final = 25
@@ -72,7 +69,6 @@ def get_extraction_summaries(chunk_fields: Mapping[str, Any]) -> Mapping[str, di
     return chunk_fields.get("extracted") or {}
 
 
-def forgotten_with_source_query(client: AsyncClient, source_id: str) -> AsyncQuery:
+def forgotten_with_source_query(source_id: str) -> Query:
     """Build the query for chunks that were forgotten with a source: as many as one commit moves."""
-    same_source = FieldFilter("of_source", "==", source_id)
-    return client.collection(COLLECTION).where(filter=same_source).limit(CHUNKS_PER_COMMIT)
+    return Query(COLLECTION).where("of_source", "==", source_id).limit(CHUNKS_PER_COMMIT)

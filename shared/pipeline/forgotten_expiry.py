@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from google.cloud.firestore import DELETE_FIELD, ArrayRemove
-from google.cloud.firestore_v1.base_query import FieldFilter
-
-from shared.firestore.database import get_fields
-from shared.firestore.writes import delete_if_unchanged, put_if_unchanged
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.values import DELETE_FIELD, ArrayRemove
+from shared.firestore.writes import Set, Update, Write, delete_if_unchanged, put_if_unchanged
 from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
 from shared.knowledge.forgotten_repository import ForgottenSource, build_forgotten_fields
@@ -31,9 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncCollectionReference, AsyncQuery
-
-    from shared.firestore.database import Database, Document, Write
+    from shared.firestore.database import Database
 
 
 class ForgottenContents:
@@ -47,16 +44,13 @@ class ForgottenContents:
 
         First come the chunks that were forgotten alone, then sources with their chunks.
         """
-        client = self._database.client
-        while chunks := await self._database.find(
-            expired_query(client.collection(FORGOTTEN_CHUNKS), now)
-        ):
+        while chunks := await self._database.find(expired_query(Query(FORGOTTEN_CHUNKS), now)):
             contents = dict.fromkeys(
                 ("document", "extractions", "extraction_ids", "expires_at"), DELETE_FIELD
             )
             writes = [put_if_unchanged(chunk, contents) for chunk in chunks]
             yield await self._database.commit_skipping_conflicts(writes)
-        sources = client.collection(FORGOTTEN_SOURCES)
+        sources = Query(FORGOTTEN_SOURCES)
         while records := await self._database.find(expired_query(sources, now)):
             for record in records:
                 async for deleted in self._delete_source(record):
@@ -67,18 +61,17 @@ class ForgottenContents:
         deletion = put_if_unchanged(record, {"document": DELETE_FIELD})
         if not await self._database.commit_skipping_conflicts([deletion]):
             return
-        query = forgotten_with_source_query(self._database.client, record.id).select([])
+        query = forgotten_with_source_query(record.id).select([])
         while chunks := await self._database.find(query):
             writes = [delete_if_unchanged(chunk) for chunk in chunks]
             yield await self._database.commit_skipping_conflicts(writes)
         finished = {"expires_at": DELETE_FIELD}
-        await self._database.commit([lambda batch: batch.update(record.reference, finished)])
+        await self._database.commit([Update(record.reference, finished)])
 
     async def count_expired(self, now: datetime) -> int:
         """Count the chunks and sources to delete. Costs two round trips."""
-        client = self._database.client
         counts = [
-            await self._database.count(expired_query(client.collection(name), now))
+            await self._database.count(expired_query(Query(name), now))
             for name in (FORGOTTEN_CHUNKS, FORGOTTEN_SOURCES)
         ]
         return sum(counts)
@@ -89,17 +82,17 @@ async def build_chunk_admission(database: Database, chunk_id: str) -> list[Write
 
     Return None if the chunk was never forgotten. Costs two round trips.
     """
-    forgotten = await database.get(database.document(FORGOTTEN_CHUNKS, chunk_id))
+    forgotten = await database.get(Reference(FORGOTTEN_CHUNKS, chunk_id))
     if not forgotten.exists:
         return None
     source_id = parse_source_id(chunk_id)
-    record = database.document(FORGOTTEN_SOURCES, source_id)
+    record = Reference(FORGOTTEN_SOURCES, source_id)
     chunk_ids = ArrayRemove([chunk_id])
     writes: list[Write] = [
         delete_if_unchanged(forgotten),
-        lambda batch: batch.set(record, {"chunk_ids": chunk_ids}, merge=True),
+        Set(record, {"chunk_ids": chunk_ids}, merge=True),
     ]
-    source = await database.get(database.document(SOURCES, source_id))
+    source = await database.get(Reference(SOURCES, source_id))
     if source.exists:
         writes.append(put_if_unchanged(source, READ_AGAIN))
     return writes
@@ -115,7 +108,7 @@ def build_source_admission(record: ForgottenSource, snapshot: Document) -> Write
     Raises:
         MovedElsewhere: Its passages are still being deleted, as the record's expiry shows.
     """
-    if "expires_at" in get_fields(snapshot):
+    if "expires_at" in snapshot.fields:
         raise MovedElsewhere(
             "The passages of this source are just being deleted for good, by the job `purge`."
             " Try again when it has run.",
@@ -127,8 +120,7 @@ def build_source_admission(record: ForgottenSource, snapshot: Document) -> Write
     return put_if_unchanged(snapshot, build_forgotten_fields(remaining))
 
 
-def expired_query(collection: AsyncCollectionReference, now: datetime) -> AsyncQuery:
+def expired_query(collection: Query, now: datetime) -> Query:
     """Build the query for what can no longer be restored, the oldest first."""
-    expired = FieldFilter("expires_at", "<=", now)
-    query = collection.where(filter=expired).order_by("expires_at")
+    query = collection.where("expires_at", "<=", now).order_by("expires_at")
     return query.select(["expires_at"]).limit(CHUNKS_PER_COMMIT)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-from google.cloud.firestore import AsyncQuery
-from google.cloud.firestore_v1.base_query import FieldFilter
+from typing import TYPE_CHECKING, Final
 
 from shared.core.dates import from_microseconds, to_microseconds
+from shared.firestore.documents import Reference
+from shared.firestore.queries import Query
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
 from shared.knowledge.forgotten_repository import RESTORABLE
 from shared.pipeline.forgetting import INGEST
@@ -18,9 +17,8 @@ from shared.pipeline.forgotten_chunks import COLLECTION as FORGOTTEN_CHUNKS
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, DocumentSnapshot
-
     from shared.firestore.database import Database
+    from shared.firestore.documents import Document
 
     ForgottenCursor = tuple[int, str]
     """A position in the list: the expiry of an item in microseconds, and the id of its document."""
@@ -93,10 +91,7 @@ async def list_restorable(
     """
     collections = (FORGOTTEN_SOURCES, FORGOTTEN_CHUNKS) if with_chunks else (FORGOTTEN_SOURCES,)
     pages = await asyncio.gather(
-        *(
-            database.find(restorable_query(database.client, name, now, limit, after))
-            for name in collections
-        )
+        *(database.find(restorable_query(name, now, limit, after)) for name in collections)
     )
     items = [_to_item(snapshot) for snapshots in pages for snapshot in snapshots]
     return sorted(items, key=lambda item: item.cursor, reverse=True)[:limit]
@@ -107,42 +102,41 @@ async def list_removed_by_run(database: Database, removed_at: datetime) -> list[
 
     Costs one round trip.
     """
-    pages = await asyncio.gather(
-        *(database.find(run_query(database.client, name, removed_at)) for name in _FIELDS)
-    )
+    pages = await asyncio.gather(*(database.find(run_query(name, removed_at)) for name in _FIELDS))
     items = [_to_item(snapshot) for snapshots in pages for snapshot in snapshots]
     return [item for item in items if item.forgotten_by == INGEST]
 
 
-def run_query(client: AsyncClient, collection: str, removed_at: datetime) -> AsyncQuery:
+def run_query(collection: str, removed_at: datetime) -> Query:
     """Build the query for what a run removed. Its items expire together, 30 days later."""
-    same_run = FieldFilter("expires_at", "==", removed_at + RESTORABLE)
-    return client.collection(collection).where(filter=same_run).select(_FIELDS[collection])
+    return (
+        Query(collection)
+        .where("expires_at", "==", removed_at + RESTORABLE)
+        .select(_FIELDS[collection])
+    )
 
 
 def restorable_query(
-    client: AsyncClient,
     collection: str,
     now: datetime,
     limit: int,
     after: ForgottenCursor | None,
-) -> AsyncQuery:
+) -> Query:
     """Build the query for what can be restored at a time, the latest expiry first."""
-    restorable = FieldFilter("expires_at", ">", now)
-    query = client.collection(collection).where(filter=restorable).select(_FIELDS[collection])
+    query = Query(collection).where("expires_at", ">", now).select(_FIELDS[collection])
     for name in ("expires_at", "__name__"):
-        query = query.order_by(name, direction=AsyncQuery.DESCENDING)
+        query = query.order_by(name, descending=True)
     if after:
-        reference = client.collection(collection).document(after[1])
+        reference = Reference(collection, after[1])
         moment = from_microseconds(after[0])
         query = query.start_after({"expires_at": moment, "__name__": reference})
     return query.limit(limit)
 
 
-def _to_item(snapshot: DocumentSnapshot[Any]) -> ForgottenItem:
-    data = snapshot.to_dict() or {}
+def _to_item(snapshot: Document) -> ForgottenItem:
+    data = snapshot.fields
     document = data.get("document") or {}
-    is_source = snapshot.reference.parent.id == FORGOTTEN_SOURCES
+    is_source = snapshot.reference.collection_id == FORGOTTEN_SOURCES
     return ForgottenItem(
         source_id=snapshot.id if is_source else document["source_id"],
         chunk_id=None if is_source else snapshot.id,

@@ -9,9 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD
-
-from shared.firestore.writes import delete_if_unchanged, put_if_unchanged
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.values import DELETE_FIELD
+from shared.firestore.writes import (
+    Create,
+    Delete,
+    Set,
+    Write,
+    delete_if_unchanged,
+    put_if_unchanged,
+)
 from shared.index.indexed_state import read_indexed_state
 from shared.index.postings import KNOWLEDGE, TRACES, to_totals
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
@@ -20,15 +28,13 @@ from shared.traces.repository import COLLECTION as TRACE_DOCUMENTS
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
     from shared.index.bm25 import Totals
     from shared.index.indexed_state import IndexedState
     from shared.index.postings import IndexCollections, PostingsRef
 
     PostingsData = Mapping[str, Any]
-    Snapshots = dict[PostingsRef, DocumentSnapshot[Any]]
+    Snapshots = dict[PostingsRef, Document]
     """The documents of postings."""
 
 PAGE: Final = 200
@@ -78,7 +84,7 @@ class StoredTotals:
     """The totals of a corpus, and the document from which they were read."""
 
     totals: Totals
-    snapshot: DocumentSnapshot[Any]
+    snapshot: Document
 
 
 class IndexRepair:
@@ -90,11 +96,9 @@ class IndexRepair:
 
     async def iterate_indexed_states(self) -> AsyncIterator[tuple[str, IndexedState]]:
         """Yield the id and the indexed state of each document."""
-        async for page in self._iterate_pages(
-            indexed_states_query(self._database.client, self._corpus)
-        ):
+        async for page in self._iterate_pages(indexed_states_query(self._corpus)):
             for snapshot in page:
-                yield snapshot.id, read_indexed_state(snapshot.to_dict() or {})
+                yield snapshot.id, read_indexed_state(snapshot.fields)
 
     async def iterate_postings(
         self, after: PostingsRef, until: PostingsRef | None
@@ -103,14 +107,14 @@ class IndexRepair:
         for collection in self._corpus.collections:
             if collection < after[0] or (until and until[0] < collection):
                 continue
-            query = postings_query(self._database.client, collection, after, until)
+            query = postings_query(collection, after, until)
             async for page in self._iterate_pages(query):
                 yield {(collection, snapshot.id): snapshot for snapshot in page}
 
     async def load_postings(self, refs: Sequence[PostingsRef]) -> Snapshots:
         """Load the postings that exist among these. Costs one round trip."""
-        snapshots = await self._database.get_all([self._database.document(*ref) for ref in refs])
-        return {(snapshot.reference.parent.id, snapshot.id): snapshot for snapshot in snapshots}
+        snapshots = await self._database.get_all([Reference(*ref) for ref in refs])
+        return {(snapshot.reference.collection_id, snapshot.id): snapshot for snapshot in snapshots}
 
     async def replace_unchanged(
         self, postings: Mapping[PostingsRef, PostingsData | None], snapshots: Snapshots
@@ -131,14 +135,14 @@ class IndexRepair:
 
     async def count(self) -> int:
         """Count the postings. Costs two round trips."""
-        client, start = self._database.client, self._corpus.start
-        queries = [postings_query(client, name, start, None) for name in self._corpus.collections]
+        start = self._corpus.start
+        queries = [postings_query(name, start, None) for name in self._corpus.collections]
         return sum([await self._database.count(query) for query in queries])
 
     async def load_totals(self) -> StoredTotals:
         """Load the totals. Costs one round trip."""
-        snapshot = await self._database.get(self._database.document(*self._corpus.names.totals))
-        return StoredTotals(to_totals(snapshot.to_dict()), snapshot)
+        snapshot = await self._database.get(Reference(*self._corpus.names.totals))
+        return StoredTotals(to_totals(snapshot.fields), snapshot)
 
     async def correct_totals(self, stored: StoredTotals, totals: Totals) -> bool:
         """Store the totals, unless they have changed since they were read.
@@ -153,7 +157,7 @@ class IndexRepair:
             )
         )
 
-    async def _iterate_pages(self, query: AsyncQuery) -> AsyncIterator[list[DocumentSnapshot[Any]]]:
+    async def _iterate_pages(self, query: Query) -> AsyncIterator[list[Document]]:
         page = await self._database.find(query.limit(PAGE))
         while page:
             yield page
@@ -165,14 +169,14 @@ class IndexRepair:
         self,
         ref: PostingsRef,
         data: PostingsData | None,
-        snapshot: DocumentSnapshot[Any] | None,
+        snapshot: Document | None,
     ) -> Write:
-        reference = self._database.document(*ref)
+        reference = Reference(*ref)
         if snapshot is None:
-            return lambda batch: batch.create(reference, dict(data or {}))
+            return Create(reference, dict(data or {}))
         if data is None:
             return delete_if_unchanged(snapshot)
-        obsolete = (snapshot.to_dict() or {}).keys() - data.keys()
+        obsolete = snapshot.fields.keys() - data.keys()
         return put_if_unchanged(snapshot, {**data, **dict.fromkeys(obsolete, DELETE_FIELD)})
 
 
@@ -181,37 +185,34 @@ class RepairProgress:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._reference = database.document(*_PATH)
+        self._reference = Reference(*_PATH)
 
     async def load_position(self) -> PostingsRef | None:
         """Load the last postings of a run that ran out of time, or None. Costs one round trip."""
-        data = (await self._database.get(self._reference)).to_dict()
+        data = (await self._database.get(self._reference)).fields
         return (data["collection"], data["list"]) if data else None
 
     async def save(self, position: PostingsRef | None) -> None:
         """Store the last postings of a run that ran out of time, or None after a complete run."""
         if position is None:
-            await self._database.commit([lambda batch: batch.delete(self._reference)])
+            await self._database.commit([Delete(self._reference)])
         else:
             data = {"collection": position[0], "list": position[1]}
-            await self._database.commit([lambda batch: batch.set(self._reference, data)])
+            await self._database.commit([Set(self._reference, data)])
 
 
-def indexed_states_query(client: AsyncClient, corpus: IndexedCorpus) -> AsyncQuery:
+def indexed_states_query(corpus: IndexedCorpus) -> Query:
     """Build the query for the indexed states of all documents, sorted by id."""
-    return client.collection(corpus.documents).order_by("__name__").select(["indexed"])
+    return Query(corpus.documents).order_by("__name__").select(["indexed"])
 
 
-def postings_query(
-    client: AsyncClient, collection: str, after: PostingsRef, until: PostingsRef | None
-) -> AsyncQuery:
+def postings_query(collection: str, after: PostingsRef, until: PostingsRef | None) -> Query:
     """Build the query for those postings of a collection that are in a range of all postings."""
-    postings = client.collection(collection)
-    query = postings.order_by("__name__")
+    query = Query(collection).order_by("__name__")
     if after[0] == collection and after[1]:
-        query = query.start_after({"__name__": postings.document(after[1])})
+        query = query.start_after({"__name__": Reference(collection, after[1])})
     if until and until[0] == collection:
-        query = query.end_at({"__name__": postings.document(until[1])})
+        query = query.end_at({"__name__": Reference(collection, until[1])})
     return query
 
 

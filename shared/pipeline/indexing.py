@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import LastUpdateOption
-
 from shared.extractions.extracted_chunks import build_removal_writes
-from shared.firestore.database import get_fields
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.writes import Delete, Set, Update, Write
 from shared.index.facets import select_vector_index_facets
 from shared.index.indexed_state import NOT_INDEXED, read_indexed_state
 from shared.index.posting_changes import IndexDifference, build_postings_writes
@@ -28,14 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import (
-        AsyncClient,
-        AsyncDocumentReference,
-        AsyncQuery,
-        DocumentSnapshot,
-    )
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
     from shared.index.indexed_state import IndexedState
     from shared.index.postings import PostingsRef
     from shared.knowledge.chunk import Chunk
@@ -104,7 +97,7 @@ class Indexing:
 
         Costs one round trip.
         """
-        query = due_query(self._database.client, STEP, now, limit).select(_FIELDS)
+        query = due_query(STEP, now, limit).select(_FIELDS)
         snapshots = await self._database.find(query)
         return list(map(_to_pending, snapshots))
 
@@ -119,10 +112,10 @@ class Indexing:
         """
         writes = [self._build_state_write(change) for change in changes]
         differences = [change.difference for change in changes]
-        writes += build_postings_writes(self._database, KNOWLEDGE, differences)
+        writes += build_postings_writes(KNOWLEDGE, differences)
         deleted = [change.pending for change in changes if change.pending.chunk is None]
         for chunk in deleted:
-            writes += build_removal_writes(self._database, chunk.extracted)
+            writes += build_removal_writes(chunk.extracted)
         writes += await Maps(self._database).build_removal_writes(
             [chunk.chunk_id for chunk in deleted]
         )
@@ -131,12 +124,12 @@ class Indexing:
     async def load_version(self) -> dict[str, int]:
         """Load the INDEX_VERSION with which the index was built. It is empty without an index."""
         snapshot = await self._database.get(self._get_reference(KNOWLEDGE.totals), [*INDEX_VERSION])
-        return get_fields(snapshot)
+        return snapshot.fields
 
     async def save_version(self, version: Mapping[str, int]) -> None:
         """Store the INDEX_VERSION with which the index is built from now on."""
         reference, data = self._get_reference(KNOWLEDGE.totals), dict(version)
-        await self._database.commit([lambda batch: batch.set(reference, data, merge=True)])
+        await self._database.commit([Set(reference, data, merge=True)])
 
     async def requeue(self, now: datetime) -> int:
         """Queue every chunk to be indexed again. Return the number of chunks.
@@ -147,7 +140,7 @@ class Indexing:
         last = ""
         count = 0
         while True:
-            query = ids_query(self._database.client, last)
+            query = ids_query(last)
             ids = [snapshot.id for snapshot in await self._database.find(query)]
             count += await self._database.commit_skipping_conflicts(
                 [self._build_requeue_write(chunk_id, now) for chunk_id in ids]
@@ -157,26 +150,25 @@ class Indexing:
             last = ids[-1]
 
     def _build_state_write(self, change: IndexChange) -> Write:
-        reference = self._database.document(chunk_repository.COLLECTION, change.pending.chunk_id)
-        option = LastUpdateOption(change.pending.update_time)
+        reference = Reference(chunk_repository.COLLECTION, change.pending.chunk_id)
         if change.pending.chunk is None:
-            return lambda batch: batch.delete(reference, option)
+            return Delete(reference, change.pending.update_time)
         data = _build_state_update(change)
-        return lambda batch: batch.update(reference, data, option)
+        return Update(reference, data, change.pending.update_time)
 
     def _build_requeue_write(self, chunk_id: str, now: datetime) -> Write:
-        reference = self._database.document(chunk_repository.COLLECTION, chunk_id)
+        reference = Reference(chunk_repository.COLLECTION, chunk_id)
         change = {f"pending.{STEP}": now}
-        return lambda batch: batch.update(reference, change)
+        return Update(reference, change)
 
-    def _get_reference(self, ref: PostingsRef) -> AsyncDocumentReference:
-        return self._database.document(*ref)
+    def _get_reference(self, ref: PostingsRef) -> Reference:
+        return Reference(*ref)
 
 
-def ids_query(client: AsyncClient, after: str) -> AsyncQuery:
+def ids_query(after: str) -> Query:
     """Build the query for the ids of the next chunks after an id."""
-    query = client.collection(chunk_repository.COLLECTION).order_by("__name__").select([])
-    start = client.collection(chunk_repository.COLLECTION).document(after) if after else None
+    query = Query(chunk_repository.COLLECTION).order_by("__name__").select([])
+    start = Reference(chunk_repository.COLLECTION, after) if after else None
     return (query.start_after({"__name__": start}) if start else query).limit(REQUEUE_BATCH_SIZE)
 
 
@@ -188,8 +180,8 @@ def _build_state_update(change: IndexChange) -> dict[str, Any]:
     }
 
 
-def _to_pending(snapshot: DocumentSnapshot[Any]) -> ChunkToIndex:
-    data = get_fields(snapshot)
+def _to_pending(snapshot: Document) -> ChunkToIndex:
+    data = snapshot.fields
     tries = (data.get("tries") or {}).get(STEP, 0)
     try:
         chunk = None if "deleted_at" in data else chunk_repository.to_chunk(snapshot.id, data)

@@ -10,9 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD, ArrayRemove, Increment
-from google.cloud.firestore_v1.base_query import FieldFilter
-
 from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
 from shared.extractions.extracted_chunks import (
     DELETION_MARKERS,
@@ -20,8 +17,18 @@ from shared.extractions.extracted_chunks import (
     build_topic_count_writes,
 )
 from shared.extractions.model import ExtractionType, build_facets
-from shared.firestore.database import get_fields
-from shared.firestore.writes import combine_writes, delete_if_unchanged, put_if_unchanged
+from shared.firestore.documents import Document, Reference, get_fields
+from shared.firestore.queries import Query
+from shared.firestore.values import DELETE_FIELD, ArrayRemove, Increment
+from shared.firestore.writes import (
+    Create,
+    Delete,
+    Set,
+    Together,
+    Write,
+    delete_if_unchanged,
+    put_if_unchanged,
+)
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.stored_vector import NO_VECTOR
 from shared.knowledge.chunk import Kept
@@ -35,9 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery
-
-    from shared.firestore.database import Database, Document, Write
+    from shared.firestore.database import Database
 
 MAX_QUERY_VALUES: Final = 30
 """Firestore's maximum number of values in one `array_contains_any`."""
@@ -51,8 +56,8 @@ class Restoring:
 
     async def load_forgotten_chunk(self, chunk_id: str) -> Document | None:
         """Load a forgotten chunk whose text is still stored, or None. Costs one round trip."""
-        snapshot = await self._database.get(self._database.document(COLLECTION, chunk_id))
-        return snapshot if "document" in get_fields(snapshot) else None
+        snapshot = await self._database.get(Reference(COLLECTION, chunk_id))
+        return snapshot if "document" in snapshot.fields else None
 
     async def build_restore_writes(
         self, forgotten: Document, source: Document, now: datetime
@@ -61,13 +66,13 @@ class Restoring:
 
         Costs the round trips of `build_move_back_writes`.
         """
-        record = self._database.document(FORGOTTEN_SOURCES, source.id)
+        record = Reference(FORGOTTEN_SOURCES, source.id)
         chunk_ids = ArrayRemove([forgotten.id])
         update = {"chunk_count": Increment(1)} | READ_AGAIN | REWRITE
         return [
             *await self.build_move_back_writes([forgotten], now),
             put_if_unchanged(source, update),
-            lambda batch: batch.set(record, {"chunk_ids": chunk_ids}, merge=True),
+            Set(record, {"chunk_ids": chunk_ids}, merge=True),
         ]
 
     async def build_move_back_writes(
@@ -79,14 +84,14 @@ class Restoring:
         chunks refer to, and one for the model of the vectors. If an original of their duplicate
         extractions does not exist, costs another for each 30 such originals.
         """
-        references = [self._database.document(CHUNKS, chunk.id) for chunk in forgotten]
+        references = [Reference(CHUNKS, chunk.id) for chunk in forgotten]
         remains = {chunk.id: chunk for chunk in await self._database.get_all(references)}
         targets = await self._load_reference_targets(forgotten)
         writes: list[Write] = []
         for chunk in forgotten:
             if "content" in get_fields(remains.get(chunk.id)):
                 # Ingest has stored the chunk again; its former extractions stay deleted.
-                writes += build_marker_writes(self._database, chunk.get("extractions"))
+                writes += build_marker_writes(chunk.get("extractions"))
             else:
                 writes += self._build_chunk_writes(chunk, remains.get(chunk.id), targets, now)
             writes.append(delete_if_unchanged(chunk))
@@ -105,12 +110,12 @@ class Restoring:
         """
         extractions: Mapping[str, dict[str, Any]] = forgotten.get("extractions")
         document = targets.restore_fields(forgotten.get("document"), remains, now)
-        if get_fields(forgotten).get("missing"):  # so that its origin does not delete it again
+        if forgotten.fields.get("missing"):  # so that its origin does not delete it again
             document["kept"] = Kept.RESTORED.value
         if targets.has_other_model(extractions):
             document = {name: value for name, value in document.items() if name != "extracted"}
             document["pending"] = {**document["pending"], "extract": now}
-            yield from build_marker_writes(self._database, extractions)
+            yield from build_marker_writes(extractions)
             extractions = {}
         without_original = targets.find_without_original(extractions)
         for name, data in extractions.items():
@@ -125,23 +130,21 @@ class Restoring:
                 }
             else:
                 yield self._set_extraction(name, data)
-        yield from build_topic_count_writes(self._database, {}, get_extraction_summaries(document))
+        yield from build_topic_count_writes({}, get_extraction_summaries(document))
         if remains is None:
-            reference = self._database.document(CHUNKS, forgotten.id)
-            yield lambda batch: batch.create(reference, document)
+            reference = Reference(CHUNKS, forgotten.id)
+            yield Create(reference, document)
         else:
-            obsolete = dict.fromkeys(get_fields(remains).keys() - document.keys(), DELETE_FIELD)
+            obsolete = dict.fromkeys(remains.fields.keys() - document.keys(), DELETE_FIELD)
             yield put_if_unchanged(remains, document | obsolete)
 
     def _set_extraction(self, name: str, data: dict[str, Any]) -> Write:
-        extraction = self._database.document(EXTRACTIONS, name)
-        return combine_writes(
-            [lambda batch: batch.set(extraction, data), self._delete_marker(name)]
-        )
+        extraction = Reference(EXTRACTIONS, name)
+        return Together([Set(extraction, data), self._delete_marker(name)])
 
     def _delete_marker(self, name: str) -> Write:
-        marker = self._database.document(DELETION_MARKERS, name)
-        return lambda batch: batch.delete(marker)
+        marker = Reference(DELETION_MARKERS, name)
+        return Delete(marker)
 
     async def _load_reference_targets(self, forgotten: Sequence[Document]) -> _ReferenceTargets:
         """Load which clusters and originals exist that chunks and their extractions refer to."""
@@ -151,10 +154,10 @@ class Restoring:
             name: data for chunk in forgotten for name, data in chunk.get("extractions").items()
         }
         originals = {data.get("duplicate_of") for data in extractions.values()} - {None}
-        references = [self._database.document(CLUSTERS, name) for name in sorted(clusters)]
-        references += [self._database.document(EXTRACTIONS, name) for name in sorted(originals)]
+        references = [Reference(CLUSTERS, name) for name in sorted(clusters)]
+        references += [Reference(EXTRACTIONS, name) for name in sorted(originals)]
         existing = {
-            (snapshot.reference.parent.id, snapshot.id)
+            (snapshot.reference.collection_id, snapshot.id)
             for snapshot in await self._database.get_all(references, ["name"])
         }
         state = await EmbeddingSpace(self._database).load_state()
@@ -174,14 +177,14 @@ class Restoring:
 
         Costs a round trip for each 30 of them.
         """
-        restored_sources = {get_fields(chunk).get("of_source") for chunk in forgotten} - {None}
+        restored_sources = {chunk.fields.get("of_source") for chunk in forgotten} - {None}
         names = sorted(extraction_ids) if restored_sources else []
         later: set[str] = set()
         for start in range(0, len(names), MAX_QUERY_VALUES):
             block = names[start : start + MAX_QUERY_VALUES]
-            query = forgotten_extractions_query(self._database.client, block)
+            query = forgotten_extractions_query(block)
             for snapshot in await self._database.find(query):
-                if get_fields(snapshot).get("of_source") in restored_sources:
+                if snapshot.fields.get("of_source") in restored_sources:
                     later.update(snapshot.get("extraction_ids"))
         return frozenset(later.intersection(names))
 
@@ -240,10 +243,9 @@ class _ReferenceTargets:
         )
 
 
-def forgotten_extractions_query(client: AsyncClient, extraction_ids: Sequence[str]) -> AsyncQuery:
+def forgotten_extractions_query(extraction_ids: Sequence[str]) -> Query:
     """Build the query for forgotten chunks with any of up to `MAX_QUERY_VALUES` extractions."""
-    has_any = FieldFilter("extraction_ids", "array_contains_any", list(extraction_ids))
-    query = client.collection(COLLECTION).where(filter=has_any)
+    query = Query(COLLECTION).where("extraction_ids", "array_contains_any", list(extraction_ids))
     return query.select(["of_source", "extraction_ids"])
 
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
-from google.cloud.firestore_v1.base_query import FieldFilter
-
 from shared.core.bisection import bisect_batch
 from shared.core.errors import Conflict
 from shared.firestore.claims import FIELD as CLAIM
 from shared.firestore.claims import build_reclaim_writes, build_release_writes, load_claim
-from shared.firestore.database import CommitTooLarge, WriteConflict, get_fields
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.database import CommitTooLarge, WriteConflict
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.values import DELETE_FIELD, Increment
+from shared.firestore.writes import Delete, Set, Update, Write, put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
 from shared.knowledge.forgotten_repository import (
@@ -40,9 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery
-
-    from shared.firestore.database import Database, Document, Write
+    from shared.firestore.database import Database
     from shared.pipeline.forgetting import Forgetter
     from shared.pipeline.forgotten_chunks import ContentCounts
 
@@ -63,8 +61,8 @@ class SourceMove:
         self._database = database
         self._source_id = source_id
         self._update_time = update_time
-        self._source = database.document(SOURCES, source_id)
-        self._record = database.document(FORGOTTEN_SOURCES, source_id)
+        self._source = Reference(SOURCES, source_id)
+        self._record = Reference(FORGOTTEN_SOURCES, source_id)
 
     @classmethod
     async def begin_forgetting(
@@ -94,7 +92,7 @@ class SourceMove:
             record,
             whole=True,
             unfinished=Unfinished.FORGETTING,
-            document=source.to_dict(),
+            document=source.fields,
             missing=forgetter.missing,
         )
         update_time = await database.commit(
@@ -103,7 +101,7 @@ class SourceMove:
                     snapshot, build_forgotten_fields(begun) | forgetter.build_fields()
                 ),
                 put_if_unchanged(source, {MOVING: forgetter.now} | READ_AGAIN),
-                *build_release_writes(database, get_fields(source)),
+                *build_release_writes(source.fields),
             ]
         )
         return cls(database, source.id, update_time)
@@ -129,15 +127,15 @@ class SourceMove:
             WriteConflict: The record changed since it was read.
         """
         source_id = record.source_id
-        source = database.document(SOURCES, source_id)
+        source = Reference(SOURCES, source_id)
         fields = record.document or {}
         document = fields | {MOVING: record.forgotten_at}
         document |= {RESTORED: True} if by_user else {}
         begun = {"unfinished": Unfinished.RESTORING.value, "expires_at": DELETE_FIELD}
         writes: list[Write] = [
             put_if_unchanged(snapshot, begun),
-            lambda batch: batch.set(source, document),
-            *build_reclaim_writes(database, fields, source_id),
+            Set(source, document),
+            *build_reclaim_writes(fields, source_id),
         ]
         try:
             update_time = await database.commit(writes)
@@ -182,9 +180,9 @@ class SourceMove:
         async def forget(chunks: Sequence[Document]) -> None:
             await self._commit(await forgetting.build_move_writes(chunks, record, now))
 
-        query = chunks_of_source_query(self._database.client, self._source_id)
+        query = chunks_of_source_query(self._source_id)
         async for chunks in self._commit_pages(query, forget):
-            yield count_contents(map(get_fields, chunks))
+            yield count_contents(chunk.fields for chunk in chunks)
 
     async def restore_chunks(self, now: datetime) -> AsyncIterator[ContentCounts]:
         """Move the chunks of a source back that is being restored.
@@ -200,17 +198,16 @@ class SourceMove:
         async def restore(chunks: Sequence[Document]) -> None:
             await self._commit(await restoring.build_move_back_writes(chunks, now))
 
-        query = forgotten_with_source_query(self._database.client, self._source_id)
+        query = forgotten_with_source_query(self._source_id)
         async for chunks in self._commit_pages(query, restore):
             yield count_contents(chunk.get("document") for chunk in chunks)
 
     def build_last_forget_writes(self) -> list[Write]:
         """Build the writes that delete a source whose chunks were moved."""
-        option = LastUpdateOption(self._update_time)
         finished = dict.fromkeys(("unfinished", "steps"), DELETE_FIELD)
         return [
-            lambda batch: batch.update(self._record, finished, option),
-            lambda batch: batch.delete(self._source),
+            Update(self._record, finished, self._update_time),
+            Delete(self._source),
         ]
 
     def build_last_restore_writes(self, record: ForgottenSource) -> list[Write]:
@@ -218,25 +215,23 @@ class SourceMove:
 
         Chunks that were forgotten one by one stay forgotten.
         """
-        option = LastUpdateOption(self._update_time)
         finished = {MOVING: DELETE_FIELD}
-        writes: list[Write] = [lambda batch: batch.update(self._source, finished)]
+        writes: list[Write] = [Update(self._source, finished)]
         if not record.chunk_ids:
-            return [*writes, lambda batch: batch.delete(self._record, option)]
+            return [*writes, Delete(self._record, self._update_time)]
         remaining = ForgottenSource(source_id=record.source_id, chunk_ids=record.chunk_ids)
         fields = build_forgotten_fields(remaining)
-        return [*writes, lambda batch: batch.update(self._record, fields, option)]
+        return [*writes, Update(self._record, fields, self._update_time)]
 
     async def _commit(self, writes: Sequence[Write]) -> None:
         """Commit writes, and with them the next revision of the record."""
-        option = LastUpdateOption(self._update_time)
         step = {"steps": Increment(1)}
         self._update_time = await self._database.commit(
-            [*writes, lambda batch: batch.update(self._record, step, option)]
+            [*writes, Update(self._record, step, self._update_time)]
         )
 
     async def _commit_pages(
-        self, query: AsyncQuery, process: Callable[[Sequence[Document]], Awaitable[None]]
+        self, query: Query, process: Callable[[Sequence[Document]], Awaitable[None]]
     ) -> AsyncIterator[Sequence[Document]]:
         """Process the results of a query until there are none.
 
@@ -295,7 +290,6 @@ async def _require_free_text(database: Database, fields: Mapping[str, Any], sour
         )
 
 
-def chunks_of_source_query(client: AsyncClient, source_id: str) -> AsyncQuery:
+def chunks_of_source_query(source_id: str) -> Query:
     """Build the query for the next chunks of a source, with their vectors."""
-    same_source = FieldFilter("source_id", "==", source_id)
-    return client.collection(CHUNKS).where(filter=same_source).limit(CHUNKS_PER_COMMIT)
+    return Query(CHUNKS).where("source_id", "==", source_id).limit(CHUNKS_PER_COMMIT)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
-
-from google.cloud.firestore_v1.base_query import FieldFilter
+from typing import TYPE_CHECKING, Final
 
 from shared.extractions.extracted_chunks import build_removal_writes
-from shared.firestore.database import get_fields
-from shared.firestore.writes import combine_writes, delete_if_unchanged
+from shared.firestore.queries import Query
+from shared.firestore.writes import Together, Write, delete_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.map_repository import Maps
 from shared.pipeline.indexing import STEP
@@ -18,9 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
+    from shared.firestore.documents import Document
 
 PAGE: Final = 200
 """Tombstones are read in pages of this size."""
@@ -37,25 +34,21 @@ class Tombstones:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def load(
-        self, before: datetime, last: DocumentSnapshot[Any] | None
-    ) -> list[DocumentSnapshot[Any]]:
+    async def load(self, before: datetime, last: Document | None) -> list[Document]:
         """Load a page of chunks that were marked before a moment, the earliest first.
 
         Costs one round trip. The next page begins after the `last` chunk of this one.
         """
-        query = tombstones_query(self._database.client, before)
+        query = tombstones_query(before)
         return await self._database.find(query.start_after(last) if last else query)
 
-    async def delete(self, tombstones: Sequence[DocumentSnapshot[Any]]) -> int:
+    async def delete(self, tombstones: Sequence[Document]) -> int:
         """Delete the tombstones that do not wait for the index job. Return their number.
 
         Their extractions go with them. Their points on the map are deleted first, which costs two
         round trips. Later, the repair job removes their entries from the postings.
         """
-        not_pending = [
-            chunk for chunk in tombstones if STEP not in get_fields(chunk).get("pending", {})
-        ]
+        not_pending = [chunk for chunk in tombstones if STEP not in chunk.fields.get("pending", {})]
         chunk_ids = [tombstone.id for tombstone in not_pending]
         await self._database.commit(await Maps(self._database).build_removal_writes(chunk_ids))
         writes = list(map(self._build_deletion, not_pending))
@@ -63,14 +56,13 @@ class Tombstones:
         batches = (writes[start : start + COMMIT_SIZE] for start in starts)
         return sum([await self._database.commit_skipping_conflicts(batch) for batch in batches])
 
-    def _build_deletion(self, tombstone: DocumentSnapshot[Any]) -> Write:
-        extracted = get_fields(tombstone).get("extracted") or {}
-        removals = build_removal_writes(self._database, extracted)
-        return combine_writes([delete_if_unchanged(tombstone), *removals])
+    def _build_deletion(self, tombstone: Document) -> Write:
+        extracted = tombstone.fields.get("extracted") or {}
+        removals = build_removal_writes(extracted)
+        return Together([delete_if_unchanged(tombstone), *removals])
 
 
-def tombstones_query(client: AsyncClient, before: datetime) -> AsyncQuery:
+def tombstones_query(before: datetime) -> Query:
     """Build the query for the chunks that were marked as deleted before a moment, oldest first."""
-    is_old = FieldFilter("deleted_at", "<", before)
-    query = client.collection(CHUNKS).where(filter=is_old).order_by("deleted_at")
+    query = Query(CHUNKS).where("deleted_at", "<", before).order_by("deleted_at")
     return query.select(["deleted_at", "extracted", f"pending.{STEP}"]).limit(PAGE)

@@ -16,7 +16,9 @@ from shared.core.dates import load_time_zone, utc_now
 from shared.core.errors import Forbidden, InvalidInput, PlatformFault, Unavailable
 from shared.core.log import log
 from shared.core.meter import Meter
-from shared.firestore.database import Connection, Database
+from shared.firestore.connection import Connection
+from shared.firestore.database import Database
+from shared.firestore.documents import Reference
 from shared.runtime.capabilities import ALL_CAPABILITIES, Capability
 from shared.runtime.outcome import to_outcome
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from shared.core.caller import Caller
     from shared.core.dates import Clock
     from shared.core.settings import Settings
-    from shared.firestore.database import Write
+    from shared.firestore.writes import Write
     from shared.runtime.idempotency import IdempotencyGuard
     from shared.runtime.messages import CallRequest
     from shared.runtime.outcome import Outcome
@@ -267,7 +269,7 @@ class App:
         try:
             async with asyncio.timeout(3):
                 database = Database(self.connection, Meter())
-                await database.get(database.document("meta", "embedding"))
+                await database.get(Reference("meta", "embedding"))
         except TimeoutError:
             raise Unavailable("The database does not answer.", retry_after=5) from None
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.core.dates import Clock
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
+    from shared.firestore.writes import Write
     from shared.runtime.messages import CallRequest
     from shared.runtime.outcome import Outcome
     from shared.runtime.schemas import Arguments, Result

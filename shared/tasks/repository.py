@@ -11,23 +11,19 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
-
 from shared.firestore.codec import Codec
-from shared.firestore.database import get_fields
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.writes import Create, Write, put_if_unchanged
 from shared.tasks.model import Priority, Task, TaskStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
 
 MAX_RECENT: Final = 25
 """So many of the tasks added last are compared with a new one. It is as many as one call adds."""
-_DESCENDING: Final = BaseQuery.DESCENDING
 _CODEC: Final = Codec(Task, readers={"priority": Priority, "due_date": date.fromisoformat})
 
 
@@ -40,7 +36,7 @@ class StoredTask:
     """
 
     task: Task
-    snapshot: DocumentSnapshot[Any]
+    snapshot: Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +51,7 @@ class TaskCounter:
 
     last: int
     recent: dict[str, int]
-    snapshot: DocumentSnapshot[Any]
+    snapshot: Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +85,7 @@ class Tasks:
 
         Costs one Firestore round trip.
         """
-        references = [self._database.document(self._collection, str(number)) for number in numbers]
+        references = [Reference(self._collection, str(number)) for number in numbers]
         snapshots = await self._database.get_all(references)
         return {
             int(snapshot.id): StoredTask(_to_task(snapshot), snapshot) for snapshot in snapshots
@@ -97,8 +93,8 @@ class Tasks:
 
     async def get_counter(self) -> TaskCounter:
         """Load the counter. Costs one Firestore round trip."""
-        snapshot = await self._database.get(self._database.document(self._counters, "tasks"))
-        fields = get_fields(snapshot)
+        snapshot = await self._database.get(Reference(self._counters, "tasks"))
+        fields = snapshot.fields
         return TaskCounter(fields.get("last", 0), fields.get("recent", {}), snapshot)
 
     async def load_page(self, task_filter: TaskFilter, size: int, after: int | None) -> list[Task]:
@@ -106,8 +102,7 @@ class Tasks:
 
         Costs one Firestore round trip.
         """
-        client = self._database.client
-        query = page_query(client, self._collection, task_filter, size, after)
+        query = page_query(self._collection, task_filter, size, after)
         return [_to_task(snapshot) for snapshot in await self._database.find(query)]
 
     def build_creation_writes(self, counter: TaskCounter, tasks: Sequence[Task]) -> list[Write]:
@@ -127,8 +122,8 @@ class Tasks:
         return put_if_unchanged(stored.snapshot, _to_fields(task))
 
     def _build_creation(self, task: Task) -> Write:
-        reference = self._database.document(self._collection, str(task.number))
-        return lambda batch: batch.create(reference, _to_fields(task))
+        reference = Reference(self._collection, str(task.number))
+        return Create(reference, _to_fields(task))
 
 
 def _to_fields(task: Task) -> dict[str, Any]:
@@ -140,29 +135,27 @@ def _to_fields(task: Task) -> dict[str, Any]:
     return _CODEC.write(task) | {"state": task.status.value, "purge_at": task.purge_at}
 
 
-def _to_task(snapshot: DocumentSnapshot[Any]) -> Task:
-    return _CODEC.load(snapshot.to_dict() or {})
+def _to_task(snapshot: Document) -> Task:
+    return _CODEC.load(snapshot.fields)
 
 
-def page_query(
-    client: AsyncClient, collection: str, task_filter: TaskFilter, size: int, after: int | None
-) -> AsyncQuery:
+def page_query(collection: str, task_filter: TaskFilter, size: int, after: int | None) -> Query:
     """Build the query for a page of tasks, in descending order of their numbers.
 
     The query also sorts by due date. That does not change the order, because numbers are unique,
     but lets the same indexes serve queries with and without a range of dates.
     """
     states = [status.value for status in task_filter.statuses]
-    query = client.collection(collection).where(filter=FieldFilter("state", "in", states))
+    query = Query(collection).where("state", "in", states)
     for path, comparison, operand in (
         ("priority", "==", task_filter.priority and task_filter.priority.value),
         ("due_date", ">=", task_filter.due_from and task_filter.due_from.isoformat()),
         ("due_date", "<=", task_filter.due_to and task_filter.due_to.isoformat()),
     ):
         if operand:
-            query = query.where(filter=FieldFilter(path, comparison, operand))
-    query = query.order_by("number", direction=_DESCENDING)
-    query = query.order_by("due_date", direction=_DESCENDING)
+            query = query.where(path, comparison, operand)
+    query = query.order_by("number", descending=True)
+    query = query.order_by("due_date", descending=True)
     if after is not None:
         query = query.start_after({"number": after})
     return query.limit(size)

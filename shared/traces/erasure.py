@@ -12,12 +12,11 @@ record. A trace that supersedes an erased trace is called its follower here.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from google.cloud.firestore import LastUpdateOption
-from google.cloud.firestore_v1.base_query import FieldFilter
-
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.writes import Delete, Set, Write, put_if_unchanged
 from shared.index.indexed_state import NOT_INDEXED
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import TRACES
@@ -27,14 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import (
-        AsyncClient,
-        AsyncDocumentReference,
-        AsyncQuery,
-        DocumentSnapshot,
-    )
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
     from shared.traces.repository import StoredTrace
 
 ERASURES: Final = "trace_erasures"
@@ -57,27 +49,27 @@ class TraceErasure:
 
         Costs one Firestore round trip.
         """
-        query = withdrawn_query(self._database.client, before).select(["__name__"])
+        query = withdrawn_query(before).select(["__name__"])
         return [snapshot.id for snapshot in await self._database.find(query.limit(limit))]
 
     async def count_withdrawn(self, before: datetime) -> int:
         """Count the traces that were withdrawn before a time. Costs one Firestore round trip."""
-        return await self._database.count(withdrawn_query(self._database.client, before))
+        return await self._database.count(withdrawn_query(before))
 
     async def list_unfinished(self, limit: int) -> list[str]:
         """Load the ids of traces whose erasure has begun and is not finished.
 
         Costs one Firestore round trip.
         """
-        query = names_query(self._database.client, ERASURES, limit)
+        query = names_query(ERASURES, limit)
         return [snapshot.id for snapshot in await self._database.find(query)]
 
-    async def load_followers(self, trace_id: str) -> list[DocumentSnapshot[Any]]:
+    async def load_followers(self, trace_id: str) -> list[Document]:
         """Load the followers of a trace, with only the field `contributor`.
 
         Costs one Firestore round trip.
         """
-        query = followers_query(self._database.client, trace_id, MAX_FOLLOWERS)
+        query = followers_query(trace_id, MAX_FOLLOWERS)
         return await self._database.find(query)
 
     async def begin(
@@ -95,13 +87,12 @@ class TraceErasure:
         """
         trace = stored_trace.trace
         record = self._get_erasure_reference(trace.trace_id)
-        option = LastUpdateOption(stored_trace.snapshot.update_time)
         difference = IndexDifference(trace.trace_id, stored_trace.indexed, NOT_INDEXED)
         await self._database.commit(
             [
-                lambda batch: batch.delete(stored_trace.snapshot.reference, option),
-                lambda batch: batch.set(record, {"begun_at": now}),
-                *build_postings_writes(self._database, TRACES, [difference]),
+                Delete(stored_trace.snapshot.reference, stored_trace.snapshot.update_time),
+                Set(record, {"begun_at": now}),
+                *build_postings_writes(TRACES, [difference]),
                 *other_writes,
             ]
         )
@@ -112,18 +103,18 @@ class TraceErasure:
         Yields the number of documents that each commit deleted, by subcollection.
         """
         for name, size in PAGE_SIZES.items():
-            query = names_query(self._database.client, f"{COLLECTION}/{trace_id}/{name}", size)
+            query = names_query(f"{COLLECTION}/{trace_id}/{name}", size)
             while page := await self._database.find(query):
                 await self._database.commit(map(_build_deletion, page))
                 yield Counter({name: len(page)})
         record = self._get_erasure_reference(trace_id)
-        await self._database.commit([lambda batch: batch.delete(record)])
+        await self._database.commit([Delete(record)])
 
-    def _get_erasure_reference(self, trace_id: str) -> AsyncDocumentReference:
-        return self._database.document(ERASURES, trace_id)
+    def _get_erasure_reference(self, trace_id: str) -> Reference:
+        return Reference(ERASURES, trace_id)
 
 
-def build_superseded_by_write(snapshot: DocumentSnapshot[Any], trace_id: str) -> Write:
+def build_superseded_by_write(snapshot: Document, trace_id: str) -> Write:
     """Build the write that marks a trace as superseded by another.
 
     The trace must be outside the index already (withdrawn or superseded), because the write does
@@ -132,28 +123,26 @@ def build_superseded_by_write(snapshot: DocumentSnapshot[Any], trace_id: str) ->
     return put_if_unchanged(snapshot, {"superseded_by": trace_id})
 
 
-def build_supersedes_write(snapshot: DocumentSnapshot[Any], trace_id: str | None) -> Write:
+def build_supersedes_write(snapshot: Document, trace_id: str | None) -> Write:
     """Build the write that stores which trace a trace supersedes, or None."""
     return put_if_unchanged(snapshot, {"supersedes": trace_id})
 
 
-def withdrawn_query(client: AsyncClient, before: datetime) -> AsyncQuery:
+def withdrawn_query(before: datetime) -> Query:
     """Build the query for traces that were withdrawn before a time, the earliest first."""
-    is_withdrawn = FieldFilter("withdrawn_at", "<", before)
-    return client.collection(COLLECTION).where(filter=is_withdrawn).order_by("withdrawn_at")
+    return Query(COLLECTION).where("withdrawn_at", "<", before).order_by("withdrawn_at")
 
 
-def followers_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuery:
+def followers_query(trace_id: str, limit: int) -> Query:
     """Build the query for the followers of a trace, with only the field `contributor`."""
-    is_follower = FieldFilter("supersedes", "==", trace_id)
-    query = client.collection(COLLECTION).where(filter=is_follower)
+    query = Query(COLLECTION).where("supersedes", "==", trace_id)
     return query.select(["contributor"]).limit(limit)
 
 
-def names_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:
+def names_query(collection: str, limit: int) -> Query:
     """Build the query for the first documents of a collection, without their fields."""
-    return client.collection(collection).select(["__name__"]).limit(limit)
+    return Query(collection).select(["__name__"]).limit(limit)
 
 
-def _build_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
-    return lambda batch: batch.delete(snapshot.reference)
+def _build_deletion(snapshot: Document) -> Write:
+    return Delete(snapshot.reference)

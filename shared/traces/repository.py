@@ -16,13 +16,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD, Increment, LastUpdateOption
-from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
-
 from shared.firestore.claims import FIELD as CLAIM
 from shared.firestore.claims import build_claim_writes, change_claim
 from shared.firestore.codec import Codec
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.values import DELETE_FIELD, Increment
+from shared.firestore.writes import Create, Delete, Set, Write, put_if_unchanged
 from shared.index.facets import select_vector_index_facets
 from shared.index.indexed_state import NOT_INDEXED, IndexedState, read_indexed_state
 from shared.index.posting_changes import IndexDifference, build_postings_writes
@@ -35,16 +35,9 @@ from shared.traces.trust import ContributorRecord, FeedbackTag, Vote, VoteTally,
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from google.cloud.firestore import (
-        AsyncClient,
-        AsyncDocumentReference,
-        AsyncQuery,
-        DocumentSnapshot,
-    )
-
     from shared.ai.embedding import Vector
     from shared.firestore.claims import Claim
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
 
 COLLECTION: Final = "traces"
 VOTES: Final = "votes"
@@ -100,7 +93,7 @@ class StoredTrace:
 
     trace: Trace
     indexed: IndexedState
-    snapshot: DocumentSnapshot[Any]
+    snapshot: Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +110,7 @@ class StoredVote:
     vote: Vote | None
     text: str | None
     revision: int
-    snapshot: DocumentSnapshot[Any]
+    snapshot: Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +141,7 @@ class Traces(Documents[Trace]):
         snapshot = await self._database.get(self._get_reference(trace_id))
         if not snapshot.exists:
             return None
-        data = snapshot.to_dict() or {}
+        data = snapshot.fields
         return StoredTrace(to_trace(trace_id, data), read_indexed_state(data), snapshot)
 
     async def list_by_contributor(self, user_id: str, limit: int, after: str | None) -> list[Trace]:
@@ -160,11 +153,11 @@ class Traces(Documents[Trace]):
             limit: The maximum number of traces.
             after: The id of the last trace of the previous page, or None for the first page.
         """
-        query = contributor_query(self._database.client, user_id).select(READ_FIELDS).limit(limit)
+        query = contributor_query(user_id).select(READ_FIELDS).limit(limit)
         if after:
             query = query.start_after({"__name__": self._get_reference(after)})
         snapshots = await self._database.find(query)
-        return [to_trace(snapshot.id, snapshot.to_dict() or {}) for snapshot in snapshots]
+        return [to_trace(snapshot.id, snapshot.fields) for snapshot in snapshots]
 
     async def get_revision(self, trace_id: str, number: int) -> TraceContent | None:
         """Load the content of an earlier revision of a trace, or None if it is not stored.
@@ -172,25 +165,25 @@ class Traces(Documents[Trace]):
         Costs one Firestore round trip.
         """
         snapshot = await self._database.get(self._get_revision_reference(trace_id, number))
-        return _CONTENT.load(snapshot.to_dict() or {}) if snapshot.exists else None
+        return _CONTENT.load(snapshot.fields) if snapshot.exists else None
 
     async def get_vote(self, trace_id: str, user_id: str) -> StoredVote:
         """Load a user's vote on any revision of a trace. Costs one Firestore round trip."""
         path = f"{COLLECTION}/{trace_id}/{VOTES}"
-        snapshot = await self._database.get(self._database.document(path, user_id))
-        data = snapshot.to_dict() or {}
+        snapshot = await self._database.get(Reference(path, user_id))
+        data = snapshot.fields
         vote = VOTE.load(data) if data else None
         return StoredVote(vote, data.get("text"), data.get("revision", 0), snapshot)
 
     async def list_latest_feedback(self, trace_id: str, limit: int) -> list[Feedback]:
         """Load the latest feedback on any revision of a trace. Costs one Firestore round trip."""
-        query = feedback_query(self._database.client, trace_id, limit)
+        query = feedback_query(trace_id, limit)
         return [_read_feedback(snapshot) for snapshot in await self._database.find(query)]
 
     async def get_record(self, user_id: str) -> ContributorRecord:
         """Load the record of the votes on a user's traces. Costs one Firestore round trip."""
-        snapshot = await self._database.get(self._database.document(CONTRIBUTORS, user_id))
-        return RECORD.load(snapshot.to_dict() or {})
+        snapshot = await self._database.get(Reference(CONTRIBUTORS, user_id))
+        return RECORD.load(snapshot.fields)
 
     def build_creation_writes(
         self, trace: Trace, entry: TraceIndexEntry, claim: Claim | None = None
@@ -201,7 +194,7 @@ class Traces(Documents[Trace]):
         data[CLAIM] = claim.claim_id if claim else None
         postings = self._build_postings_writes(trace, NOT_INDEXED, entry.indexed)
         return [
-            lambda batch: batch.create(reference, data),
+            Create(reference, data),
             *build_claim_writes(claim, trace.trace_id),
             *postings,
         ]
@@ -221,7 +214,7 @@ class Traces(Documents[Trace]):
             entry: The new index entry, or None to remove the trace from the index.
             claim: The claim to the text, or None to release the claim that the trace has.
         """
-        claim_id, claim_writes = change_claim(self._database, stored.snapshot, claim)
+        claim_id, claim_writes = change_claim(stored.snapshot, claim)
         index_fields = entry.to_fields(trace) if entry else _UNINDEXED_FIELDS
         indexed = entry.indexed if entry else NOT_INDEXED
         return [
@@ -236,7 +229,7 @@ class Traces(Documents[Trace]):
         """Build the write that saves the current content of a trace as an earlier revision."""
         data = _CONTENT.write(stored.trace.content) | {"written_at": stored.trace.updated_at}
         reference = self._get_revision_reference(stored.trace.trace_id, stored.trace.revision)
-        return lambda batch: batch.set(reference, data)
+        return Set(reference, data)
 
     def build_tally_write(self, stored: StoredTrace, tally: VoteTally) -> Write:
         """Build the write that stores the sums of the votes on a trace."""
@@ -265,8 +258,7 @@ class Traces(Documents[Trace]):
 
     def build_vote_deletion_write(self, stored: StoredVote) -> Write:
         """Build the write that deletes a vote."""
-        option = LastUpdateOption(stored.snapshot.update_time)
-        return lambda batch: batch.delete(stored.snapshot.reference, option)
+        return Delete(stored.snapshot.reference, stored.snapshot.update_time)
 
     def build_credit_writes(
         self, user_id: str, before: Vote | None, after: Vote | None
@@ -283,20 +275,20 @@ class Traces(Documents[Trace]):
             for vote_type in VoteType
         }
         data = {name: Increment(change) for name, change in changes.items() if change}
-        reference = self._database.document(CONTRIBUTORS, user_id)
-        return [lambda batch: batch.set(reference, data, merge=True)] if data else []
+        reference = Reference(CONTRIBUTORS, user_id)
+        return [Set(reference, data, merge=True)] if data else []
 
     def _build_postings_writes(
         self, trace: Trace, before: IndexedState, after: IndexedState
     ) -> list[Write]:
         difference = IndexDifference(trace.trace_id, before, after)
-        return build_postings_writes(self._database, TRACES, [difference])
+        return build_postings_writes(TRACES, [difference])
 
-    def _get_reference(self, trace_id: str) -> AsyncDocumentReference:
-        return self._database.document(COLLECTION, trace_id)
+    def _get_reference(self, trace_id: str) -> Reference:
+        return Reference(COLLECTION, trace_id)
 
-    def _get_revision_reference(self, trace_id: str, number: int) -> AsyncDocumentReference:
-        return self._database.document(f"{COLLECTION}/{trace_id}/{REVISIONS}", str(number))
+    def _get_revision_reference(self, trace_id: str, number: int) -> Reference:
+        return Reference(f"{COLLECTION}/{trace_id}/{REVISIONS}", str(number))
 
 
 _UNINDEXED_FIELDS: Final = {
@@ -308,19 +300,19 @@ _UNINDEXED_FIELDS: Final = {
 """An update with these fields removes a trace from the index."""
 
 
-def feedback_query(client: AsyncClient, trace_id: str, limit: int) -> AsyncQuery:
+def feedback_query(trace_id: str, limit: int) -> Query:
     """Build the query for the downvotes on a trace that have a text, the latest first.
 
     Only these votes have the field `said_at`.
     """
-    votes = client.collection(f"{COLLECTION}/{trace_id}/{VOTES}")
-    return votes.order_by("said_at", direction=BaseQuery.DESCENDING).limit(limit)
+    votes = Query(f"{COLLECTION}/{trace_id}/{VOTES}")
+    return votes.order_by("said_at", descending=True).limit(limit)
 
 
-def contributor_query(client: AsyncClient, user_id: str) -> AsyncQuery:
+def contributor_query(user_id: str) -> Query:
     """Build the query for the traces of a contributor, sorted by id."""
-    traces = client.collection(COLLECTION)
-    return traces.where(filter=FieldFilter("contributor", "==", user_id)).order_by("__name__")
+    traces = Query(COLLECTION)
+    return traces.where("contributor", "==", user_id).order_by("__name__")
 
 
 def _read_listed_trace(trace_id: str, data: dict[str, Any]) -> Trace | None:
@@ -329,6 +321,6 @@ def _read_listed_trace(trace_id: str, data: dict[str, Any]) -> Trace | None:
     return trace if trace.is_listed else None
 
 
-def _read_feedback(snapshot: DocumentSnapshot[Any]) -> Feedback:
-    data = snapshot.to_dict() or {}
+def _read_feedback(snapshot: Document) -> Feedback:
+    data = snapshot.fields
     return Feedback(FeedbackTag(data["tag"]), data["text"], data["revision"], data["said_at"])

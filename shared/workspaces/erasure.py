@@ -11,20 +11,20 @@ document no longer exists, so a concurrent call cannot store passages after thei
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from shared.core.dates import from_microseconds
 from shared.firestore.idempotency_records import IdempotencyRecords
-from shared.firestore.writes import delete_if_unchanged, put_if_unchanged
+from shared.firestore.queries import Query
+from shared.firestore.writes import Delete, Write, delete_if_unchanged, put_if_unchanged
 from shared.workspaces.repository import DOCUMENTS, PARTS, PASSAGES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
+    from shared.firestore.documents import Document
     from shared.workspaces.repository import Workspace
 
 PAGE_SIZES: Final = {DOCUMENTS: 100, PARTS: 8, PASSAGES: 50, "answers": 8}
@@ -79,7 +79,7 @@ class WorkspaceErasure:
         database = self._database
         answers = IdempotencyRecords(database, self._workspace.user_id)
         for kind in (DOCUMENTS, PARTS, PASSAGES):
-            query = names_query(database.client, f"{self._workspace.path}/{kind}", PAGE_SIZES[kind])
+            query = names_query(f"{self._workspace.path}/{kind}", PAGE_SIZES[kind])
             while snapshots := await database.find(query):
                 if not await self._delete(snapshots):
                     return
@@ -91,7 +91,7 @@ class WorkspaceErasure:
         if await self._delete([]):
             yield Counter(tasks=1)
 
-    async def _delete(self, snapshots: Sequence[DocumentSnapshot[Any]]) -> bool:
+    async def _delete(self, snapshots: Sequence[Document]) -> bool:
         """Delete documents, or the workspace itself if there are none.
 
         Returns:
@@ -113,10 +113,10 @@ class WorkspaceErasure:
         return await self._database.retry_on_conflict(attempt)
 
 
-def names_query(client: AsyncClient, collection: str, limit: int) -> AsyncQuery:
+def names_query(collection: str, limit: int) -> Query:
     """Build the query for the first documents of a collection, without their fields."""
-    return client.collection(collection).select(["__name__"]).limit(limit)
+    return Query(collection).select(["__name__"]).limit(limit)
 
 
-def _build_deletion(snapshot: DocumentSnapshot[Any]) -> Write:
-    return lambda batch: batch.delete(snapshot.reference)
+def _build_deletion(snapshot: Document) -> Write:
+    return Delete(snapshot.reference)

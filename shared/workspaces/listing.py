@@ -9,15 +9,12 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from google.cloud.firestore_v1.base_query import BaseQuery
-
+from shared.firestore.queries import Query
 from shared.workspaces.repository import DOCUMENTS, WORKSPACES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
-
-    from google.cloud.firestore import AsyncClient, AsyncQuery
 
     from shared.firestore.database import Database
 
@@ -46,10 +43,8 @@ class UserWorkspaces:
 
     async def list_latest(self, limit: int) -> list[WorkspaceSummary]:
         """Load the most recently used workspaces, latest first. Costs one Firestore round trip."""
-        query = latest_query(self._database.client, self._path, limit)
-        fields = {
-            snapshot.id: snapshot.to_dict() or {} for snapshot in await self._database.find(query)
-        }
+        query = latest_query(self._path, limit)
+        fields = {snapshot.id: snapshot.fields for snapshot in await self._database.find(query)}
         return [
             WorkspaceSummary(task_id, data["touched_at"], data.get("erasing", False))
             for task_id, data in fields.items()
@@ -63,11 +58,11 @@ class UserWorkspaces:
         return await asyncio.gather(*map(self._count, task_ids))
 
     async def _count(self, task_id: str) -> int:
-        documents = self._database.collection(f"{self._path}/{task_id}/{DOCUMENTS}")
+        documents = Query(f"{self._path}/{task_id}/{DOCUMENTS}")
         return await self._database.count(documents.select(["__name__"]))
 
 
-def latest_query(client: AsyncClient, path: str, limit: int) -> AsyncQuery:
+def latest_query(path: str, limit: int) -> Query:
     """Build the query for the most recently used workspaces, latest first."""
-    workspaces = client.collection(path).select(["touched_at", "erasing"])
-    return workspaces.order_by("touched_at", direction=BaseQuery.DESCENDING).limit(limit)
+    workspaces = Query(path).select(["touched_at", "erasing"])
+    return workspaces.order_by("touched_at", descending=True).limit(limit)

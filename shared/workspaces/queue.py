@@ -6,19 +6,17 @@ call did not compute all of its vectors, and is due when a job may embed it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from google.cloud.firestore_v1.base_query import FieldFilter
-
+from shared.firestore.queries import Query
 from shared.workspaces.model import DocumentStatus
 from shared.workspaces.repository import DOCUMENTS, WORKSPACES, Workspace, to_document
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
-
     from shared.firestore.database import Database
+    from shared.firestore.documents import Document
     from shared.workspaces.model import WorkspaceDocument
 
 
@@ -35,13 +33,13 @@ class WorkspaceQueue:
 
         Costs one Firestore round trip.
         """
-        query = due_query(self._database.client, now).limit(limit)
+        query = due_query(now).limit(limit)
         snapshots = await self._database.find(query)
         return [(self._to_workspace(snapshot), to_document(snapshot)) for snapshot in snapshots]
 
     async def count_waiting(self) -> int:
         """Count the documents that wait for vectors, due or not. Costs one Firestore round trip."""
-        return await self._database.count(waiting_query(self._database.client))
+        return await self._database.count(waiting_query())
 
     async def list_idle(self, before: datetime, limit: int) -> list[Workspace]:
         """Load the workspaces that were last used before a time, or are partly erased.
@@ -49,31 +47,33 @@ class WorkspaceQueue:
         A workspace that is being erased counts as last used long ago. Costs one Firestore round
         trip.
         """
-        query = idle_query(self._database.client, before).limit(limit)
+        query = idle_query(before).limit(limit)
         return [self._to_workspace(snapshot) for snapshot in await self._database.find(query)]
 
     async def count_idle(self, before: datetime) -> int:
         """Count the workspaces that `list_idle` would find. Costs one Firestore round trip."""
-        return await self._database.count(idle_query(self._database.client, before))
+        return await self._database.count(idle_query(before))
 
-    def _to_workspace(self, snapshot: DocumentSnapshot[Any]) -> Workspace:
+    def _to_workspace(self, snapshot: Document) -> Workspace:
         """Return the workspace that a Firestore document belongs to, or is."""
         _, user_id, _, task_id, *_ = snapshot.reference.path.split("/")
         return Workspace(self._database, user_id, task_id)
 
 
-def waiting_query(client: AsyncClient) -> AsyncQuery:
+def waiting_query() -> Query:
     """Build the query for the documents that wait for vectors, due or not, by when they are due."""
-    is_waiting = FieldFilter("status", "==", DocumentStatus.WAITING.value)
-    return client.collection_group(DOCUMENTS).where(filter=is_waiting).order_by("next_at")
+    return (
+        Query(DOCUMENTS, in_group=True)
+        .where("status", "==", DocumentStatus.WAITING.value)
+        .order_by("next_at")
+    )
 
 
-def due_query(client: AsyncClient, now: datetime) -> AsyncQuery:
+def due_query(now: datetime) -> Query:
     """Build the query for the documents that are due for embedding, the longest due first."""
-    return waiting_query(client).where(filter=FieldFilter("next_at", "<=", now))
+    return waiting_query().where("next_at", "<=", now)
 
 
-def idle_query(client: AsyncClient, before: datetime) -> AsyncQuery:
+def idle_query(before: datetime) -> Query:
     """Build the query for the workspaces last used before a time, the longest unused first."""
-    is_idle = FieldFilter("touched_at", "<", before)
-    return client.collection_group(WORKSPACES).where(filter=is_idle).order_by("touched_at")
+    return Query(WORKSPACES, in_group=True).where("touched_at", "<", before).order_by("touched_at")

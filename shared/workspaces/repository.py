@@ -25,13 +25,13 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import SERVER_TIMESTAMP, ArrayUnion
-from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter
-
 from shared.core.errors import Conflict
 from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.values import SERVER_TIMESTAMP, ArrayUnion
+from shared.firestore.writes import Create, Delete, Set, Update, Write, put_if_unchanged
 from shared.index.stored_vector import (
     COMPACT,
     build_vector_fields,
@@ -57,15 +57,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from google.cloud.firestore import (
-        AsyncClient,
-        AsyncDocumentReference,
-        AsyncQuery,
-        DocumentSnapshot,
-    )
-
     from shared.ai.embedding import Vector
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
 
 WORKSPACES: Final = "rag_tasks"
 """The stored name of the collection, which is older than the word workspace."""
@@ -123,7 +116,7 @@ class WorkspaceRecord:
 
     touched_at: datetime | None
     erasing: bool
-    snapshot: DocumentSnapshot[Any]
+    snapshot: Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +130,7 @@ class DocumentRecord:
 
     workspace: WorkspaceRecord
     document: WorkspaceDocument | None
-    snapshot: DocumentSnapshot[Any]
+    snapshot: Document
 
 
 class PassageIndex(Documents[WorkspacePassage]):
@@ -195,7 +188,7 @@ class Workspace:
     async def load(self) -> WorkspaceRecord:
         """Read the workspace. Costs one Firestore round trip."""
         snapshot = await self._database.get(self.reference)
-        fields = snapshot.to_dict() or {}
+        fields = snapshot.fields
         return WorkspaceRecord(fields.get("touched_at"), fields.get("erasing", False), snapshot)
 
     async def load_document(self, document_id: str) -> DocumentRecord:
@@ -211,12 +204,12 @@ class Workspace:
 
         Costs one Firestore round trip.
         """
-        query = ready_query(self._database.client, self.path, profile, limit)
+        query = ready_query(self.path, profile, limit)
         return [to_document(snapshot) for snapshot in await self._database.find(query)]
 
     async def count_waiting(self) -> int:
         """Count the documents that wait for vectors. Costs one Firestore round trip."""
-        return await self._database.count(waiting_query(self._database.client, self.path))
+        return await self._database.count(waiting_query(self.path))
 
     async def load_parts(
         self, documents: Sequence[WorkspaceDocument]
@@ -310,7 +303,7 @@ class Workspace:
         writes = [
             put_if_unchanged(record.workspace.snapshot, workspace),
             put_if_unchanged(record.snapshot, _CODEC.write(document)),
-            lambda batch: batch.create(marker, {"kept_at": now}),
+            Create(marker, {"kept_at": now}),
         ]
         if previous := record.document:
             # Deleting the marker stops the previous upload. Any parts beyond the limit remain until
@@ -404,13 +397,13 @@ class Workspace:
         """
         reference = self._get_reference(DOCUMENTS, document.document_id)
         fields = _to_stored_fields(changes)
-        await self._commit(document, [lambda batch: batch.update(reference, fields)])
+        await self._commit(document, [Update(reference, fields)])
         return replace(document, **changes)
 
     def build_existence_guard(self, document: WorkspaceDocument) -> Write:
         """Build a write that fails, together with its commit, if the document was erased."""
         marker = self._get_marker(document)
-        return lambda batch: batch.update(marker, {"kept_at": SERVER_TIMESTAMP})
+        return Update(marker, {"kept_at": SERVER_TIMESTAMP})
 
     async def all_exist(self, documents: Sequence[WorkspaceDocument]) -> bool:
         """Return whether all documents and their markers exist.
@@ -429,9 +422,9 @@ class Workspace:
         return PassageIndex(self._database, self.path, documents)
 
     @property
-    def reference(self) -> AsyncDocumentReference:
+    def reference(self) -> Reference:
         """The Firestore document of the workspace itself."""
-        return self._database.document(self._parent, self._task_id)
+        return Reference(self._parent, self._task_id)
 
     async def _commit(self, document: WorkspaceDocument, writes: Sequence[Write]) -> None:
         """Commit writes for a document, on the condition that it was not erased.
@@ -451,7 +444,7 @@ class Workspace:
 
         await self._database.retry_on_conflict(attempt)
 
-    def _get_marker(self, document: WorkspaceDocument) -> AsyncDocumentReference:
+    def _get_marker(self, document: WorkspaceDocument) -> Reference:
         return self._get_reference(PARTS, f"{document.document_id}.{document.upload_id}")
 
     async def _load_passages(
@@ -460,7 +453,7 @@ class Workspace:
         """Load the fields of existing passages, by passage id."""
         references = [self._get_reference(PASSAGES, passage_id) for passage_id in passage_ids]
         snapshots = await self._get_all(references, fields)
-        return {snapshot.id: snapshot.to_dict() or {} for snapshot in snapshots}
+        return {snapshot.id: snapshot.fields for snapshot in snapshots}
 
     async def _load_vectors(
         self, fields: Mapping[str, dict[str, Any]], profile: IndexProfile
@@ -475,8 +468,8 @@ class Workspace:
         return {passage_id: from_compact(data) for passage_id, data in compact.items()}
 
     async def _get_all(
-        self, references: Sequence[AsyncDocumentReference], fields: Sequence[str]
-    ) -> list[DocumentSnapshot[Any]]:
+        self, references: Sequence[Reference], fields: Sequence[str]
+    ) -> list[Document]:
         """Read the existing documents among the references, in several requests if necessary."""
         starts = range(0, len(references), MAX_DOCUMENTS_PER_READ)
         blocks = await asyncio.gather(
@@ -487,13 +480,13 @@ class Workspace:
         )
         return [snapshot for block in blocks for snapshot in block]
 
-    def _get_reference(self, collection: str, name: str) -> AsyncDocumentReference:
-        return self._database.document(f"{self.path}/{collection}", name)
+    def _get_reference(self, collection: str, name: str) -> Reference:
+        return Reference(f"{self.path}/{collection}", name)
 
 
-def to_document(snapshot: DocumentSnapshot[Any]) -> WorkspaceDocument:
+def to_document(snapshot: Document) -> WorkspaceDocument:
     """Read a workspace document from the Firestore document that stores it."""
-    return _CODEC.load(snapshot.to_dict() or {})
+    return _CODEC.load(snapshot.fields)
 
 
 def list_part_names(document: WorkspaceDocument) -> list[str]:
@@ -502,20 +495,19 @@ def list_part_names(document: WorkspaceDocument) -> list[str]:
     return [f"{prefix}.{number}" for number in range(document.parts)]
 
 
-def ready_query(client: AsyncClient, path: str, profile: IndexProfile, limit: int) -> AsyncQuery:
+def ready_query(path: str, profile: IndexProfile, limit: int) -> Query:
     """Build the query for the documents of a workspace that can be searched, the latest first."""
     query = (
-        client.collection(f"{path}/{DOCUMENTS}")
-        .where(filter=FieldFilter("status", "==", DocumentStatus.READY.value))
-        .where(filter=FieldFilter("making", "==", asdict(profile)))
+        Query(f"{path}/{DOCUMENTS}")
+        .where("status", "==", DocumentStatus.READY.value)
+        .where("making", "==", asdict(profile))
     )
-    return query.order_by("brought_at", direction=BaseQuery.DESCENDING).limit(limit)
+    return query.order_by("brought_at", descending=True).limit(limit)
 
 
-def waiting_query(client: AsyncClient, path: str) -> AsyncQuery:
+def waiting_query(path: str) -> Query:
     """Build the query for the documents of a workspace that wait for vectors."""
-    is_waiting = FieldFilter("status", "==", DocumentStatus.WAITING.value)
-    return client.collection(f"{path}/{DOCUMENTS}").where(filter=is_waiting)
+    return Query(f"{path}/{DOCUMENTS}").where("status", "==", DocumentStatus.WAITING.value)
 
 
 def _to_passage(passage_id: str, data: dict[str, Any]) -> WorkspacePassage:
@@ -532,9 +524,9 @@ def _to_stored_fields(changes: dict[str, Any]) -> dict[str, Any]:
     return _CODEC.write(SimpleNamespace(**changes), only=changes)
 
 
-def _build_deletion(reference: AsyncDocumentReference) -> Write:
-    return lambda batch: batch.delete(reference)
+def _build_deletion(reference: Reference) -> Write:
+    return Delete(reference)
 
 
-def _build_merge(reference: AsyncDocumentReference, fields: dict[str, Any]) -> Write:
-    return lambda batch: batch.set(reference, fields, merge=True)
+def _build_merge(reference: Reference, fields: dict[str, Any]) -> Write:
+    return Set(reference, fields, merge=True)

@@ -15,7 +15,7 @@ import pytest
 from mcp import Client
 
 from shared.core.settings import Settings
-from shared.firestore.database import Connection
+from shared.firestore.connection import Connection
 from tests.e2e.access.conftest import build_key_maker
 from tests.support.gateway_process import PRIVATE_WORD
 from tests.support.log_metrics import parse_log_entry

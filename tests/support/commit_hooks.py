@@ -7,22 +7,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from google.cloud.firestore import AsyncClient, AsyncWriteBatch
 
-from shared.firestore.database import Connection
+from shared.firestore.connection import Connection
 from shared.runtime.context import App
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from google.cloud.firestore import AsyncClient
+
     from shared.core.settings import Settings
 
-    Results = list[Any]
-    """The results of the writes of a commit."""
-    Send = Callable[[], Awaitable[Results]]
+    Response = Any
+    """The database's response to a commit."""
+    Send = Callable[[], Awaitable[Response]]
     """A function that sends a commit."""
-    CommitHook = Callable[[int, Send], Awaitable[Results]]
-    """A function that is called in place of sending a commit, and returns the commit's results.
+    CommitHook = Callable[[int, Send], Awaitable[Response]]
+    """A function that is called in place of sending a commit, and returns its response.
 
     Its arguments are the number of the commit, from 1, and the function that sends it.
     """
@@ -37,7 +38,7 @@ KILL_AT_SOME_OR_ALL_COMMITS: Final = pytest.mark.parametrize(
 """
 
 
-async def send_commit(_commit: int, send: Send) -> Results:
+async def send_commit(_commit: int, send: Send) -> Response:
     """Send a commit and do nothing else: the hook for tests that only count commits."""
     return await send()
 
@@ -61,25 +62,25 @@ class WatchedApp(App):
         settings = self.settings
         return _Connection(settings.google_cloud_project, settings.firestore_database, self)
 
-    async def commit(self, send: Send) -> Results:
+    async def commit(self, send: Send) -> Response:
         """Count a commit and send it through the hook."""
         self.commits += 1
         return await self._hook(self.commits, send)
 
 
 def call_after_commit(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
-    """Return a hook that calls `act` after commit `number` is stored, before its results return.
+    """Return a hook that calls `act` after commit `number` is stored, before its response returns.
 
     With `number` 0, the hook calls `act` before the first commit.
     """
 
-    async def hook(commit: int, send: Send) -> Results:
+    async def hook(commit: int, send: Send) -> Response:
         if commit == 1 and number == 0:
             await act()
-        results = await send()
+        response = await send()
         if commit == number:
             await act()
-        return results
+        return response
 
     return hook
 
@@ -87,7 +88,7 @@ def call_after_commit(number: int, act: Callable[[], Awaitable[object]]) -> Comm
 def call_before_commit(number: int, act: Callable[[], Awaitable[object]]) -> CommitHook:
     """Return a hook that calls `act` right before commit `number`, after all reads for it."""
 
-    async def hook(commit: int, send: Send) -> Results:
+    async def hook(commit: int, send: Send) -> Response:
         if commit == number:
             await act()
         return await send()
@@ -98,7 +99,7 @@ def call_before_commit(number: int, act: Callable[[], Awaitable[object]]) -> Com
 def send_commit_twice(number: int) -> CommitHook:
     """Return a hook that sends commit `number` twice, as a client does after a lost answer."""
 
-    async def hook(commit: int, send: Send) -> Results:
+    async def hook(commit: int, send: Send) -> Response:
         if commit == number:
             await send()
         return await send()
@@ -108,47 +109,28 @@ def send_commit_twice(number: int) -> CommitHook:
 
 def intercept_commits(client: AsyncClient, patch: pytest.MonkeyPatch, hook: CommitHook) -> None:
     """Send the commits of a database client through `hook`, which gets their numbers from 1 on."""
-    api = client._firestore_api  # noqa: SLF001 - where the network begins
-    commit = api.commit
     numbers = itertools.count(1)
+    api = client._firestore_api  # noqa: SLF001 - where the network begins
+    patch.setattr(api, "commit", _send_through(api, lambda send: hook(next(numbers), send)))
 
-    async def commit_through_hook(**request: Any) -> Any:
-        return await hook(next(numbers), lambda: commit(**request))
 
-    patch.setattr(api, "commit", commit_through_hook)
+def _send_through(api: Any, call: Callable[[Send], Awaitable[Response]]) -> Callable[..., Any]:
+    commit = api.commit
+
+    async def commit_through_hook(*request: Any, **options: Any) -> Any:
+        return await call(lambda: commit(*request, **options))
+
+    return commit_through_hook
 
 
 class _Connection(Connection):
     def __init__(self, project: str, database: str, app: WatchedApp) -> None:
         super().__init__(project, database)
-        self._project_and_database = project, database
         self._app = app
 
     @cached_property
     def client(self) -> AsyncClient:
-        project, database = self._project_and_database
-        return _Client(self._app, project=project, database=database)
-
-
-class _Client(AsyncClient):
-    def __init__(self, app: WatchedApp, **names: str) -> None:
-        super().__init__(**names)
-        self._app = app
-
-    def batch(self) -> AsyncWriteBatch:
-        return _Batch(self, self._app)
-
-
-class _Batch(AsyncWriteBatch):
-    def __init__(self, client: AsyncClient, app: WatchedApp) -> None:
-        super().__init__(client)
-        self._app = app
-
-    async def commit(self, *args: Any, **kwargs: Any) -> Results:
-        writes = list(self._write_pbs)
-
-        async def send() -> Results:
-            self._write_pbs = list(writes)  # a batch empties itself when it is committed
-            return list(await super(_Batch, self).commit(*args, **kwargs))
-
-        return await self._app.commit(send)
+        client = super().client
+        api = client._firestore_api  # noqa: SLF001 - where the network begins
+        api.commit = _send_through(api, self._app.commit)
+        return client

@@ -63,7 +63,9 @@ _MISSING_VALUE: Final = object()
 
 async def read_state(ctx: Context) -> State:
     """Return the state of a knowledge base."""
-    collections = [collection.id async for collection in ctx.database.client.collections()]
+    collections = [
+        collection.id async for collection in ctx.database.connection.client.collections()
+    ]
     state = {
         name: {key: _simplify(data, "") for key, data in (await read_documents(ctx, name)).items()}
         for name in sorted(collections)

@@ -151,7 +151,7 @@ async def requeue_all(ctx: Context) -> int:
     chunks = await read_chunks(ctx)
     for chunk_id in chunks:
         change = build_step_pending("extract", ctx.clock())
-        await ctx.database.document("chunks", chunk_id).update(change)
+        await ctx.database.connection.client.collection("chunks").document(chunk_id).update(change)
     return len(chunks)
 
 

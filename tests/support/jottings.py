@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from google.cloud.firestore import DELETE_FIELD
 
 from shared.ai.embedding import Purpose
+from shared.firestore.documents import Reference
 from shared.firestore.writes import put_if_unchanged
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.facets import (
@@ -112,14 +113,10 @@ async def _write(
     database = ctx.database
 
     async def attempt() -> None:
-        snapshot = await database.get(database.document(COLLECTION, jotting_id))
-        difference = IndexDifference(
-            jotting_id, read_indexed_state(snapshot.to_dict() or {}), indexed
-        )
+        snapshot = await database.get(Reference(COLLECTION, jotting_id))
+        difference = IndexDifference(jotting_id, read_indexed_state(snapshot.fields), indexed)
         document = put_if_unchanged(snapshot, fields | {"indexed": indexed.to_document()})
-        await database.commit(
-            [document, *build_postings_writes(database, INDEX_COLLECTIONS, [difference])]
-        )
+        await database.commit([document, *build_postings_writes(INDEX_COLLECTIONS, [difference])])
 
     await database.retry_on_conflict(attempt)
 

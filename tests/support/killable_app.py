@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
-    from tests.support.commit_hooks import Results, Send
+    from tests.support.commit_hooks import Response, Send
 
 
 class Killed(BaseException):
@@ -32,7 +32,7 @@ class KillableApp(WatchedApp):
         super().__init__(settings, self._send_or_die, **options)
         self.commits_left: int | None = None
 
-    async def _send_or_die(self, _commit: int, send: Send) -> Results:
+    async def _send_or_die(self, _commit: int, send: Send) -> Response:
         if self.commits_left == 0:
             raise Killed
         results = await send()

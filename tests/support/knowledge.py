@@ -108,7 +108,7 @@ async def index_all(ctx: Context) -> None:
 
 async def set_fields(ctx: Context, path: str, data: dict[str, Any]) -> None:
     """Merge fields into the document at a path, without the product's code."""
-    await ctx.database.client.document(path).set(data, merge=True)
+    await ctx.database.connection.client.document(path).set(data, merge=True)
 
 
 def list_texts(chunks: Sequence[Chunk]) -> list[str]:

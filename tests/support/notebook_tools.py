@@ -12,14 +12,13 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
+from shared.firestore.documents import Reference
 from shared.firestore.writes import put_if_unchanged
 from shared.runtime.outcome import Outcome
 from shared.runtime.schemas import Arguments, IdempotentArguments, Result
 from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
-    from google.cloud.firestore import AsyncDocumentReference
-
     from shared.runtime.context import Context
 
 PRICE = 1_000
@@ -52,10 +51,10 @@ class Notes(Result):
     texts: list[str] = Field(description="The texts of the notes, in order.")
 
 
-def notebook(ctx: Context) -> AsyncDocumentReference:
+def notebook(ctx: Context) -> Reference:
     """Return the document of the caller's notebook for the current task."""
     path = f"users/{ctx.caller.user_id}/notebook"
-    return ctx.database.document(path, ctx.caller.task or "notes")
+    return Reference(path, ctx.caller.task or "notes")
 
 
 async def write_note(args: Note, ctx: Context) -> Outcome[Written]:

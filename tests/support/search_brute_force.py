@@ -61,7 +61,7 @@ async def store_random_sources(
         sources: The number of sources, each of 6 to 11 passages.
     """
     await store_sources(ctx, *(_make_random_source(generator, number) for number in range(sources)))
-    client = ctx.database.client
+    client = ctx.database.connection.client
     async for snapshot in client.collection("chunks").select([]).stream():
         card = {"summary": "In short.", "takeaways": ["One."]} if generator.random() < 0.5 else None
         clusters = generator.sample(CLUSTERS, generator.choice((0, 1, 1, 2)))

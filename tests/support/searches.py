@@ -31,7 +31,7 @@ def make_source_of_texts(texts: Sequence[str], source_id: str = "many", **fields
 
 async def update_and_index_chunk(ctx: Context, chunk_id: str, **fields: object) -> None:
     """Set stored fields of a chunk, as jobs do, and index it again."""
-    reference = ctx.database.client.document(f"chunks/{chunk_id}")
+    reference = ctx.database.connection.client.document(f"chunks/{chunk_id}")
     await reference.update(fields | {"pending.index": ctx.clock()})
     await index_all(ctx)
 
@@ -44,7 +44,7 @@ async def truncate_postings(ctx: Context, collection: str, cap: int) -> None:
         collection: The collection of the postings.
         cap: The maximum number of entries that remain.
     """
-    stream = ctx.database.client.collection(collection).stream()
+    stream = ctx.database.connection.client.collection(collection).stream()
     postings = [(collection, snapshot.id) async for snapshot in stream]
     await PostingsTruncation(ctx.database, KNOWLEDGE, cap).truncate(postings)
 

@@ -26,7 +26,7 @@ from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope
 from shared.core.errors import RateLimited
-from shared.firestore.database import Connection
+from shared.firestore.connection import Connection
 from tests.support.clock import SettableClock
 
 if TYPE_CHECKING:
@@ -129,7 +129,11 @@ class SignInApp:
 
     async def count_grants(self) -> int:
         """Count the stored grants."""
-        snapshots = AccessStore(self.connection).database.collection("oauth_grants").stream()
+        snapshots = (
+            AccessStore(self.connection)
+            .database.connection.client.collection("oauth_grants")
+            .stream()
+        )
         return len([snapshot async for snapshot in snapshots])
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 async def read_snapshots(ctx: Context, collection: str) -> dict[str, DocumentSnapshot[Any]]:
     """Return the snapshots of a collection's documents, by id."""
-    stream = ctx.database.client.collection(collection).stream()
+    stream = ctx.database.connection.client.collection(collection).stream()
     return {snapshot.id: snapshot async for snapshot in stream}
 
 

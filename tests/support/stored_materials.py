@@ -76,7 +76,7 @@ async def read_workspaces(app: App, caller: Caller = READER) -> dict[str, dict[s
 
     An upload id is removed from paths and facets if a document's field `arrival` names it.
     """
-    client = app.context(Caller(), Meter()).database.client
+    client = app.context(Caller(), Meter()).database.connection.client
     documents: dict[str, dict[str, Any]] = {}
     async for task in client.collection(f"users/{caller.user_id}/rag_tasks").list_documents():
         snapshot = await task.get()
@@ -103,7 +103,7 @@ async def read_texts_with_vectors(app: App) -> set[str]:
 
 async def read_stored_answers(app: App, caller: Caller = READER) -> list[dict[str, Any]]:
     """Return the answers that are stored for calls that a client repeats."""
-    client = app.context(Caller(), Meter()).database.client
+    client = app.context(Caller(), Meter()).database.connection.client
     replays = client.collection(f"users/{caller.user_id}/replays")
     return [snapshot.to_dict() or {} async for snapshot in replays.stream()]
 

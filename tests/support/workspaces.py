@@ -69,7 +69,7 @@ async def erase_workspace(ctx: Context, task: str, user: str = "reader") -> None
 
 async def read_write_times(ctx: Context, prefix: str = "") -> dict[str, datetime]:
     """Return the time of the last write of each document below a path prefix, by path."""
-    contents = await read_all_documents(ctx.database.client)
+    contents = await read_all_documents(ctx.database.connection.client)
     return {
         path: snapshot.update_time for path, snapshot in contents.items() if path.startswith(prefix)
     }

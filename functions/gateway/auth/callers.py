@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
     from shared.core.settings import Settings
-    from shared.firestore.database import Connection
+    from shared.firestore.connection import Connection
 
 USE_INTERVAL: Final = timedelta(hours=1)
 """The minimum time between two writes of when a key was last used."""

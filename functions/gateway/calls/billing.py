@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from functions.gateway.catalog import Declaration
     from shared.core.dates import Clock
-    from shared.firestore.database import Connection
+    from shared.firestore.connection import Connection
     from shared.runtime.messages import CallAnswer, CallRequest
 
 _UNCERTAIN_CODES: Final = (Unavailable.code, PlatformFault.code)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from functions.gateway.calls.billing import Reservation
     from shared.accounts.call_record import Bill, CallEntry
     from shared.core.dates import Clock
-    from shared.firestore.database import Connection
+    from shared.firestore.connection import Connection
 
     Operation = Literal["reserve", "settle", "cancel"]
 

@@ -28,7 +28,7 @@ from shared.core.errors import Forbidden, InvalidInput, Unauthorized
 if TYPE_CHECKING:
     from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
-    from shared.firestore.database import Connection
+    from shared.firestore.connection import Connection
 
 CONSENT_PATH: Final = "/consent"
 """The path of the consent page. Its parameter `request` is the sealed request."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
-    from shared.firestore.database import Connection
+    from shared.firestore.connection import Connection
 
 ALL_SCOPES: Final = sorted(FULL_ACCESS)
 GRANT_TYPES: Final = ("authorization_code", "refresh_token")

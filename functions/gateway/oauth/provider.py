@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from shared.accounts.grant import Grant, Proof
     from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
-    from shared.firestore.database import Connection
+    from shared.firestore.connection import Connection
 
     ProofCheck = Callable[[Proof], bool]
     """A function that returns whether a person who signed in with Google is still allowed."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from functions.jobs.ingest.readers.fields import to_one_line
 from shared.core.dates import format_day
 from shared.core.installation import carrel
-from shared.firestore.database import get_fields
 from shared.knowledge.forgotten_repository import (
     RESTORABLE,
     ForgottenSource,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import tzinfo
 
-    from shared.firestore.database import Write
+    from shared.firestore.writes import Write
     from shared.runtime.context import Context
     from shared.runtime.job import Report
 
@@ -140,7 +139,7 @@ class MissingSources:
         """Forget a source, in place of a user. Moves of an earlier run are completed first."""
         await self._complete_unfinished(source_id)
         source = await Forgetting(self._database).load_source(source_id)
-        if source is None or RESTORED in get_fields(source):
+        if source is None or RESTORED in source.fields:
             return
         record, snapshot = await ForgottenSources(self._database).get(source_id)
         forgetter = self._make_forgetter(missing=not stays)

@@ -10,7 +10,7 @@ from shared.extractions.upkeep import ExtractionUpkeep, promote_duplicates
 from shared.pipeline.tombstones import GRACE_PERIOD, PAGE, Tombstones
 
 if TYPE_CHECKING:
-    from shared.firestore.database import Document
+    from shared.firestore.documents import Document
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 

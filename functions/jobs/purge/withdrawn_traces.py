@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
-    from shared.firestore.database import Document, Write
+    from shared.firestore.documents import Document
+    from shared.firestore.writes import Write
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
     from shared.traces.repository import StoredTrace

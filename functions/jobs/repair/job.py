@@ -12,7 +12,7 @@ from shared.runtime.job import Job, Report
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from shared.firestore.database import Document
+    from shared.firestore.documents import Document
     from shared.index.postings import PostingsRef
     from shared.pipeline.index_repair import IndexedCorpus
     from shared.runtime.context import Context
@@ -147,7 +147,7 @@ def _find_corrections(
 ) -> dict[PostingsRef, dict[str, Any] | None]:
     """Return the correct fields of all postings that differ. None deletes postings."""
     fields = {
-        ref: snapshot.to_dict() if snapshot else None for ref, snapshot in stored_postings.items()
+        ref: snapshot.fields if snapshot else None for ref, snapshot in stored_postings.items()
     }
     correct_fields = {
         ref: rebuilt.build_fields(ref, (data or {}).get("name")) for ref, data in fields.items()

@@ -17,6 +17,7 @@ from infra.local.sample.knowledge import FOLDER, map_chunks_by_highlight
 from shared.ai.embedding import Purpose
 from shared.extractions.model import CONTENTS, Extraction, ExtractionType, compute_extraction_id
 from shared.extractions.repository import Extractions
+from shared.firestore.documents import Reference
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.queue import PENDING_FIELDS, ChunkQueue, to_pending
@@ -93,11 +94,11 @@ async def add_extractions(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
         The numbers of stored `extractions`, and of the `passages` from which they come.
     """
     rows = await asyncio.to_thread(map_extractions_by_chunk, folder)
-    references = [ctx.database.document(CHUNKS, name) for name in rows]
+    references = [Reference(CHUNKS, name) for name in rows]
     now = ctx.clock()
     changes: list[tuple[PendingChunk, list[Extraction]]] = []
     for snapshot in await ctx.database.get_all(references, _FIELDS):
-        data = snapshot.to_dict() or {}
+        data = snapshot.fields
         if "content" not in data:
             continue
         chunk = to_pending(STEP, snapshot)

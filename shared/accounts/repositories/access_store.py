@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shared.accounts.repositories.grants import OAuthGrants
     from shared.accounts.repositories.keys import AccessKeys
     from shared.accounts.repositories.limits import Limits
-    from shared.firestore.database import Connection
+    from shared.firestore.connection import Connection
 
 READ_TIMEOUT_SECONDS: Final = 5.0
 """A request to this database fails after this long, because every call waits for one before its

@@ -6,22 +6,20 @@ import asyncio
 import uuid
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import DELETE_FIELD, SERVER_TIMESTAMP
-
 from shared.accounts.account import Account, Hold
 from shared.accounts.grant import MAX_TOKEN_REMAINDER
 from shared.core.caller import Role
 from shared.core.errors import InvalidInput
 from shared.firestore.codec import Codec
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.documents import Document, Reference
+from shared.firestore.values import DELETE_FIELD, SERVER_TIMESTAMP
+from shared.firestore.writes import Set, Write, put_if_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
 
 COLLECTION: Final = "accounts"
 
@@ -45,7 +43,7 @@ class Accounts:
         Raises:
             InvalidInput: The withdrawal exceeds the money that is not on hold.
         """
-        credit_ref = self._get_reference(user_id).collection("credits").document(uuid.uuid4().hex)
+        credit_ref = Reference(f"{COLLECTION}/{user_id}/credits", uuid.uuid4().hex)
 
         async def attempt() -> Account:
             snapshot, credit = await asyncio.gather(
@@ -84,8 +82,7 @@ class Accounts:
         """Return the database's time, because a laptop's clock may be hours wrong."""
         # The snapshot of a missing document also says when it was read.
         snapshot = await self._database.get(self._get_reference("nobody"), [])
-        read_time: datetime = snapshot.read_time
-        return read_time
+        return snapshot.read_time
 
     async def revoke(self, user_id: str, until: datetime) -> None:
         """Invalidate all of a user's credentials that were created up to the given time."""
@@ -106,16 +103,14 @@ class Accounts:
             if expires_at <= now
         }
         fields = {"ended_grants": expired | {grant_id: now + MAX_TOKEN_REMAINDER}}
-        return lambda batch: batch.set(self._get_reference(user_id), fields, merge=True)
+        return Set(self._get_reference(user_id), fields, merge=True)
 
     async def _set(self, user_id: str, fields: dict[str, Any]) -> None:
-        writes: list[Write] = [
-            lambda batch: batch.set(self._get_reference(user_id), fields, merge=True)
-        ]
+        writes: list[Write] = [Set(self._get_reference(user_id), fields, merge=True)]
         await self._database.retry_on_conflict(lambda: self._database.commit(writes))
 
-    def _get_reference(self, user_id: str) -> AsyncDocumentReference:
-        return self._database.document(COLLECTION, user_id)
+    def _get_reference(self, user_id: str) -> Reference:
+        return Reference(COLLECTION, user_id)
 
 
 _HOLD: Final = Codec(Hold)
@@ -128,9 +123,9 @@ def _read_holds(data: Mapping[str, Any]) -> dict[str, Hold]:
 _CODEC: Final = Codec(Account, "user_id", readers={"held": _read_holds, "role": Role})
 
 
-def to_account(snapshot: DocumentSnapshot[Any]) -> Account:
+def to_account(snapshot: Document) -> Account:
     """Read an account from its document."""
-    return _CODEC.read(snapshot.id, snapshot.to_dict() or {})
+    return _CODEC.read(snapshot.id, snapshot.fields)
 
 
 def build_money_fields(account: Account) -> dict[str, Any]:

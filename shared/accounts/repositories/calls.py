@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import FieldFilter
-
 from shared.accounts.call_record import (
     RECORD_LIFETIME,
     SUCCESS,
@@ -23,18 +21,13 @@ from shared.accounts.call_record import (
 )
 from shared.accounts.repositories import accounts
 from shared.firestore.codec import Codec
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
 from shared.firestore.writes import put_if_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
-
-    from google.cloud.firestore import (
-        AsyncClient,
-        AsyncDocumentReference,
-        AsyncQuery,
-        DocumentSnapshot,
-    )
 
     from shared.core.dates import DateSpan
     from shared.firestore.database import Database
@@ -109,7 +102,7 @@ class CallRecords:
 
         Costs one round trip, and at least one read for each day: one for every 1,000 calls.
         """
-        queries = [day_query(self._database.client, user_id, day) for day in days]
+        queries = [day_query(user_id, day) for day in days]
         return await asyncio.gather(*map(self._database.count, queries))
 
     async def _change(
@@ -141,29 +134,27 @@ class CallRecords:
 
         return await self._database.retry_on_conflict(attempt)
 
-    async def _read(
-        self, call_id: str, user_id: str | None
-    ) -> tuple[DocumentSnapshot[Any], DocumentSnapshot[Any] | None]:
+    async def _read(self, call_id: str, user_id: str | None) -> tuple[Document, Document | None]:
         """Read the documents of a call and, unless `user_id` is None, of the user's account."""
         if user_id is None:
             return await self._database.get(self._get_reference(call_id)), None
-        owner = self._database.document(accounts.COLLECTION, user_id)
+        owner = Reference(accounts.COLLECTION, user_id)
         call, account = await asyncio.gather(
             self._database.get(self._get_reference(call_id)), self._database.get(owner)
         )
         return call, account
 
-    def _get_reference(self, call_id: str) -> AsyncDocumentReference:
-        return self._database.document(COLLECTION, call_id)
+    def _get_reference(self, call_id: str) -> Reference:
+        return Reference(COLLECTION, call_id)
 
 
-def day_query(client: AsyncClient, user_id: str, day: DateSpan) -> AsyncQuery:
+def day_query(user_id: str, day: DateSpan) -> Query:
     """Build the query for a user's calls on a day."""
     return (
-        client.collection(COLLECTION)
-        .where(filter=FieldFilter("user_id", "==", user_id))
-        .where(filter=FieldFilter("started_at", ">=", day.start))
-        .where(filter=FieldFilter("started_at", "<=", day.end))
+        Query(COLLECTION)
+        .where("user_id", "==", user_id)
+        .where("started_at", ">=", day.start)
+        .where("started_at", "<=", day.end)
     )
 
 
@@ -180,5 +171,5 @@ def _to_fields(record: CallRecord, now: datetime) -> dict[str, Any]:
     return _CODEC.write(record) | {"expires_at": now + RECORD_LIFETIME}
 
 
-def _to_record(snapshot: DocumentSnapshot[Any]) -> CallRecord:
-    return _CODEC.load((snapshot.to_dict() or {}) | {"call_id": snapshot.id})
+def _to_record(snapshot: Document) -> CallRecord:
+    return _CODEC.load(snapshot.fields | {"call_id": snapshot.id})

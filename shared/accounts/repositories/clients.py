@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 from shared.accounts.grant import OAuthClient
 from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Create, Update
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from google.cloud.firestore import AsyncDocumentReference
 
     from shared.firestore.database import Database
 
@@ -32,22 +32,18 @@ class OAuthClients:
     async def add(self, client: OAuthClient) -> None:
         """Store a new registration."""
         fields = _CODEC.write(client)
-        await self._database.commit(
-            [lambda batch: batch.create(self._get_reference(client.client_id), fields)]
-        )
+        await self._database.commit([Create(self._get_reference(client.client_id), fields)])
 
     async def get(self, client_id: str) -> OAuthClient | None:
         """Load a registration, even if it has expired, or return None if it does not exist."""
         snapshot = await self._database.get(self._get_reference(client_id))
-        return _CODEC.load(snapshot.to_dict() or {}) if snapshot.exists else None
+        return _CODEC.load(snapshot.fields) if snapshot.exists else None
 
     async def extend(self, client_id: str, expires_at: datetime) -> None:
         """Set the time at which a registration expires. Do nothing if it no longer exists."""
         fields = {"expires_at": expires_at}
         with suppress(WriteConflict):
-            await self._database.commit(
-                [lambda batch: batch.update(self._get_reference(client_id), fields)]
-            )
+            await self._database.commit([Update(self._get_reference(client_id), fields)])
 
-    def _get_reference(self, client_id: str) -> AsyncDocumentReference:
-        return self._database.document(COLLECTION, client_id)
+    def _get_reference(self, client_id: str) -> Reference:
+        return Reference(COLLECTION, client_id)

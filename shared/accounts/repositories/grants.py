@@ -6,27 +6,20 @@ A grant is one sign-in, by which a person allows a program to act on their behal
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
-from google.cloud.firestore import FieldFilter
+from typing import TYPE_CHECKING, Final
 
 from shared.accounts.grant import Grant, Proof
 from shared.accounts.repositories.accounts import Accounts
 from shared.core.caller import parse_scopes
 from shared.firestore.codec import Codec
-from shared.firestore.writes import put_if_unchanged
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.writes import Create, Write, put_if_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from google.cloud.firestore import (
-        AsyncClient,
-        AsyncDocumentReference,
-        AsyncQuery,
-        DocumentSnapshot,
-    )
-
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
 
 COLLECTION: Final = "oauth_grants"
 MAX_ACTIVE_GRANTS: Final = 1_000
@@ -43,9 +36,7 @@ class OAuthGrants:
     async def add(self, grant: Grant) -> None:
         """Store a new grant."""
         fields = _CODEC.write(grant)
-        await self._database.commit(
-            [lambda batch: batch.create(self._get_reference(grant.grant_id), fields)]
-        )
+        await self._database.commit([Create(self._get_reference(grant.grant_id), fields)])
 
     async def get(self, grant_id: str) -> Grant | None:
         """Load a grant, even if it is not valid, or return None if it does not exist."""
@@ -54,7 +45,7 @@ class OAuthGrants:
 
     async def find_active(self, field: str, value: str) -> list[Grant]:
         """Load the active grants with this value in a field, such as `user_id`."""
-        query = active_query(self._database.client, field, value)
+        query = active_query(field, value)
         grants = [_to_grant(snapshot) for snapshot in await self._database.find(query)]
         return [grant for grant in grants if grant]
 
@@ -96,8 +87,8 @@ class OAuthGrants:
             await self._database.commit(writes)
         return after
 
-    def _get_reference(self, grant_id: str) -> AsyncDocumentReference:
-        return self._database.document(COLLECTION, grant_id)
+    def _get_reference(self, grant_id: str) -> Reference:
+        return Reference(COLLECTION, grant_id)
 
 
 _CODEC: Final = Codec(
@@ -105,15 +96,15 @@ _CODEC: Final = Codec(
 )
 
 
-def active_query(client: AsyncClient, field: str, value: str) -> AsyncQuery:
+def active_query(field: str, value: str) -> Query:
     """Build the query for the active grants with a value in a field."""
     return (
-        client.collection(COLLECTION)
-        .where(filter=FieldFilter(field, "==", value))
-        .where(filter=FieldFilter("ended_at", "==", None))
+        Query(COLLECTION)
+        .where(field, "==", value)
+        .where("ended_at", "==", None)
         .limit(MAX_ACTIVE_GRANTS)
     )
 
 
-def _to_grant(snapshot: DocumentSnapshot[Any]) -> Grant | None:
-    return _CODEC.read(snapshot.id, snapshot.to_dict() or {}) if snapshot.exists else None
+def _to_grant(snapshot: Document) -> Grant | None:
+    return _CODEC.read(snapshot.id, snapshot.fields) if snapshot.exists else None

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from google.cloud.firestore import AsyncQuery, FieldFilter
-
 from shared.accounts.access_key import AccessKey
 from shared.core.caller import parse_scopes
 from shared.core.errors import NotFound
 from shared.core.installation import carrel
 from shared.firestore.codec import Codec
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.writes import Create, Update
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from google.cloud.firestore import AsyncClient, AsyncDocumentReference, DocumentSnapshot
 
     from shared.firestore.database import Database
 
@@ -32,9 +31,7 @@ class AccessKeys:
     async def add(self, key: AccessKey) -> None:
         """Store a new key."""
         fields = _CODEC.write(key)
-        await self._database.commit(
-            [lambda batch: batch.create(self._get_reference(key.key_id), fields)]
-        )
+        await self._database.commit([Create(self._get_reference(key.key_id), fields)])
 
     async def get(self, key_id: str) -> AccessKey | None:
         """Load a key, even if it is not valid, or return None if it does not exist."""
@@ -43,7 +40,7 @@ class AccessKeys:
 
     async def list_keys(self, user_id: str | None = None) -> list[AccessKey]:
         """Load all keys or those of one user, newest first."""
-        query = keys_query(self._database.client, user_id)
+        query = keys_query(user_id)
         keys = [_to_key(snapshot) for snapshot in await self._database.find(query)]
         return sorted(keys, key=lambda key: key.created_at, reverse=True)
 
@@ -73,25 +70,23 @@ class AccessKeys:
         await self._update(key_id, {"used_at": now})
 
     async def _update(self, key_id: str, fields: dict[str, Any]) -> None:
-        await self._database.commit(
-            [lambda batch: batch.update(self._get_reference(key_id), fields)]
-        )
+        await self._database.commit([Update(self._get_reference(key_id), fields)])
 
-    def _get_reference(self, key_id: str) -> AsyncDocumentReference:
-        return self._database.document("keys", key_id)
+    def _get_reference(self, key_id: str) -> Reference:
+        return Reference("keys", key_id)
 
 
-def keys_query(client: AsyncClient, user_id: str | None) -> AsyncQuery:
+def keys_query(user_id: str | None) -> Query:
     """Build the query for all keys, newest first, or those of one user in any order."""
-    query = client.collection("keys").limit(MAX_LISTED_KEYS)
+    query = Query("keys").limit(MAX_LISTED_KEYS)
     if user_id is None:
-        return query.order_by("created_at", direction=AsyncQuery.DESCENDING)
+        return query.order_by("created_at", descending=True)
     # `list_keys` sorts a user's keys, which are too few to justify a composite index.
-    return query.where(filter=FieldFilter("user_id", "==", user_id))
+    return query.where("user_id", "==", user_id)
 
 
 _CODEC: Final = Codec(AccessKey, readers={"scopes": parse_scopes})
 
 
-def _to_key(snapshot: DocumentSnapshot[Any]) -> AccessKey:
-    return _CODEC.load(snapshot.to_dict() or {})
+def _to_key(snapshot: Document) -> AccessKey:
+    return _CODEC.load(snapshot.fields)

@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from shared.accounts.token_bucket import TokenBucket
+from shared.firestore.documents import Reference
 from shared.firestore.writes import put_if_unchanged
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from google.cloud.firestore import AsyncDocumentReference
 
     from shared.accounts.token_bucket import Rate, TokenLease
     from shared.firestore.database import Database
@@ -35,12 +34,10 @@ class Limits:
         Costs one read and at most one write. If the response is lost, another block is leased, and
         the tokens of the lost block are not returned.
         """
-        reference = self._database.document("limits", limit_id)
+        reference = Reference("limits", limit_id)
         return await self._database.retry_on_conflict(lambda: self._attempt(reference, rate, now))
 
-    async def _attempt(
-        self, reference: AsyncDocumentReference, rate: Rate, now: datetime
-    ) -> TokenLease:
+    async def _attempt(self, reference: Reference, rate: Rate, now: datetime) -> TokenLease:
         """Lease tokens, unless another instance is faster.
 
         Raises:

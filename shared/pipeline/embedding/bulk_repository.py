@@ -8,11 +8,11 @@ time, so they are not part of the task, and no list of its passages is needed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-from google.cloud.firestore_v1.base_query import FieldFilter
+from typing import TYPE_CHECKING, Final
 
 from shared.firestore.codec import Codec
+from shared.firestore.documents import Document, Reference
+from shared.firestore.writes import Delete, Set
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.queue import PENDING_FIELDS, due_query, pending_query, to_pending
 
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from datetime import datetime
 
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
-
     from shared.firestore.database import Database
+    from shared.firestore.queries import Query
     from shared.knowledge.queue import PendingChunk
 
 STEP: Final = "embed"
@@ -76,32 +75,32 @@ class BulkRepository:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._reference = database.document("meta", "bulk_embedding")
+        self._reference = Reference("meta", "bulk_embedding")
 
     async def load_state(self) -> BulkState:
         """Load the state. Costs one round trip."""
-        data = (await self._database.get(self._reference)).to_dict() or {}
+        data = (await self._database.get(self._reference)).fields
         return _STATE.load(data)
 
     async def save(self, state: BulkState) -> None:
         """Store the state. Costs one round trip."""
         data = _STATE.write(state)
-        await self._database.commit([lambda batch: batch.set(self._reference, data)])
+        await self._database.commit([Set(self._reference, data)])
 
     async def clear(self) -> None:
         """Delete the state: there is no task, and no failure. Costs one round trip."""
-        await self._database.commit([lambda batch: batch.delete(self._reference)])
+        await self._database.commit([Delete(self._reference)])
 
     async def count_due(self, now: datetime) -> int:
         """Count the passages that are pending and due. Costs one round trip."""
-        return await self._database.count(due_until_query(self._database.client, now))
+        return await self._database.count(due_until_query(now))
 
     async def iterate_pending_until(
         self, until: datetime, limit: int
     ) -> AsyncIterator[list[PendingChunk]]:
         """Yield up to `limit` pending passages that were due at a time, in pages, oldest first."""
-        query = due_until_query(self._database.client, until).select(_READ_FIELDS)
-        page: list[DocumentSnapshot[Any]] = []
+        query = due_until_query(until).select(_READ_FIELDS)
+        page: list[Document] = []
         remaining = limit
         while remaining:
             size = min(PAGE, remaining)
@@ -117,7 +116,7 @@ class BulkRepository:
         self, after: datetime, now: datetime, limit: int
     ) -> list[PendingChunk]:
         """Load passages that became pending after a time and are due now, oldest first."""
-        query = due_since_query(self._database.client, after, now, limit).select(_READ_FIELDS)
+        query = due_since_query(after, now, limit).select(_READ_FIELDS)
         return [to_pending(STEP, snapshot) for snapshot in await self._database.find(query)]
 
     async def load_unedited(self, hashes: Mapping[str, str]) -> dict[str, PendingChunk]:
@@ -128,7 +127,7 @@ class BulkRepository:
         Args:
             hashes: The hash of each passage's text, by passage id.
         """
-        references = [self._database.document(CHUNKS, chunk_id) for chunk_id in hashes]
+        references = [Reference(CHUNKS, chunk_id) for chunk_id in hashes]
         snapshots = await self._database.get_all(references, _READ_FIELDS)
         return {
             snapshot.id: to_pending(STEP, snapshot)
@@ -137,18 +136,16 @@ class BulkRepository:
         }
 
 
-def due_until_query(client: AsyncClient, until: datetime) -> AsyncQuery:
+def due_until_query(until: datetime) -> Query:
     """Build the query for the pending passages that were due at a time, oldest first."""
-    due = FieldFilter(f"pending.{STEP}", "<=", until)
-    return pending_query(client, STEP).where(filter=due)
+    return pending_query(STEP).where(f"pending.{STEP}", "<=", until)
 
 
-def due_since_query(client: AsyncClient, after: datetime, now: datetime, limit: int) -> AsyncQuery:
+def due_since_query(after: datetime, now: datetime, limit: int) -> Query:
     """Build the query for the passages that became pending after a time and are due now."""
-    later = FieldFilter(f"pending.{STEP}", ">", after)
-    return due_query(client, STEP, now, limit).where(filter=later)
+    return due_query(STEP, now, limit).where(f"pending.{STEP}", ">", after)
 
 
-def _is_unedited(snapshot: DocumentSnapshot[Any], content_hash: str) -> bool:
-    data = snapshot.to_dict() or {}
+def _is_unedited(snapshot: Document, content_hash: str) -> bool:
+    data = snapshot.fields
     return STEP in data.get("pending", {}) and data.get("content_hash") == content_hash

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared.extractions import extracted_chunks
 from shared.extractions import repository as extraction_repository
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
 from shared.firestore.writes import put_if_unchanged
 from shared.index.stored_vector import NO_VECTOR, build_vector_fields
 from shared.knowledge import chunk_repository
@@ -25,8 +27,6 @@ from shared.workspaces.repository import DOCUMENTS
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
-
-    from google.cloud.firestore import AsyncClient, AsyncQuery, DocumentSnapshot
 
     from shared.ai.embedding import Vector
     from shared.firestore.database import Database
@@ -55,7 +55,7 @@ class EmbeddedCorpus:
     """
 
     name: str
-    query: Callable[[AsyncClient], AsyncQuery]
+    query: Query
     fields: tuple[str, ...]
     clear_vector: Callable[[DocumentData, SpaceMigration, datetime], dict[str, Any] | None]
     text_to_embed: Callable[[str, DocumentData], str | None] | None = None
@@ -65,7 +65,7 @@ class EmbeddedCorpus:
 class UnembeddedDocument:
     """A document without a vector, and the text to embed."""
 
-    snapshot: DocumentSnapshot[Any]
+    snapshot: Document
     text: str
 
 
@@ -80,7 +80,7 @@ class ReembeddingStore:
 
         Costs one round trip.
         """
-        references = [self._database.document("leases", name) for name in BLOCKED_JOBS]
+        references = [Reference("leases", name) for name in BLOCKED_JOBS]
         leases = await self._database.get_all(references, ["expires_at"])
         return [lease.id for lease in leases if lease.get("expires_at") > now]
 
@@ -135,18 +135,17 @@ class ReembeddingStore:
 
         Another job embeds the documents of workspaces.
         """
-        client = self._database.client
         corpora = [corpus for corpus in CORPORA if corpus.name != "materials"]
-        return sum([await self._database.count(corpus.query(client)) for corpus in corpora])
+        return sum([await self._database.count(corpus.query) for corpus in corpora])
 
-    async def _load_page(self, corpus: EmbeddedCorpus, after: str) -> list[DocumentSnapshot[Any]]:
-        return await self._database.find(page_query(self._database.client, corpus, after))
+    async def _load_page(self, corpus: EmbeddedCorpus, after: str) -> list[Document]:
+        return await self._database.find(page_query(corpus, after))
 
 
-def page_query(client: AsyncClient, corpus: EmbeddedCorpus, after: str) -> AsyncQuery:
+def page_query(corpus: EmbeddedCorpus, after: str) -> Query:
     """Build the query for the page of a corpus after a path."""
-    query = corpus.query(client).select(corpus.fields).limit(PAGE_SIZE)
-    return query.start_after({"__name__": client.document(after)}) if after else query
+    query = corpus.query.select(corpus.fields).limit(PAGE_SIZE)
+    return query.start_after({"__name__": Reference.parse(after)}) if after else query
 
 
 def _clear_passage(
@@ -196,26 +195,26 @@ def _get_extraction_text(_name: str, data: DocumentData) -> str | None:
 CORPORA: Final = (
     EmbeddedCorpus(
         name="chunks",
-        query=lambda client: client.collection(chunk_repository.COLLECTION).order_by("__name__"),
+        query=Query(chunk_repository.COLLECTION).order_by("__name__"),
         fields=("embedding_model", "pending", "deleted_at"),
         clear_vector=_clear_passage,
     ),
     EmbeddedCorpus(
         name="materials",
-        query=lambda client: client.collection_group(DOCUMENTS).order_by("__name__"),
+        query=Query(DOCUMENTS, in_group=True).order_by("__name__"),
         fields=("making", "status"),
         clear_vector=_clear_workspace_document,
     ),
     EmbeddedCorpus(
         name="traces",
-        query=lambda client: client.collection(trace_repository.COLLECTION).order_by("__name__"),
+        query=Query(trace_repository.COLLECTION).order_by("__name__"),
         fields=("embedding_model", *trace_repository.READ_FIELDS),
         clear_vector=_clear_vector,
         text_to_embed=_get_trace_text,
     ),
     EmbeddedCorpus(
         name="extractions",
-        query=lambda client: client.collection(extracted_chunks.COLLECTION).order_by("__name__"),
+        query=Query(extracted_chunks.COLLECTION).order_by("__name__"),
         fields=("embedding_model", "type", "content"),
         clear_vector=_clear_vector,
         text_to_embed=_get_extraction_text,
@@ -223,10 +222,10 @@ CORPORA: Final = (
 )
 
 
-def _get_position(page: Sequence[DocumentSnapshot[Any]]) -> str | None:
+def _get_position(page: Sequence[Document]) -> str | None:
     """Return the last path of a page, or None if the page is the last one, so it is not full."""
     return page[-1].reference.path if len(page) == PAGE_SIZE else None
 
 
-def _get_data(snapshot: DocumentSnapshot[Any]) -> dict[str, Any]:
-    return snapshot.to_dict() or {}
+def _get_data(snapshot: Document) -> dict[str, Any]:
+    return snapshot.fields

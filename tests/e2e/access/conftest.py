@@ -22,7 +22,7 @@ from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Role, Scope
-from shared.firestore.database import Connection
+from shared.firestore.connection import Connection
 from tests.e2e.access.all_tools_gateway import Carrel
 from tests.support.fakes.google import CLIENT_ID, CLIENT_SECRET, FakeGoogle
 from tests.support.gateway_process import ACCESS_SECRET, INLINE_MAIN, RunningGateway, run_gateway

@@ -164,7 +164,9 @@ def test_a_write_is_recorded_with_names_and_sizes(
     write_note(gateway, key, text="secret words", idempotency_key="k")
 
     async def read_records(store: Any) -> list[dict[str, Any]]:
-        records = await store.database.find(store.database.collection("calls").limit(1_000))
+        records = await store.database.find(
+            store.database.connection.client.collection("calls").limit(1_000)
+        )
         return [record.to_dict() for record in records if record.get("user_id") == "money.record"]
 
     [record] = run_on_access_store(project, read_records)

@@ -16,6 +16,8 @@ from pydantic import SecretStr
 from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
 from shared.core.caller import Scope
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Update
 from tests.e2e.access.conftest import (
     CLOUD_SETTINGS,
     build_key_maker,
@@ -107,9 +109,9 @@ def test_a_form_submitted_twice_makes_one_key(url: str, make_key: MakeKey, proje
     # Minutes later, the same form no longer shows the key.
     async def make_older(store: AccessStore) -> None:
         stored_key, _ = await store.keys.list_keys("makes.twice")
-        reference = store.database.document("keys", stored_key.key_id)
+        reference = Reference("keys", stored_key.key_id)
         fields = {"created_at": stored_key.created_at - timedelta(minutes=5)}
-        await store.database.commit([lambda batch: batch.update(reference, fields)])
+        await store.database.commit([Update(reference, fields)])
 
     run_on_access_store(project, make_older)
     person.page = form_page

@@ -22,7 +22,7 @@ from infra.cloud.smoke_key import SECRET_NAME
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Scope
 from shared.core.errors import Forbidden
-from shared.firestore.database import Connection
+from shared.firestore.connection import Connection
 from tests.support.deploying_checkout import NEEDS_TERRAFORM, WORKING_CODE, get_message
 from tests.support.fakes.cloud_storage import FORBIDDEN, Fault
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.firestore.database import Connection
+from shared.firestore.connection import Connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

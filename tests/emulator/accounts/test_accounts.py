@@ -19,7 +19,7 @@ from tests.support.commit_hooks import intercept_commits, send_commit_twice
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
-    from shared.firestore.database import Connection
+    from shared.firestore.connection import Connection
 
 pytestmark = pytest.mark.anyio
 

@@ -26,8 +26,8 @@ from tests.support.commit_hooks import intercept_commits
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
-    from shared.firestore.database import Connection
-    from tests.support.commit_hooks import Results, Send
+    from shared.firestore.connection import Connection
+    from tests.support.commit_hooks import Response, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -364,7 +364,7 @@ def lose_answers(
     Google's client then sends each commit a second time. It gives up if that answer is lost, too.
     """
 
-    async def send_twice(_number: int, send: Send) -> Results:
+    async def send_twice(_number: int, send: Send) -> Response:
         await send()
         if second_is_answered:
             return await send()

@@ -22,7 +22,8 @@ from shared.accounts.grant import (
 )
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
-from shared.firestore.database import Connection, WriteConflict
+from shared.firestore.connection import Connection
+from shared.firestore.database import WriteConflict
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

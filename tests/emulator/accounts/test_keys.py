@@ -18,8 +18,8 @@ from shared.core.errors import NotFound
 from tests.support.commit_hooks import intercept_commits
 
 if TYPE_CHECKING:
-    from shared.firestore.database import Connection
-    from tests.support.commit_hooks import Results, Send
+    from shared.firestore.connection import Connection
+    from tests.support.commit_hooks import Response, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +81,7 @@ async def test_a_key_is_revoked_despite_a_concurrent_change(
 ) -> None:
     await store.keys.add(KEY)
 
-    async def abort_first(number: int, send: Send) -> Results:
+    async def abort_first(number: int, send: Send) -> Response:
         if number == 1:
             raise Aborted("too much contention")
         return await send()

@@ -17,7 +17,7 @@ from shared.accounts.token_bucket import Rate, TokenLease
 if TYPE_CHECKING:
     from shared.accounts.repositories.limits import Limits
     from shared.core.meter import Meter
-    from shared.firestore.database import Connection
+    from shared.firestore.connection import Connection
 
 pytestmark = pytest.mark.anyio
 

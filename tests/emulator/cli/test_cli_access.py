@@ -18,7 +18,7 @@ from shared.accounts.access_key import new_key, parse_key_id
 from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope
-from shared.firestore.database import Connection
+from shared.firestore.connection import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from infra.cli.main import main
 from shared.core.caller import Caller
 from shared.core.settings import Settings
+from shared.firestore.writes import Create
 from tests.support.clock import SettableClock
 from tests.support.jobs import make_job_context
 from tests.support.materials import BREAD, MAST
@@ -218,12 +219,12 @@ def test_the_list_shows_the_last_use_and_size_of_each_workspace(project: str) ->
 def test_a_long_list_is_cut_to_the_latest_50_workspaces(project: str) -> None:
     async def store_workspaces(app: App) -> None:
         ctx = make_job_context(app)
-        batch = ctx.database.client.batch()
+        writes = []
         for number in range(51):
             used = datetime(2026, 3, 10, 8, number, tzinfo=UTC)
-            fields = {"created_at": used, "touched_at": used}
-            batch.create(open_workspace(ctx, f"task-{number}", "bob").reference, fields)
-        await batch.commit()
+            reference = open_workspace(ctx, f"task-{number}", "bob").reference
+            writes.append(Create(reference, {"created_at": used, "touched_at": used}))
+        await ctx.database.commit(writes)
 
     run_in_database(store_workspaces, project)
     result = run_carrel("list", "bob")

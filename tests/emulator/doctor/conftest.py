@@ -9,7 +9,8 @@ import pytest
 
 from shared.core.dates import utc_now
 from shared.core.meter import Meter
-from shared.firestore.database import Connection, Database
+from shared.firestore.connection import Connection
+from shared.firestore.database import Database
 from shared.firestore.runs import Run, Runs, RunState, new_run_id
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.gateway import FakeGateway

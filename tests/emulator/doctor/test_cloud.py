@@ -20,7 +20,8 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.core.dates import utc_now
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.firestore.database import Connection, Database
+from shared.firestore.connection import Connection
+from shared.firestore.database import Database
 from shared.firestore.runs import RunState
 from shared.index.embedding_space import EmbeddingSpace
 from tests.support.fakes.embedder import WordEmbedder

@@ -24,6 +24,8 @@ from shared.core.caller import Caller, Role
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.core.target import EMULATOR, choose_target
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Update
 from shared.knowledge.cards import Cards
 from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.knowledge_card import KnowledgeCard
@@ -270,7 +272,7 @@ async def test_ingest_leaves_an_export_inside_a_folder_out(base: Context, tmp_pa
 async def test_a_source_that_lost_a_chunk_is_reported(base: Context, tmp_path: Path) -> None:
     await save(base, [Source("a", "A", sections=(Section("One."), Section("Two.")))])
     [first, _] = await read_chunks(base)
-    await base.database.document("chunks", first).delete()
+    await base.database.connection.client.collection("chunks").document(first).delete()
     (tmp_path / "export").mkdir()
     report = await export_all(base.database, tmp_path / "export", None, lambda _: None, UTC)
     assert report.incomplete == ["a"]
@@ -305,7 +307,11 @@ async def test_edits_survive_a_round_trip(
     if not is_rewritten:
         for chunk in chunk_source(BAKING).chunks:
             fields = {"title": chunk.title, "tags": list(chunk.tags), "own_tags": DELETE_FIELD}
-            await ctx.database.document("chunks", chunk.chunk_id).update(fields)
+            await (
+                ctx.database.connection.client.collection("chunks")
+                .document(chunk.chunk_id)
+                .update(fields)
+            )
     await write_export(ctx, tmp_path / "export")
     await index_all(ctx)
 
@@ -373,7 +379,11 @@ async def test_a_newer_export_replaces_a_note_with_all_its_fields(
     """The replaced revision can be restored, and the note stays its user's."""
     source_id, other_app, other = await export_twice(app, ctx, make_empty_app, tmp_path)
     await run_ingest(other, tmp_path / "older")
-    await other.database.document("sources", source_id).update({"saved_by": "ben"})
+    await (
+        other.database.connection.client.collection("sources")
+        .document(source_id)
+        .update({"saved_by": "ben"})
+    )
 
     counts = await run_ingest(other, tmp_path / "newer")
     assert counts == {"sources": 1, "created": 1, "deleted": 1, "read": 1}
@@ -406,8 +416,9 @@ async def test_a_half_written_note_is_completed_by_its_export(
     """Former versions wrote the passages of a newer export, but not its text and revision."""
     source_id, _, other = await export_twice(app, ctx, make_empty_app, tmp_path)
     await run_ingest(other, tmp_path / "newer")
-    reference = other.database.document("sources", source_id)
-    await reference.update({"text": OLDER, "revision": 1})
+    reference = Reference("sources", source_id)
+    database = other.database
+    await database.commit([Update(reference, {"text": OLDER, "revision": 1})])
     assert await run_ingest(other, tmp_path / "newer") == {"sources": 1, "read": 1}
     assert OWNER.user_id
     assert await read_note_state(other) == NoteState(NEWER, OWNER.user_id, 2, [NEWER])

@@ -166,7 +166,9 @@ async def test_a_duplicate_without_its_chunk_is_not_promoted(
 ) -> None:
     original, _, second_most_certain, most_certain = original_and_duplicates
     await delete_extractions(ctx, original)
-    await ctx.database.document("chunks", most_certain.chunk_id).delete()
+    await (
+        ctx.database.connection.client.collection("chunks").document(most_certain.chunk_id).delete()
+    )
     await ExtractionUpkeep(ctx.database).process_deletions()
     assert await list_visible_decisions(ctx) == [second_most_certain.extraction_id]
 

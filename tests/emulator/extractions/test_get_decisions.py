@@ -190,7 +190,7 @@ async def test_extractions_of_a_deleted_source_are_not_returned(
     extraction_of_sailing = make_extraction(chunks[3], make_decision())
     extractions_of_baking = [make_extraction(chunk, make_decision()) for chunk in chunks[:2]]
     await store_extractions(ctx, *extractions_of_baking, extraction_of_sailing)
-    await ctx.database.document("sources", "baking").delete()
+    await ctx.database.connection.client.collection("sources").document("baking").delete()
     result = await call_result(app, "get_decisions")
     assert collect_result_ids([result]) == [extraction_of_sailing.extraction_id]
     assert result["metadata"]["result_count"] == 1

@@ -118,7 +118,7 @@ async def test_paging_ends_at_the_maximum_of_neighbours(
     [chunk, *_] = await store_sources(ctx, BAKING)
     await store_extractions(ctx, make_extraction(chunk, make_decision("rye"), "bread"))
     [(name, data)] = (await read_documents(ctx, "extractions")).items()
-    client = ctx.database.client
+    client = ctx.database.connection.client
     for start in range(0, limit + 10, 101):
         batch = client.batch()
         for number in range(start, start + 101):
@@ -184,7 +184,7 @@ async def test_a_base_without_vectors_says_so(
     ctx: Context, app: App, decisions: list[Extraction]
 ) -> None:
     assert decisions
-    await ctx.database.document("meta", "embedding").delete()
+    await ctx.database.connection.client.collection("meta").document("embedding").delete()
     app.connection.caches["embedding_space"].clear()
     result = await call_result(app, "get_decisions", query=QUERY)
     assert result["results"] == []

@@ -128,7 +128,7 @@ async def test_a_prefix_without_topics_says_so(ctx: Context, app: App) -> None:
 
 
 async def test_only_the_first_of_too_many_topics_are_listed(ctx: Context, app: App) -> None:
-    client = ctx.database.client
+    client = ctx.database.connection.client
     batch = client.batch()
     for number in range(MAX_WITH_PREFIX + 1):
         data = {"name": f"t{number:03}", "counts": {"decision": 1}, "total": 1}

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from google.cloud.firestore import LastUpdateOption
-from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.core.errors import PlatformFault, Unavailable
 from shared.core.target import choose_target
 from shared.firestore.database import WriteConflict
+from shared.firestore.documents import Reference
+from shared.firestore.queries import Query
+from shared.firestore.writes import Create, Set, Write, put_if_unchanged
 from shared.runtime.context import App
 from tests.support.ports import find_free_port
 
 if TYPE_CHECKING:
-    from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
+    from google.cloud.firestore import AsyncDocumentReference
 
     from shared.core.meter import Meter
     from shared.core.settings import Settings
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
     from shared.runtime.context import Context
     from tests.support.monotonic_clock import MonotonicClock
 
@@ -41,25 +42,30 @@ def database(ctx: Context) -> Database:
     return ctx.database
 
 
-def get_reference(database: Database, name: str) -> AsyncDocumentReference:
-    """Return the reference of a note."""
-    return database.document("notes", name)
+def get_reference(name: str) -> Reference:
+    """Return the address of a note."""
+    return Reference("notes", name)
 
 
-def make_write(database: Database, name: str, value: int) -> Write:
+def get_raw(database: Database, name: str) -> AsyncDocumentReference:
+    """Return the note of Google's client, whose requests the meter does not count."""
+    return database.connection.client.document(f"notes/{name}")
+
+
+def make_write(name: str, value: int) -> Write:
     """Return a write that sets the value of a note."""
-    return lambda batch: batch.set(get_reference(database, name), {"value": value})
+    return Set(get_reference(name), {"value": value})
 
 
 async def store_notes(database: Database, *names: str) -> None:
     """Store notes with the value 0. The meter does not count them."""
     for name in names:
-        await get_reference(database, name).set({"value": 0})
+        await get_raw(database, name).set({"value": 0})
 
 
 async def read_values(database: Database) -> dict[str, int]:
     """Return the value of each note. The meter does not count the read."""
-    snapshots = database.collection("notes").stream()
+    snapshots = database.connection.client.collection("notes").stream()
     return {snapshot.id: snapshot.get("value") async for snapshot in snapshots}
 
 
@@ -69,20 +75,20 @@ def get_counts(meter: Meter) -> Counts:
 
 
 async def test_sequential_requests_add_round_trips(database: Database, meter: Meter) -> None:
-    await database.get(get_reference(database, "a"))
-    await database.get(get_reference(database, "b"))
+    await database.get(get_reference("a"))
+    await database.get(get_reference("b"))
     assert get_counts(meter) == Counts(read=2, round_trips=2)
 
 
 async def test_concurrent_requests_cost_one_round_trip(database: Database, meter: Meter) -> None:
-    await asyncio.gather(*(database.get(get_reference(database, name)) for name in "abc"))
+    await asyncio.gather(*(database.get(get_reference(name)) for name in "abc"))
     assert get_counts(meter) == Counts(read=3, round_trips=1)
 
 
 async def test_a_failed_request_is_counted(database: Database, meter: Meter) -> None:
     with pytest.raises(PlatformFault):
-        await database.get(get_reference(database, "__reserved__"))
-    await database.get(get_reference(database, "a"))
+        await database.get(get_reference("__reserved__"))
+    await database.get(get_reference("a"))
     assert get_counts(meter) == Counts(read=2, round_trips=2)
 
 
@@ -90,7 +96,7 @@ async def test_a_read_of_many_documents_costs_one_round_trip(
     database: Database, meter: Meter
 ) -> None:
     await store_notes(database, "a", "b")
-    snapshots = await database.get_all([get_reference(database, name) for name in "axb"], ["value"])
+    snapshots = await database.get_all([get_reference(name) for name in "axb"], ["value"])
     assert {snapshot.id for snapshot in snapshots} == {"a", "b"}
     assert get_counts(meter) == Counts(read=3, round_trips=1)
 
@@ -104,35 +110,35 @@ async def test_a_request_for_no_documents_costs_nothing(database: Database, mete
 
 async def test_a_query_costs_at_least_one_read(database: Database, meter: Meter) -> None:
     await store_notes(database, "a", "b", "c")
-    assert len(await database.find(database.collection("notes").limit(2))) == 2
-    assert await database.find(database.collection("nothing").limit(2)) == []
+    assert len(await database.find(Query("notes").limit(2))) == 2
+    assert await database.find(Query("nothing").limit(2)) == []
     assert get_counts(meter) == Counts(read=3, round_trips=2)
 
 
 async def test_counting_reads_no_documents(database: Database, meter: Meter) -> None:
     await store_notes(database, *"abcdefgh")
-    query = database.collection("notes").where(filter=FieldFilter("value", "==", 0))
+    query = Query("notes").where("value", "==", 0)
     assert await database.count(query) == 8
     assert get_counts(meter) == Counts(read=1, round_trips=1)
 
 
 async def test_a_commit_costs_one_round_trip(database: Database, meter: Meter) -> None:
-    await database.commit(make_write(database, name, 1) for name in "abc")
+    await database.commit(make_write(name, 1) for name in "abc")
     assert await read_values(database) == {"a": 1, "b": 1, "c": 1}
     assert get_counts(meter) == Counts(written=3, round_trips=1)
 
 
 async def test_a_commit_returns_its_update_time(database: Database) -> None:
-    update_time = await database.commit([make_write(database, "a", 1)])
-    assert update_time == (await database.get(get_reference(database, "a"))).update_time
+    update_time = await database.commit([make_write("a", 1)])
+    assert update_time == (await database.get(get_reference("a"))).update_time
 
 
 async def test_a_refused_commit_writes_and_counts_nothing(database: Database, meter: Meter) -> None:
     await store_notes(database, "b")
-    existing = get_reference(database, "b")
+    existing = get_reference("b")
     writes: list[Write] = [
-        make_write(database, "a", 1),
-        lambda batch: batch.create(existing, {"value": 1}),
+        make_write("a", 1),
+        Create(existing, {"value": 1}),
     ]
     with pytest.raises(WriteConflict):
         await database.commit(writes)
@@ -145,43 +151,34 @@ async def test_a_document_changed_since_its_read_is_a_conflict(
     database: Database, *, is_deleted: bool
 ) -> None:
     await store_notes(database, "a")
-    option = LastUpdateOption((await database.get(get_reference(database, "a"))).update_time)
-    reference = get_reference(database, "a")
+    document = await database.get(get_reference("a"))
     if is_deleted:
-        await reference.delete()
+        await get_raw(database, "a").delete()
     else:
-        await reference.set({"value": 1})
+        await get_raw(database, "a").set({"value": 1})
     with pytest.raises(WriteConflict):
-        await database.commit([lambda batch: batch.update(reference, {"value": 2}, option)])
+        await database.commit([put_if_unchanged(document, {"value": 2})])
 
 
 async def test_only_conflicting_writes_are_skipped(database: Database, meter: Meter) -> None:
     names = "abcdefgh"
     await store_notes(database, *names)
-    snapshots = [await get_reference(database, name).get() for name in names]
-    await get_reference(database, "b").set({"value": 1})
-    await get_reference(database, "g").delete()
-    committed_count = await database.commit_skipping_conflicts(
-        [_make_update(database, snapshot) for snapshot in snapshots]
-    )
-    assert committed_count == 6
+    documents = await database.get_all([get_reference(name) for name in names])
+    await get_raw(database, "b").set({"value": 1})
+    await get_raw(database, "g").delete()
+    writes = [put_if_unchanged(document, {"value": 2}) for document in documents]
+    assert await database.commit_skipping_conflicts(writes) == 6
     assert await read_values(database) == dict.fromkeys("acdefh", 2) | {"b": 1}
     assert meter.documents_written == 6
 
 
-def _make_update(database: Database, snapshot: DocumentSnapshot[Any]) -> Write:
-    """Return a write that fails if the document has changed since it was read."""
-    option = LastUpdateOption(snapshot.update_time)
-    return lambda batch: batch.update(get_reference(database, snapshot.id), {"value": 2}, option)
-
-
 async def test_an_invalid_write_is_a_fault(database: Database) -> None:
     with pytest.raises(PlatformFault, match="The database refused: InvalidArgument"):
-        await database.commit([make_write(database, "__reserved__", 1)])
+        await database.commit([make_write("__reserved__", 1)])
 
 
 async def test_concurrent_commits_are_sent_one_by_one(database: Database, meter: Meter) -> None:
-    await asyncio.gather(*(database.commit([make_write(database, name, 1)]) for name in "abc"))
+    await asyncio.gather(*(database.commit([make_write(name, 1)]) for name in "abc"))
     assert get_counts(meter) == Counts(written=3, round_trips=3)
 
 

@@ -17,10 +17,12 @@ from shared.core.dates import utc_now
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
 from shared.firestore.database import Lease, LeaseLost, WriteConflict
+from shared.firestore.documents import Reference
 from shared.firestore.leases import Leases
+from shared.firestore.writes import Create, Set, Write
 
 if TYPE_CHECKING:
-    from shared.firestore.database import Database, Write
+    from shared.firestore.database import Database
     from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
@@ -52,22 +54,23 @@ def other(app: App) -> Database:
     return app.context(Caller(), Meter()).database
 
 
-def make_write(database: Database, name: str) -> Write:
+def make_write(name: str) -> Write:
     """Return a write of a note."""
-    reference = database.document("notes", name)
-    return lambda batch: batch.set(reference, {})
+    return Set(Reference("notes", name), {})
 
 
 async def read_expiry(database: Database) -> datetime | None:
     """Return when the lease of `embed` expires, or None if there is no lease."""
-    snapshot = await database.client.document("leases/embed").get()
+    snapshot = await database.connection.client.document("leases/embed").get()
     expires_at: datetime | None = snapshot.get("expires_at") if snapshot.exists else None
     return expires_at
 
 
 async def read_notes(database: Database) -> set[str]:
     """Return the names of the notes that were written."""
-    return {snapshot.id async for snapshot in database.collection("notes").stream()}
+    return {
+        snapshot.id async for snapshot in database.connection.client.collection("notes").stream()
+    }
 
 
 async def test_a_free_lease_is_acquired_for_its_duration(database: Database) -> None:
@@ -117,7 +120,7 @@ async def test_a_commit_renews_the_lease_with_one_more_write(ctx: Context, meter
     times = iter([NOON, NOON + timedelta(seconds=20)])
     await Leases(database).acquire("embed", 30, lambda: next(times))
     written_before = meter.documents_written
-    await database.commit([make_write(database, "a")])
+    await database.commit([make_write("a")])
     assert await read_expiry(database) == NOON + timedelta(seconds=20 + 30)
     note, lease = 1, 1
     assert meter.documents_written - written_before == note + lease
@@ -125,14 +128,12 @@ async def test_a_commit_renews_the_lease_with_one_more_write(ctx: Context, meter
 
 async def test_a_run_without_its_lease_writes_nothing(database: Database, other: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
-    await database.commit([make_write(database, "before")])
+    await database.commit([make_write("before")])
     await Leases(other).acquire("embed", 30, later)
     with pytest.raises(LeaseLost, match="Another run holds the lease of embed"):
-        await database.commit([make_write(database, "after")])
+        await database.commit([make_write("after")])
     with pytest.raises(LeaseLost):
-        await database.commit_skipping_conflicts(
-            [make_write(database, "after"), make_write(database, "last")]
-        )
+        await database.commit_skipping_conflicts([make_write("after"), make_write("last")])
     assert await read_notes(database) == {"before"}
 
 
@@ -143,35 +144,35 @@ async def test_a_lease_that_another_run_took_and_released_is_lost(
     await Leases(other).acquire("embed", 30, later)
     await Leases(other).release()
     with pytest.raises(LeaseLost):
-        await database.commit([make_write(database, "after")])
+        await database.commit([make_write("after")])
 
 
 async def test_an_expired_lease_stays_valid_until_taken(database: Database) -> None:
     times = iter([NOON, LATER])
     await Leases(database).acquire("embed", 30, lambda: next(times))
-    await database.commit([make_write(database, "a")])
+    await database.commit([make_write("a")])
     assert await read_expiry(database) == LATER + timedelta(seconds=30)
 
 
 async def test_a_write_conflict_is_not_a_lost_lease(database: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
-    reference = database.document("notes", "a")
-    await reference.set({})
+    reference = Reference("notes", "a")
+    await database.connection.client.document(reference.path).set({})
     with pytest.raises(WriteConflict):
-        await database.commit([lambda batch: batch.create(reference, {})])
-    await database.commit([make_write(database, "b")])
+        await database.commit([Create(reference, {})])
+    await database.commit([make_write("b")])
     assert await read_notes(database) == {"a", "b"}
 
 
 async def test_concurrent_commits_all_renew_the_lease(database: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
-    await asyncio.gather(*(database.commit([make_write(database, name)]) for name in "abcd"))
+    await asyncio.gather(*(database.commit([make_write(name)]) for name in "abcd"))
     assert await read_notes(database) == set("abcd")
 
 
 async def test_a_released_lease_is_deleted_and_free(database: Database, other: Database) -> None:
     await Leases(database).acquire("embed", 30, noon)
-    await database.commit([make_write(database, "a")])
+    await database.commit([make_write("a")])
     await Leases(database).release()
     assert await read_expiry(database) is None
     assert isinstance(await Leases(other).acquire("embed", 30, noon), Lease)
@@ -184,7 +185,7 @@ async def test_releasing_a_lost_lease_leaves_it_to_its_new_holder(
     await Leases(other).acquire("embed", 30, later)
     await Leases(database).release()
     assert await read_expiry(database) == LATER + timedelta(seconds=30)
-    await other.commit([make_write(other, "a")])
+    await other.commit([make_write("a")])
 
 
 async def test_releasing_without_a_lease_does_nothing(database: Database, other: Database) -> None:
@@ -195,7 +196,7 @@ async def test_releasing_without_a_lease_does_nothing(database: Database, other:
 
 def lose_answers(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lose the answers of commits, so that Google's client sends each commit twice."""
-    api = database.client._firestore_api  # noqa: SLF001 - where the network begins
+    api = database.connection.client._firestore_api  # noqa: SLF001 - where the network begins
     commit = api.commit
 
     async def commit_twice(**request: Any) -> Any:
@@ -211,8 +212,8 @@ async def test_a_commit_with_a_lost_answer_succeeds(
     await Leases(database).acquire("embed", 30, utc_now)
     lose_answers(database, monkeypatch)
     for name in "ab":
-        update_time = await database.commit([make_write(database, name)])
-        assert update_time == (await database.get(database.document("notes", name))).update_time
+        update_time = await database.commit([make_write(name)])
+        assert update_time == (await database.get(Reference("notes", name))).update_time
     assert await read_notes(database) == {"a", "b"}
 
 
@@ -227,7 +228,7 @@ async def test_commits_after_a_lost_answer_succeed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await Leases(database).acquire("embed", 30, utc_now)
-    api = database.client._firestore_api  # noqa: SLF001 - where the network begins
+    api = database.connection.client._firestore_api  # noqa: SLF001 - where the network begins
     commit = api.commit
 
     async def commit_without_answer(**request: Any) -> Any:
@@ -237,8 +238,8 @@ async def test_commits_after_a_lost_answer_succeed(
     with monkeypatch.context() as patch:
         patch.setattr(api, "commit", commit_without_answer)
         with pytest.raises(Unavailable):
-            await database.commit([make_write(database, "unanswered")])
+            await database.commit([make_write("unanswered")])
 
-    await database.commit([make_write(database, "a")])
-    await database.commit([make_write(database, "b")])
+    await database.commit([make_write("a")])
+    await database.commit([make_write("b")])
     assert await read_notes(database) == {"unanswered", "a", "b"}

@@ -12,7 +12,9 @@ from shared.accounts.access_key import new_key
 from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
-from shared.firestore.database import Connection
+from shared.firestore.connection import Connection
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Set
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,8 +32,8 @@ async def store(project: str) -> AsyncIterator[AccessStore]:
 
 async def add_field(store: AccessStore, collection: str, document_id: str) -> None:
     """Add a field that this version does not know to a document."""
-    reference = store.database.document(collection, document_id)
-    await store.database.commit([lambda batch: batch.set(reference, {"new": 1}, merge=True)])
+    reference = Reference(collection, document_id)
+    await store.database.commit([Set(reference, {"new": 1}, merge=True)])
 
 
 async def test_an_account_with_an_unknown_field_is_read(store: AccessStore) -> None:

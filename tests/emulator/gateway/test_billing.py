@@ -23,7 +23,7 @@ from shared.accounts.call_record import (
 )
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.errors import PaymentRequired, Unauthorized
-from shared.firestore.database import Connection
+from shared.firestore.connection import Connection
 from tests.support.clock import NOON, SettableClock
 
 if TYPE_CHECKING:

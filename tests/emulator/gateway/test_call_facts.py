@@ -21,6 +21,7 @@ from functions.gateway.mcp.results import RECEIPT
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller
 from shared.core.settings import Settings
+from shared.firestore.documents import Reference
 from shared.runtime.messages import CallAnswer, Receipt
 from shared.runtime.tool import Effect
 from tests.support.fake_catalog import make_server, make_tool
@@ -75,8 +76,8 @@ async def call_and_log(
     [line] = capsys.readouterr().err.splitlines()
     database = AccessStore(access.connection).database
     call_id = make_call_id(WRITING_TOOL, ARGUMENTS, visitor)
-    record = await database.get(database.document("calls", call_id))
-    return json.loads(line), record.to_dict() or {}
+    record = await database.get(Reference("calls", call_id))
+    return json.loads(line), record.fields
 
 
 async def test_the_log_and_the_audit_have_the_facts_and_the_task(

@@ -20,6 +20,8 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Caller, Role, Scope, Tier
 from shared.core.errors import InvalidInput, Unauthorized
 from shared.core.settings import Settings
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Update
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import intercept_commits
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from shared.accounts.access_key import AccessKey
-    from tests.support.commit_hooks import Results, Send
+    from tests.support.commit_hooks import Response, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -130,9 +132,9 @@ async def test_a_text_that_does_not_match_the_key_is_not_valid(
 ) -> None:
     text, key = await create_key(access, "anna")
     other_text, _ = new_key(access.keyring, "ben", "x", FULL_ACCESS, created_at=NOON)
-    stored_key = store.database.document("keys", key.key_id)
+    stored_key = Reference("keys", key.key_id)
     change = {"text_hash": access.keyring.sign("access key", other_text)}
-    await store.database.commit([lambda batch: batch.update(stored_key, change)])
+    await store.database.commit([Update(stored_key, change)])
     with pytest.raises(Unauthorized):
         await identify_caller(access, text)
 
@@ -191,7 +193,7 @@ async def test_concurrent_calls_with_a_key_write_its_use_once(
     text, _ = await create_key(access, "anna")
     commits: list[int] = []
 
-    async def record_commit(number: int, send: Send) -> Results:
+    async def record_commit(number: int, send: Send) -> Response:
         commits.append(number)
         return await send()
 
@@ -209,7 +211,7 @@ async def test_a_key_is_valid_if_its_use_cannot_be_stored(
 ) -> None:
     text, _ = await create_key(access, "anna")
 
-    async def fail(_number: int, _send: Send) -> Results:
+    async def fail(_number: int, _send: Send) -> Response:
         raise error("no")
 
     intercept_commits(access.connection.client, monkeypatch, fail)

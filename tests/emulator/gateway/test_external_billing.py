@@ -23,7 +23,7 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.circuit_breaker import OPEN_SECONDS, CircuitBreaker
 from shared.core.errors import CarrelError, PaymentRequired, PlatformFault, Unavailable
 from shared.core.settings import Settings
-from shared.firestore.database import Connection
+from shared.firestore.connection import Connection
 from tests.support.clock import NOON, SettableClock, SettableMonotonicClock
 from tests.support.fakes.billing import (
     BROKEN,

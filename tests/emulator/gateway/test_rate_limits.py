@@ -26,7 +26,7 @@ from functions.gateway.rate_limits import (
 from shared.accounts.token_bucket import Rate, TokenBucket, TokenLease
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, RateLimited
-from shared.firestore.database import Connection
+from shared.firestore.connection import Connection
 from shared.runtime.tool import Effect
 from tests.support.clock import NOON, SettableClock
 

@@ -123,7 +123,7 @@ async def test_emptied_postings_are_not_read(ctx: Context) -> None:
 
 async def test_removing_a_chunk_from_missing_postings_creates_none(ctx: Context) -> None:
     await store_indexed(ctx, 1)
-    await ctx.database.document(*BREAD_POSTINGS).delete()
+    await ctx.database.connection.client.document(f"{'/'.join(BREAD_POSTINGS)}").delete()
     await Indexing(ctx.database).apply([make_removal(chunk) for chunk in await requeue(ctx)])
     assert (await InvertedIndex(ctx.database, KNOWLEDGE).read(["bread"], [RYE])).terms == {}
 
@@ -137,7 +137,7 @@ async def test_an_entry_added_during_the_run_stays(ctx: Context) -> None:
     async def add_entry() -> None:
         state = IndexedState({"bread": 1}, {RYE.id: "Rye"}, 5)
         difference = IndexDifference("another", NOT_INDEXED, state)
-        await ctx.database.commit(build_postings_writes(ctx.database, KNOWLEDGE, [difference]))
+        await ctx.database.commit(build_postings_writes(KNOWLEDGE, [difference]))
 
     indexing = RacingIndexing(ctx.database)
     indexing.race = add_entry

@@ -6,7 +6,7 @@ documents with the highest scores, those of a facet the newest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,8 +20,7 @@ from tests.support.stored_documents import read_documents
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
-
+    from shared.firestore.documents import Document, Reference
     from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
@@ -37,8 +36,8 @@ class RacingDatabase(Database):
     race: Callable[[], Awaitable[object]] | None = None
 
     async def get_all(
-        self, references: Sequence[AsyncDocumentReference], fields: Sequence[str] | None = None
-    ) -> list[DocumentSnapshot[Any]]:
+        self, references: Sequence[Reference], fields: Sequence[str] | None = None
+    ) -> list[Document]:
         """Read documents, and call `race`, the first time only."""
         snapshots = await super().get_all(references, fields)
         race, self.race = self.race, None
@@ -58,7 +57,7 @@ async def index_document(ctx: Context, number: int, term: str) -> None:
     database = ctx.database
     after = IndexedState({term: number}, {SEA.id: "sea"}, number)
     difference = IndexDifference(f"d{number}", NOT_INDEXED, after)
-    await database.commit(build_postings_writes(database, INDEX_COLLECTIONS, [difference]))
+    await database.commit(build_postings_writes(INDEX_COLLECTIONS, [difference]))
 
 
 async def list_entries(ctx: Context, name: tuple[str, str]) -> set[str]:

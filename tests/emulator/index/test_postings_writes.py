@@ -39,7 +39,7 @@ RYE = IndexedState({"rye": 2, "bread": 1}, {SEA.id: "Sea"}, 7)
 async def write(ctx: Context, name: str, before: IndexedState, after: IndexedState) -> None:
     """Change the postings of a document from one indexed state to another."""
     difference = IndexDifference(name, before, after)
-    await ctx.database.commit(build_postings_writes(ctx.database, INDEX_COLLECTIONS, [difference]))
+    await ctx.database.commit(build_postings_writes(INDEX_COLLECTIONS, [difference]))
 
 
 async def test_indexing_a_document_reads_nothing(ctx: Context, meter: Meter) -> None:
@@ -67,7 +67,7 @@ async def test_an_edit_writes_only_differences(ctx: Context, meter: Meter) -> No
     assert lists.terms.keys() == {"rye", "salt"}
     assert lists.totals == Totals(1, 3)
     no_difference = [IndexDifference("a", RYE, RYE)]
-    assert build_postings_writes(ctx.database, INDEX_COLLECTIONS, no_difference) == []
+    assert build_postings_writes(INDEX_COLLECTIONS, no_difference) == []
 
 
 async def test_readers_skip_empty_postings(ctx: Context) -> None:

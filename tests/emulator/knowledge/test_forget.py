@@ -62,7 +62,7 @@ async def test_no_tool_shows_a_forgotten_passage(app: App, ctx: Context) -> None
 
 async def test_a_passage_without_a_source_can_be_forgotten(app: App, ctx: Context) -> None:
     chunks = await store_sources(ctx, SAILING)
-    await ctx.database.document("sources", "sailing").delete()
+    await ctx.database.connection.client.collection("sources").document("sailing").delete()
     target: dict[str, Any] = {"chunk_id": chunks[0].chunk_id}
 
     assert (await call_error(app, "forget", EDITOR, **target)).code == "FORBIDDEN"

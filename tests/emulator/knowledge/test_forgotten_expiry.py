@@ -13,6 +13,8 @@ from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.purge.forgotten import FORGOTTEN
 from functions.jobs.purge.job import purge
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Update
 from tests.support.forgetting import OWNER, forget, save_sources, store_base
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, store_sources
@@ -51,8 +53,8 @@ async def test_a_source_cannot_be_restored_once_purge_has_begun_on_it(
     """The job has deleted the source's document, and was killed before it deleted the passages."""
     await store_sources(ctx, BAKING)
     await forget(app, source_id="baking")
-    record = ctx.database.document("forgotten_sources", "baking")
-    await record.update({"document": DELETE_FIELD})
+    record = Reference("forgotten_sources", "baking")
+    await ctx.database.commit([Update(record, {"document": DELETE_FIELD})])
     restoring = {"source_id": "baking", "forgotten": False}
     error = await call_error(app, "forget", OWNER, **restoring)
     assert error.code == "CONFLICT"

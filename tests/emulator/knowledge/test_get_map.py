@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import App, Context
     from tests.emulator.conftest import MakeEmptyContext
     from tests.emulator.knowledge.conftest import MakeWatchedApp
-    from tests.support.commit_hooks import Results, Send
+    from tests.support.commit_hooks import Response, Send
     from tests.support.database_dump import Contents
 
 
@@ -71,13 +71,13 @@ async def stored_map(make_empty_context: MakeEmptyContext) -> Contents:
     ctx = make_empty_context(None)
     await add_sources(ctx, *map(make_themed_source, THEMES), make_unrelated_source(STRAYS))
     await run_cluster_job(ctx)
-    return await read_root_documents(ctx.database.client)
+    return await read_root_documents(ctx.database.connection.client)
 
 
 @pytest.fixture
 async def five_clusters(ctx: Context, stored_map: Contents) -> None:
     """Seventy-five chunks about five subjects, and three about none, on a map."""
-    await write_documents(ctx.database.client, stored_map)
+    await write_documents(ctx.database.connection.client, stored_map)
 
 
 async def run_cluster_job(ctx: Context) -> Report:
@@ -205,9 +205,13 @@ async def test_a_deleted_map_is_drawn_again_with_the_same_points(app: App, ctx: 
     """The sample has clusters, but no map either."""
     expected = await get_map(app)
     for name in await read_documents(ctx, "map"):
-        await ctx.database.document("map", name).delete()
-    await ctx.database.document("meta", "map").delete()
-    await ctx.database.document("meta", "clustering").update({"mapped": DELETE_FIELD})
+        await ctx.database.connection.client.collection("map").document(name).delete()
+    await ctx.database.connection.client.collection("meta").document("map").delete()
+    await (
+        ctx.database.connection.client.collection("meta")
+        .document("clustering")
+        .update({"mapped": DELETE_FIELD})
+    )
 
     assert await run_cluster_job(ctx) == Report()
     drawn = await get_map(app)
@@ -264,7 +268,7 @@ async def test_a_reader_sees_the_former_map_or_the_new_one(
     await prepare_reclustering(ctx)
     readings = [set((await get_map(app))["chunk_ids"])]
 
-    async def read_after_commit(_commit: int, send: Send) -> Results:
+    async def read_after_commit(_commit: int, send: Send) -> Response:
         results = await send()
         readings.append(set((await get_map(app))["chunk_ids"]))
         return results
@@ -282,7 +286,7 @@ async def test_chunks_deleted_while_the_map_is_drawn_are_not_on_it(
     ctx: Context, app: App, make_watched_app: MakeWatchedApp, step: int
 ) -> None:
     await prepare_reclustering(ctx)
-    stored = await read_root_documents(ctx.database.client)
+    stored = await read_root_documents(ctx.database.connection.client)
     counting = make_watched_app(send_commit)
     await run_cluster_job(counting.context(Caller(), Meter()))
 
@@ -304,8 +308,8 @@ async def replace_documents(ctx: Context, contents: Contents) -> None:
     """Replace the documents of the knowledge base by these."""
     for name in ("map", "meta", "chunks", "clusters", "sources", "lexicon", "facets"):
         for document_id in await read_documents(ctx, name):
-            await ctx.database.document(name, document_id).delete()
-    await write_documents(ctx.database.client, contents)
+            await ctx.database.connection.client.collection(name).document(document_id).delete()
+    await write_documents(ctx.database.connection.client, contents)
 
 
 async def store_map(ctx: Context, count: int) -> dict[str, MapPoint]:
@@ -363,7 +367,7 @@ async def test_a_map_with_many_removed_points_still_fills_the_limit(
 
 async def test_a_map_with_a_missing_page_is_unavailable(app: App, ctx: Context) -> None:
     await store_map(ctx, 2_000)
-    await ctx.database.document("map", "1-1").delete()
+    await ctx.database.connection.client.collection("map").document("1-1").delete()
     answer = await call(app, "get_map")
     assert answer.error
     assert answer.error.code == Unavailable.code

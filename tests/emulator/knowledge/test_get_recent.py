@@ -222,7 +222,7 @@ async def test_deleted_passages_are_neither_listed_nor_in_the_activity(ctx: Cont
 
 async def truncate_june(ctx: Context) -> None:
     """Leave only the passages of `bread` in the postings of June, as if these were too long."""
-    june = ctx.database.client.document("facets/month:2024-06")
+    june = ctx.database.connection.client.document("facets/month:2024-06")
     data = (await june.get()).to_dict() or {}
     entries = {name: entry for name, entry in data["postings"].items() if "bread" in name}
     await june.update({"postings": entries, "since": min(entries.values()), "held": len(entries)})
@@ -299,7 +299,7 @@ async def test_an_empty_base_says_how_to_add_texts(ctx: Context) -> None:
 
 async def test_passages_without_a_stored_source_are_counted(ctx: Context) -> None:
     await store_diary(ctx)
-    await ctx.database.client.document("sources/bread").delete()
+    await ctx.database.connection.client.document("sources/bread").delete()
     out = await get_recent(In(), ctx)
     assert out.activity is not None
     assert out.activity.total == 5

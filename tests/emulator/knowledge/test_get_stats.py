@@ -104,7 +104,7 @@ async def test_documents_read_do_not_grow_with_the_passages(
         sources = [make_source(f"s{n}", author="Ida Loaf", dates=[NOON] * 3) for n in numbers]
         for start in range(0, len(sources), 20):
             for chunk in await store_and_index(ctx, *sources[start : start + 20]):
-                reference = ctx.database.client.document(f"chunks/{chunk.chunk_id}")
+                reference = ctx.database.connection.client.document(f"chunks/{chunk.chunk_id}")
                 await reference.update({"pending": {}})
         call_ctx = make_call_context(app)
         out = await get_stats(In(), call_ctx)

@@ -45,7 +45,7 @@ async def test_clusters_are_paged_largest_first_despite_a_deletion(ctx: Context)
     for name, size in {"a": 1, "b": 5, "c": 5, "d": 9}.items():
         await store_cluster(ctx, name, size)
     first = await list_clusters(In(limit=2), ctx)
-    await ctx.database.client.document("clusters/c").delete()
+    await ctx.database.connection.client.document("clusters/c").delete()
     second = await list_clusters(In(limit=2, cursor=first.next_cursor), ctx)
     assert [cluster.cluster_id for cluster in first.clusters] == ["d", "c"]
     assert [cluster.cluster_id for cluster in second.clusters] == ["b", "a"]

@@ -13,6 +13,8 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Delete, Update
 from shared.runtime.context import App
 from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
@@ -230,8 +232,9 @@ async def test_a_claim_whose_note_says_something_else_is_taken_over(
 ) -> None:
     """Ingest can replace or remove a note, and does not know of claims."""
     note = await save_note(app)
-    reference = ctx.database.document("sources", note["source_id"])
-    await (reference.delete() if is_gone else reference.update({"text": OTHER_TEXT}))
+    reference = Reference("sources", note["source_id"])
+    change = Delete(reference) if is_gone else Update(reference, {"text": OTHER_TEXT})
+    await ctx.database.commit([change])
     again = await save_note(app)
     assert not again["duplicate"]
     assert await read_holders(ctx) == [again["source_id"]]

@@ -17,6 +17,7 @@ from functions.jobs.index.job import index
 from functions.tools.knowledge.forget import tool as forget_tool
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.firestore.documents import Reference
 from shared.firestore.leases import Leases
 from shared.knowledge.forgotten_repository import ForgottenSources
 from shared.knowledge.source import Section
@@ -44,7 +45,7 @@ from tests.support.tool_calls import call, call_error
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
     from tests.emulator.knowledge.conftest import MakeWatchedApp
-    from tests.support.commit_hooks import Results, Send
+    from tests.support.commit_hooks import Response, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +63,7 @@ def patient_writers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shared.firestore.database.CONFLICT_SECONDS", 60)
 
 
-async def send_each_commit_twice(_commit: int, send: Send) -> Results:
+async def send_each_commit_twice(_commit: int, send: Send) -> Response:
     """Send a commit twice, as Google's client does after a lost answer."""
     await send()
     return await send()
@@ -270,8 +271,8 @@ async def test_moves_under_a_lease_survive_lost_answers(ctx: Context) -> None:
     database = ctx.database
     await Leases(database).acquire("ingest", 60, ctx.clock)
     with pytest.MonkeyPatch.context() as patch:
-        intercept_commits(database.client, patch, send_each_commit_twice)
-        source = await database.get(database.document("sources", "long"))
+        intercept_commits(database.connection.client, patch, send_each_commit_twice)
+        source = await database.get(Reference("sources", "long"))
         record, snapshot = await ForgottenSources(database).get("long")
         forgetter = Forgetter("anna", None, ctx.clock())
         move = await SourceMove.begin_forgetting(database, source, record, snapshot, forgetter)

@@ -69,15 +69,15 @@ async def store_indexed(ctx: Context, source: Source) -> list[str]:
     chunk_ids = [chunk.chunk_id for chunk in await store_sources(ctx, source)]
     for chunk_id in chunk_ids:
         fields = {"indexed": INDEXED, "pending": {}}
-        await ctx.database.document("chunks", chunk_id).update(fields)
+        await ctx.database.connection.client.collection("chunks").document(chunk_id).update(fields)
     return chunk_ids
 
 
 async def store_fresh(ctx: Context, source: Source) -> None:
     """Store a source as if its chunks had never existed."""
     for chunk in chunk_source(source).chunks:
-        await ctx.database.document("chunks", chunk.chunk_id).delete()
-    await ctx.database.document("sources", source.source_id).delete()
+        await ctx.database.connection.client.collection("chunks").document(chunk.chunk_id).delete()
+    await ctx.database.connection.client.collection("sources").document(source.source_id).delete()
     await save(ctx, source, now=LATER)
 
 
@@ -341,7 +341,7 @@ async def test_fields_of_jobs_survive_a_change_of_the_source(ctx: Context) -> No
     await save(ctx, SAILING)
     results: dict[str, Any] = {"cluster_id": ["c-1"], "knowledge_card": {"summary": "Reef early."}}
     chunk_id = chunk_source(SAILING).chunks[0].chunk_id
-    await ctx.database.document("chunks", chunk_id).update(results)
+    await ctx.database.connection.client.collection("chunks").document(chunk_id).update(results)
     await save(ctx, replace(SAILING, title="Under Full Sail"))
     data = (await read_documents(ctx, "chunks"))[chunk_id]
     assert data["title"] == "Under Full Sail"

@@ -27,8 +27,7 @@ from tests.support.stored_documents import read_documents, read_snapshots
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from google.cloud.firestore import AsyncDocumentReference, DocumentSnapshot
-
+    from shared.firestore.documents import Document, Reference
     from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
@@ -45,10 +44,10 @@ class RacingDatabase(Database):
     """A database in which the first document changes as soon as it has been read."""
 
     async def get_all(
-        self, references: Sequence[AsyncDocumentReference], fields: Sequence[str] | None = None
-    ) -> list[DocumentSnapshot[Any]]:
+        self, references: Sequence[Reference], fields: Sequence[str] | None = None
+    ) -> list[Document]:
         snapshots = await super().get_all(references, fields)
-        await references[0].update({"title": "Edited"})
+        await self.connection.client.document(references[0].path).update({"title": "Edited"})
         return snapshots
 
 

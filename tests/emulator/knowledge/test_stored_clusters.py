@@ -106,7 +106,7 @@ async def test_a_page_can_begin_after_a_deleted_cluster(ctx: Context) -> None:
     await store_clusters(ctx)
     [first] = await Clusters(ctx.database).list_largest(1)
     [second] = await Clusters(ctx.database).list_largest(1, (first.size, first.cluster_id))
-    await ctx.database.document("clusters", second.cluster_id).delete()
+    await ctx.database.connection.client.collection("clusters").document(second.cluster_id).delete()
     [third] = await Clusters(ctx.database).list_largest(9, (second.size, second.cluster_id))
     ids = [cluster.cluster_id for cluster in (first, second, third)]
     assert ids == ["dough", "ovens", "boats"]
@@ -139,7 +139,11 @@ async def test_chunks_with_other_clusters_are_indexed_again(ctx: Context) -> Non
 
 async def test_clustering_is_not_pending_on_a_member(ctx: Context) -> None:
     await ingest(ctx, BAKING)
-    await ctx.database.document("chunks", KNEAD).update({"pending.cluster": NOON})
+    await (
+        ctx.database.connection.client.collection("chunks")
+        .document(KNEAD)
+        .update({"pending.cluster": NOON})
+    )
     await save(ctx, [DOUGH], {"dough": [KNEAD]})
     assert "cluster" not in (await read_documents(ctx, "chunks"))[KNEAD]["pending"]
 
@@ -200,7 +204,7 @@ async def test_saving_a_cluster_changes_no_other_cluster_or_chunk(ctx: Context) 
 async def test_a_dead_lettered_index_step_is_pending_again(ctx: Context) -> None:
     await ingest(ctx, BAKING)
     given_up = {"pending.index": DELETE_FIELD, "tries.index": 5, "parked.index": {"reason": "x"}}
-    await ctx.database.document("chunks", KNEAD).update(given_up)
+    await ctx.database.connection.client.collection("chunks").document(KNEAD).update(given_up)
     await save(ctx, [DOUGH], {"dough": [KNEAD]})
     data = (await read_documents(ctx, "chunks"))[KNEAD]
     assert data["pending"]["index"] == LATER
@@ -226,7 +230,11 @@ async def test_missing_and_deleted_chunks_do_not_become_members(ctx: Context) ->
 
 async def test_a_run_killed_after_clusters_is_completed_later(ctx: Context) -> None:
     await store_clusters(ctx)
-    await ctx.database.document("chunks", KNEAD).update({"cluster_id": ["ovens"]})
+    await (
+        ctx.database.connection.client.collection("chunks")
+        .document(KNEAD)
+        .update({"cluster_id": ["ovens"]})
+    )
     assert await save(ctx, [DOUGH, OVENS, BOATS], MEMBERS) == 1
     assert (await read_memberships(ctx))[KNEAD] == ["dough"]
 

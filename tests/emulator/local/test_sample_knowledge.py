@@ -181,7 +181,7 @@ async def add_note(ctx: Context, *cluster_ids: str) -> str:
     chunks = await read_chunks(ctx)
     [chunk_id] = [name for name, data in chunks.items() if data["source_id"] == "own"]
     change = {"cluster_id": list(cluster_ids), "pending.cluster": NOON}
-    await ctx.database.document("chunks", chunk_id).update(change)
+    await ctx.database.connection.client.collection("chunks").document(chunk_id).update(change)
     return chunk_id
 
 
@@ -203,7 +203,11 @@ async def test_adding_the_sample_after_a_cluster_run_writes_nothing(
 ) -> None:
     await add_knowledge(ctx, sample)
     await add_note(ctx)
-    await ctx.database.document("meta", "clustering").update({"changed": 20})
+    await (
+        ctx.database.connection.client.collection("meta")
+        .document("clustering")
+        .update({"changed": 20})
+    )
     assert (await cluster(ctx, make_ample_budget())).counts["topics"]
     before, written_before = await read_clustering(ctx), meter.documents_written
     await add_knowledge(ctx, sample)
@@ -233,7 +237,9 @@ async def test_a_renamed_cluster_gets_the_name_in_the_sample_again(
     await add_knowledge(ctx, sample)
     before = await read_documents(ctx, "clusters")
     renamed = {"name": "Outage, customer, system", "keywords": [], "named_by": "words"}
-    await ctx.database.document("clusters", "incidents").update(renamed)
+    await (
+        ctx.database.connection.client.collection("clusters").document("incidents").update(renamed)
+    )
     await add_knowledge(ctx, sample)
     assert await read_documents(ctx, "clusters") == before
 

@@ -17,6 +17,8 @@ from functions.gateway.oauth.provider import make_refresh_token
 from shared.accounts.grant import MAX_TOKEN_REMAINDER
 from shared.core.caller import Scope
 from shared.core.target import choose_target
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Set
 from tests.support.authorization_server import (
     GOOGLE_PROOF,
     ISSUER,
@@ -227,8 +229,8 @@ async def test_old_ended_grants_are_deleted_when_a_sign_in_ends(
     store = server.store
     now = await store.accounts.get_server_time()
     ended = {"expired": now - timedelta(seconds=1), "recent": now + timedelta(minutes=30)}
-    reference = store.database.document("accounts", GOOGLE_PROOF.user_id)
-    await store.database.commit([lambda batch: batch.set(reference, {"ended_grants": ended})])
+    reference = Reference("accounts", GOOGLE_PROOF.user_id)
+    await store.database.commit([Set(reference, {"ended_grants": ended})])
 
     server.clock.advance(hours=5)  # a wrong local clock deletes nothing too early
     code = await server.issue_code(client.client_id)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Set, Write
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.queue import ChunkQueue, DeadLetter, StepResult
 from tests.support.fakes.embedder import DIMENSION
@@ -27,7 +29,6 @@ from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
     from shared.core.meter import Meter
-    from shared.firestore.database import Write
     from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Context
 
@@ -115,7 +116,7 @@ async def test_only_an_edited_chunk_stays_pending(ctx: Context) -> None:
 
 async def test_a_chunk_purged_after_its_read_stays_deleted(ctx: Context) -> None:
     purged, *others = await store_baking_chunks(ctx)
-    await ctx.database.document("chunks", purged.chunk_id).delete()
+    await ctx.database.connection.client.collection("chunks").document(purged.chunk_id).delete()
     assert await store_unit_vectors(ctx, purged, *others) == 2
     assert set(await read_documents(ctx, "chunks")) == {chunk.chunk_id for chunk in others}
 
@@ -233,7 +234,7 @@ async def test_extra_writes_are_committed_with_their_step_or_not_at_all(ctx: Con
     change = {"content": "New.", "content_hash": "new"}
     await set_fields(ctx, f"chunks/{edited.chunk_id}", change)
     results = [
-        StepResult(chunk, {"mark": 1}, (make_extra_write(ctx, chunk.chunk_id),))
+        StepResult(chunk, {"mark": 1}, (make_extra_write(chunk.chunk_id),))
         for chunk in (unchanged, edited)
     ]
 
@@ -245,10 +246,9 @@ async def test_extra_writes_are_committed_with_their_step_or_not_at_all(ctx: Con
     assert "mark" not in stored[edited.chunk_id]
 
 
-def make_extra_write(ctx: Context, document_id: str) -> Write:
+def make_extra_write(document_id: str) -> Write:
     """Return a write that creates a document of another collection."""
-    reference = ctx.database.document("extras", document_id)
-    return lambda batch: batch.set(reference, {})
+    return Set(Reference("extras", document_id), {})
 
 
 async def test_an_extraction_stored_during_a_step_is_not_overwritten(ctx: Context) -> None:

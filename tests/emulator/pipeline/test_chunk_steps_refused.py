@@ -9,6 +9,8 @@ import pytest
 
 from shared.core.errors import PlatformFault
 from shared.firestore.database import MAX_COMMIT_BYTES
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Set, Write
 from shared.knowledge.queue import ChunkQueue, RefusedChunks, StepResult
 from shared.knowledge.source import Section, Source
 from shared.pipeline.worker import StepWork, process_pending
@@ -18,7 +20,6 @@ from tests.support.knowledge import ingest_sources
 from tests.support.stored_documents import read_documents
 
 if TYPE_CHECKING:
-    from shared.firestore.database import Write
     from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Context
 
@@ -43,10 +44,9 @@ def make_result(chunk: PendingChunk, oversized_id: str) -> StepResult:
     return StepResult(chunk, {"mark": TOO_LONG if chunk.chunk_id == oversized_id else "short"})
 
 
-def make_extra_write(ctx: Context, name: str, text: str) -> Write:
+def make_extra_write(name: str, text: str) -> Write:
     """Return a write that creates a document of another collection."""
-    reference = ctx.database.document("extras", name)
-    return lambda batch: batch.set(reference, {"text": text})
+    return Set(Reference("extras", name), {"text": text})
 
 
 async def test_only_an_oversized_result_is_not_stored(ctx: Context) -> None:
@@ -67,7 +67,7 @@ async def test_only_an_oversized_result_is_not_stored(ctx: Context) -> None:
 async def test_a_large_batch_is_stored_in_several_commits(ctx: Context) -> None:
     chunks = await store_pending_chunks(ctx)
     results = [
-        StepResult(chunk, {"mark": 1}, (make_extra_write(ctx, chunk.chunk_id, LONG_TEXT),))
+        StepResult(chunk, {"mark": 1}, (make_extra_write(chunk.chunk_id, LONG_TEXT),))
         for chunk in chunks
     ]
     assert await ChunkQueue(ctx.database).complete("card", results) == len(chunks)
@@ -95,11 +95,11 @@ async def test_a_run_defers_rejected_results_and_stores_the_others(ctx: Context)
 
 
 async def test_an_oversized_commit_is_split(ctx: Context) -> None:
-    writes = [make_extra_write(ctx, str(number), LONG_TEXT) for number in range(10)]
+    writes = [make_extra_write(str(number), LONG_TEXT) for number in range(10)]
     assert await ctx.database.commit_skipping_conflicts(writes) == 10
 
 
 async def test_an_oversized_document_is_an_error(ctx: Context) -> None:
-    write = make_extra_write(ctx, "oversized", TOO_LONG)
+    write = make_extra_write("oversized", TOO_LONG)
     with pytest.raises(PlatformFault):
         await ctx.database.commit_skipping_conflicts([write])

@@ -21,7 +21,9 @@ from infra.local.sample.knowledge import add_knowledge
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.firestore.database import LeaseLost
+from shared.firestore.documents import Reference
 from shared.firestore.leases import Leases
+from shared.firestore.writes import Update
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.stored_vector import to_compact
 from shared.knowledge.cluster_repository import Clusters
@@ -74,13 +76,13 @@ async def stored_clusters(make_empty_context: MakeEmptyContext) -> Contents:
     ctx = make_empty_context(None)
     await add_sources(ctx, *map(make_themed_source, THEMES), make_unrelated_source(3))
     await run_cluster(ctx)
-    return await read_root_documents(ctx.database.client)
+    return await read_root_documents(ctx.database.connection.client)
 
 
 @pytest.fixture
 async def five_clusters(ctx: Context, stored_clusters: Contents) -> None:
     """Five clustered themes of fifteen chunks each, and three chunks about nothing else."""
-    await write_documents(ctx.database.client, stored_clusters)
+    await write_documents(ctx.database.connection.client, stored_clusters)
 
 
 @pytest.mark.usefixtures("five_clusters")
@@ -258,7 +260,7 @@ async def test_a_dead_lettered_index_step_is_pending_again(ctx: Context) -> None
     await add_sources(ctx, *map(make_themed_source, THEMES))
     chunk_id = next(iter(await read_chunks(ctx)))
     dead_letter = {"pending.index": DELETE_FIELD, "tries.index": 5, "parked.index": {"reason": "x"}}
-    await ctx.database.document("chunks", chunk_id).update(dead_letter)
+    await ctx.database.connection.client.collection("chunks").document(chunk_id).update(dead_letter)
     await run_cluster(ctx)
     data = (await read_chunks(ctx))[chunk_id]
     assert "index" in data["pending"]
@@ -283,7 +285,11 @@ async def test_reclustering_the_same_chunks_changes_nothing(
     ctx: Context, clock: SettableClock
 ) -> None:
     before = await read_cluster_ids(ctx)
-    await ctx.database.document("meta", "clustering").update({"changed": 1})
+    await (
+        ctx.database.connection.client.collection("meta")
+        .document("clustering")
+        .update({"changed": 1})
+    )
     clock.now += timedelta(days=7)
     report = await run_cluster(ctx)
     assert await read_cluster_ids(ctx) == before
@@ -342,10 +348,15 @@ async def test_clusters_are_unchanged_during_a_migration(ctx: Context) -> None:
 @pytest.mark.usefixtures("five_clusters")
 async def test_reclustering_after_a_migration_keeps_ids(ctx: Context) -> None:
     before = await read_sources_by_cluster(ctx)
-    await ctx.database.document("meta", "embedding").update({"model": "other words"})
+    await (
+        ctx.database.connection.client.collection("meta")
+        .document("embedding")
+        .update({"model": "other words"})
+    )
     for chunk_id in await read_documents(ctx, "chunks"):
-        chunk = ctx.database.document("chunks", chunk_id)
-        await chunk.update({"embedding_model": "other words", "pending.cluster": NOON})
+        chunk = Reference("chunks", chunk_id)
+        change = {"embedding_model": "other words", "pending.cluster": NOON}
+        await ctx.database.commit([Update(chunk, change)])
 
     assert (await run_cluster(ctx)).counts["topics"] == 5
     assert await read_sources_by_cluster(ctx) == before
@@ -363,7 +374,11 @@ async def test_concurrent_runs_exclude_each_other(ctx: Context, app: App) -> Non
 async def test_a_run_that_lost_its_lease_writes_nothing(ctx: Context) -> None:
     await add_sources(ctx, *map(make_themed_source, THEMES))
     await Leases(ctx.database).acquire(JOB.name, 60, ctx.clock, "cluster.x")
-    await ctx.database.document("leases", JOB.name).update({"holder": "another"})
+    await (
+        ctx.database.connection.client.collection("leases")
+        .document(JOB.name)
+        .update({"holder": "another"})
+    )
     with pytest.raises(LeaseLost):
         await run_cluster(ctx)
     assert await read_documents(ctx, "clusters") == {}
@@ -389,9 +404,14 @@ async def test_sample_clusters_stay_until_enough_has_changed(ctx: Context) -> No
 async def test_sample_cluster_keeps_its_name_and_chunks(ctx: Context) -> None:
     """The cluster has `named_by: "hand"` and no stored central chunks."""
     bread = await find_cluster_of_theme(ctx, "bread")
-    stored = ctx.database.document("clusters", bread)
-    await stored.update({"name": "Bread at home", "named_by": "hand", "central": []})
-    await ctx.database.document("meta", "clustering").update({"changed": 20})
+    stored = Reference("clusters", bread)
+    change = {"name": "Bread at home", "named_by": "hand", "central": []}
+    await ctx.database.commit([Update(stored, change)])
+    await (
+        ctx.database.connection.client.collection("meta")
+        .document("clustering")
+        .update({"changed": 20})
+    )
     assert (await run_cluster(ctx)).counts["topics"] == 5
     named = (await read_documents(ctx, "clusters"))[bread]
     assert named["name"] == "Bread at home"

@@ -94,7 +94,7 @@ async def run_undisturbed(base: Contents, settings: Settings) -> UndisturbedRun:
     """Run the job on a copy of the base."""
     async with open_app(settings, "undisturbed") as app:
         ctx = make_job_context(app)
-        await write_documents(ctx.database.client, base)
+        await write_documents(ctx.database.connection.client, base)
         commits_before = app.commits
         await cluster(ctx, make_ample_budget())
         return UndisturbedRun(await read_clustering(ctx), app.commits - commits_before)
@@ -127,7 +127,7 @@ async def test_the_next_run_completes_one_killed_after_any_commit(
     async with open_app(settings, "prepared") as app:
         ctx = make_job_context(app)
         await prepare_base(ctx)
-        base = await read_root_documents(ctx.database.client)
+        base = await read_root_documents(ctx.database.connection.client)
     expected, commits = await run_undisturbed(base, settings)
 
     for number in range(1, commits, step):
@@ -136,7 +136,7 @@ async def test_the_next_run_completes_one_killed_after_any_commit(
             open_app(settings, str(number), call_after_commit(number, die)) as dying_app,
         ):
             ctx = make_job_context(app)
-            await write_documents(ctx.database.client, base)
+            await write_documents(ctx.database.connection.client, base)
             with pytest.raises(Killed):
                 await cluster(make_job_context(dying_app), make_ample_budget())
             await cluster(ctx, make_ample_budget())

@@ -172,7 +172,7 @@ async def test_overlong_postings_are_cut(ctx: Context) -> None:
     for number in range(6):
         state = IndexedState({"bread": 1}, {}, number)
         difference = IndexDifference(f"d{number}", NOT_INDEXED, state)
-        await ctx.database.commit(build_postings_writes(ctx.database, KNOWLEDGE, [difference]))
+        await ctx.database.commit(build_postings_writes(KNOWLEDGE, [difference]))
     report = await index_with(Indexing(ctx.database), ctx, make_ample_budget(), cap=3, slack=2)
     assert report == Report(Counter(shortened=1))
     bread = (await read_postings(ctx))["lexicon", "bread"]

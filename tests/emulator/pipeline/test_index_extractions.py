@@ -54,7 +54,7 @@ async def store_extractions(ctx: Context, chunk: Chunk, *extractions: Extraction
     for extraction in extractions:
         path = f"extractions/{extraction.extraction_id}"
         await set_fields(ctx, path, {"quote": extraction.quote})
-    await ctx.database.commit(build_topic_count_writes(ctx.database, {}, summaries))
+    await ctx.database.commit(build_topic_count_writes({}, summaries))
 
 
 async def read_topic_counts(ctx: Context) -> dict[str, dict[str, int]]:

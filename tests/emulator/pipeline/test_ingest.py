@@ -82,7 +82,11 @@ async def ingest_and_finish_all_steps(ctx: Context) -> None:
     """Ingest and embed, and clear the other pending steps, as if every job had run."""
     await ingest_and_embed(ctx)
     for chunk_id in await read_chunks(ctx):
-        await ctx.database.document("chunks", chunk_id).update({"pending": {}})
+        await (
+            ctx.database.connection.client.collection("chunks")
+            .document(chunk_id)
+            .update({"pending": {}})
+        )
 
 
 async def read_chunk_snapshots(ctx: Context) -> dict[str, DocumentSnapshot[Any]]:

@@ -41,7 +41,7 @@ async def test_many_records_are_sharded_below_a_megabyte(ctx: Context) -> None:
     states = {"many.jsonl": FileState(3, tuple(ids))}
     await (await open_state(ctx)).store({shard: states})
     assert await (await open_state(ctx)).load_objects([shard]) == states
-    paths = await read_all_documents(ctx.database.client)
+    paths = await read_all_documents(ctx.database.connection.client)
     assert len([path for path in paths if path.startswith("buckets")]) == 5
 
 
@@ -57,7 +57,7 @@ async def test_a_stored_shard_replaces_its_former_version(ctx: Context) -> None:
 
     await state.store({shard: {}})
     assert await (await open_state(ctx)).load_digests() == {}
-    assert len(await read_all_documents(ctx.database.client)) == 1  # the main document
+    assert len(await read_all_documents(ctx.database.connection.client)) == 1  # the main document
 
 
 async def test_two_prefixes_have_separate_states(ctx: Context) -> None:

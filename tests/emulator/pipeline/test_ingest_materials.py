@@ -16,6 +16,8 @@ import pytest
 
 from functions.jobs.ingest_materials.job import JOB, count_waiting, ingest_materials
 from shared.core.errors import Unavailable
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Update
 from shared.runtime.job import AlreadyRunning, Budget, Report, run_job
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import DocumentErased, Workspace
@@ -248,9 +250,9 @@ async def test_a_text_of_another_model_must_be_uploaded_again(
 ) -> None:
     """The text was to be embedded with a model that the settings no longer name."""
     await extract_result(app, QUERY, materials=TEXT)
-    database = make_job_context(app).database
-    document = database.document("users/reader/rag_tasks/default/documents", DOCUMENT_ID)
-    await document.update({"making.model": "words-2"})
+    document = Reference("users/reader/rag_tasks/default/documents", DOCUMENT_ID)
+    change = Update(document, {"making.model": "words-2"})
+    await make_job_context(app).database.commit([change])
 
     report = await run_job(JOB, app)
 
@@ -321,7 +323,11 @@ async def test_a_partly_erased_document_cannot_be_updated(app: App) -> None:
     workspace = Workspace(ctx.database, "reader", "default")
     document = (await workspace.load_document(DOCUMENT_ID)).document
     assert document
-    await ctx.database.document(f"{workspace.path}/documents", DOCUMENT_ID).delete()
+    await (
+        ctx.database.connection.client.collection(f"{workspace.path}/documents")
+        .document(DOCUMENT_ID)
+        .delete()
+    )
 
     # A mere conflict with another writer would be retried, and end as Unavailable.
     with pytest.raises(DocumentErased):

@@ -420,7 +420,11 @@ def make_vault_of_every_format(folder: Path) -> Path:
 async def test_sources_of_an_earlier_version_are_not_rewritten(app: App, tmp_path: Path) -> None:
     database = app.context(Caller(), Meter()).database
     for source_id, content_hash in CONTENT_HASHES.items():
-        await database.document("sources", source_id).set({"content_hash": content_hash})
+        await (
+            database.connection.client.collection("sources")
+            .document(source_id)
+            .set({"content_hash": content_hash})
+        )
     vault = make_vault_of_every_format(tmp_path)
 
     meter = Meter()

@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from google.cloud.firestore_v1.base_query import FieldFilter
 
 from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.index.job import JOB as INDEX
@@ -21,6 +20,7 @@ from functions.jobs.ingest.job import JOB as INGEST
 from infra.build.discovery import ROOT
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.settings import Settings
+from shared.firestore.queries import Query
 from shared.runtime.context import App
 from shared.runtime.job import run_job
 from tests.support.jobs import make_job_context
@@ -144,8 +144,7 @@ async def read_lease_time(ctx: Context, job: str) -> object:
 
 async def read_vector_sign(ctx: Context) -> object:
     """Return a value that changes when embed has stored vectors."""
-    chunks = ctx.database.collection("chunks")
-    embedded = chunks.where(filter=FieldFilter("embedding_model", "==", LocalEmbedder.model))
+    embedded = Query("chunks").where("embedding_model", "==", LocalEmbedder.model)
     return await ctx.database.count(embedded)
 
 

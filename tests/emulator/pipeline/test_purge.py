@@ -14,6 +14,7 @@ from google.cloud.firestore import Client
 
 from functions.jobs.purge.idle_tasks import PAGE_SIZE, erase_idle
 from functions.jobs.purge.job import count_pending, purge
+from shared.firestore.writes import Create
 from shared.runtime.job import Budget, Report
 from shared.workspaces.erasure import PAGE_SIZES
 from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
@@ -233,8 +234,10 @@ async def test_the_answer_of_an_erased_workspace_is_not_replayed(
 
 async def add_passages(ctx: Context, task: str, count: int) -> None:
     """Add this many passages to a workspace, as uploads do."""
-    passages = ctx.database.collection(f"{open_workspace(ctx, task).path}/passages")
-    batch = ctx.database.client.batch()
+    passages = ctx.database.connection.client.collection(
+        f"{open_workspace(ctx, task).path}/passages"
+    )
+    batch = ctx.database.connection.client.batch()
     for number in range(count):
         batch.set(passages.document(f"more-{number}"), {"text": "more", "facets": []})
     await batch.commit()
@@ -261,11 +264,11 @@ async def test_the_next_run_continues_one_without_time(
 
 
 async def test_several_pages_of_workspaces_are_erased(ctx: Context, clock: SettableClock) -> None:
-    batch = ctx.database.client.batch()
-    for number in range(PAGE_SIZE + 3):
-        task = open_workspace(ctx, "notes", f"user-{number}")
-        batch.create(task.reference, {"created_at": clock(), "touched_at": clock()})
-    await batch.commit()
+    fields = {"created_at": clock(), "touched_at": clock()}
+    users = (f"user-{number}" for number in range(PAGE_SIZE + 3))
+    await ctx.database.commit(
+        Create(open_workspace(ctx, "notes", user).reference, fields) for user in users
+    )
     clock.advance(days=91)
     assert await count_pending(ctx) == PAGE_SIZE + 3
     assert await purge(ctx, make_ample_budget()) == Report(Counter(tasks=PAGE_SIZE + 3))

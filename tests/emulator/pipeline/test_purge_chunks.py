@@ -48,7 +48,7 @@ async def test_a_dead_lettered_tombstone_is_deleted_after_a_week(
     await ingest_sources(ctx, replace(BAKING, sections=()), now=NOON)
     [dead_letter, *others] = sorted(await read_tombstones(ctx))
     change = {"pending": {}, "parked": {"index": "was refused"}}
-    await ctx.database.client.document(f"chunks/{dead_letter}").update(change)
+    await ctx.database.connection.client.document(f"chunks/{dead_letter}").update(change)
 
     clock.now += GRACE_PERIOD
     assert await purge(ctx, make_ample_budget()) == Report()

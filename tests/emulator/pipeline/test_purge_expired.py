@@ -129,7 +129,7 @@ async def test_a_run_with_nothing_to_delete_writes_nothing(app: App) -> None:
 
 async def store_expired(ctx: Context, count: int) -> None:
     """Store this many expired documents of every kind."""
-    batch, client = ctx.database.client.batch(), ctx.database.client
+    batch, client = ctx.database.connection.client.batch(), ctx.database.connection.client
     for kind in EXPIRING_KINDS:
         for number in range(count):
             parent = f"users/user-{number}/" if kind.nested else ""

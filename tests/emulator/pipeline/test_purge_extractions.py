@@ -82,7 +82,7 @@ async def store_extractions(ctx: Context, *extractions: Extraction) -> None:
         await set_fields(ctx, f"chunks/{extraction.chunk_id}", {"extracted": summaries})
         path = f"extractions/{extraction.extraction_id}"
         await set_fields(ctx, path, to_fields(extraction, (1.0,), "words"))
-        await ctx.database.commit(build_topic_count_writes(ctx.database, {}, summaries))
+        await ctx.database.commit(build_topic_count_writes({}, summaries))
 
 
 async def read_visibility(ctx: Context) -> dict[str, bool]:
@@ -145,7 +145,7 @@ async def test_the_next_run_completes_one_killed_after_any_commit(
     await ingest_sources(ctx, replace(SAILING, sections=()), now=NOON)
     for chunk in (first, second):
         change: dict[str, Any] = {"pending": {}, "parked": {"index": "was refused"}}
-        await ctx.database.client.document(f"chunks/{chunk.chunk_id}").update(change)
+        await ctx.database.connection.client.document(f"chunks/{chunk.chunk_id}").update(change)
     clock.now += GRACE_PERIOD + timedelta(seconds=1)
 
     kills = await count_kills(purge, settings, clock=clock, embedder=WordEmbedder())

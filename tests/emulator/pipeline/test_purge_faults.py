@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shared.core.settings import Settings
-    from tests.support.commit_hooks import CommitHook, Results, Send
+    from tests.support.commit_hooks import CommitHook, Response, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ SIXTH_COMMIT: Final = 6
 def make_failing_hook(number: int, error: Exception) -> CommitHook:
     """Return a hook that fails at the commit with this number."""
 
-    async def fail_at_commit(commit: int, send: Send) -> Results:
+    async def fail_at_commit(commit: int, send: Send) -> Response:
         if commit == number:
             raise error
         return await send()

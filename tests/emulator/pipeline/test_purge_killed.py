@@ -84,7 +84,7 @@ async def make_workspaces(app: App, clock: SettableClock) -> None:
 
 async def assert_no_orphans(ctx: Context) -> None:
     """Assert that no document is below a workspace that does not exist."""
-    documents = await read_all_documents(ctx.database.client)
+    documents = await read_all_documents(ctx.database.connection.client)
     assert find_orphans(documents) == []
 
 

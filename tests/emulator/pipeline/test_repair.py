@@ -76,7 +76,7 @@ async def damage_postings(ctx: Context, generator: random.Random) -> None:
         if damage := generator.choice([None, *damages]):
             await set_fields(ctx, path, damage)
         else:
-            await ctx.database.client.document(path).delete()
+            await ctx.database.connection.client.document(path).delete()
     false_postings = {"df": 2, "postings": {"nobody": 9}, "held": 1}
     collection = generator.choice(["lexicon", "facets"])
     await set_fields(ctx, f"{collection}/tag:nothing", false_postings)
@@ -176,7 +176,7 @@ async def test_missing_postings_are_rebuilt(ctx: Context) -> None:
     await store_sources(ctx, BAKING, SAILING)
     before = await read_postings(ctx)
     for name in before:
-        await ctx.database.client.document("/".join(name)).delete()
+        await ctx.database.connection.client.document("/".join(name)).delete()
     report = await repair(ctx, make_ample_budget())
     assert report == Report(Counter(mended=len(before)))
     assert await read_postings(ctx) == before

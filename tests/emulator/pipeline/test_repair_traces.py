@@ -87,7 +87,7 @@ async def damage_postings(ctx: Context, generator: random.Random) -> None:
             if damage := generator.choice(damages):
                 await set_fields(ctx, path, damage)
             else:
-                await ctx.database.client.document(path).delete()
+                await ctx.database.connection.client.document(path).delete()
     false_postings = {"df": 2, "postings": {"nobody": 9}, "held": 1}
     await set_fields(ctx, "trace_lexicon/nothing", false_postings)
     false_totals = {"documents": generator.randrange(9), "length": 3}

@@ -119,7 +119,7 @@ async def read_write_times(settings: Settings, clock: SettableClock) -> dict[str
     """Return the times of the last writes of all documents, except records of runs."""
     async with open_app(settings, clock) as app:
         ctx = make_job_context(app)
-        names = [collection.id async for collection in ctx.database.client.collections()]
+        names = [collection.id async for collection in ctx.database.connection.client.collections()]
         return {
             f"{name}/{key}": snapshot.update_time
             for name in names

@@ -8,6 +8,7 @@ import pytest
 
 from shared.core.caller import Caller, Tier
 from shared.core.errors import PlatformFault
+from shared.firestore.documents import Reference
 from shared.firestore.writes import put_if_unchanged
 from shared.runtime.capabilities import Capability
 from shared.runtime.invocation import invoke
@@ -40,7 +41,7 @@ async def embed(_args: In, ctx: Context) -> Out:
 async def write(_args: In, ctx: Context) -> Out:
     """Write a document."""
     database = ctx.database
-    snapshot = await database.get(database.document("notes", "one"))
+    snapshot = await database.get(Reference("notes", "one"))
     await database.commit([put_if_unchanged(snapshot, {"text": "milk"})])
     return Out()
 
@@ -73,7 +74,7 @@ async def test_a_tool_embeds_only_if_it_declares_it(app: App) -> None:
 
 async def test_a_tool_that_declares_read_cannot_write(app: App, ctx: Context) -> None:
     assert await read_error_code(make_tool(write), app) == "INTERNAL_ERROR"
-    note = await ctx.database.get(ctx.database.document("notes", "one"))
+    note = await ctx.database.get(Reference("notes", "one"))
     assert not note.exists
     assert await read_error_code(make_tool(write, Effect.WRITE), app) is None
 

@@ -15,6 +15,8 @@ from pydantic import Field, ValidationError
 from shared.core.caller import Caller, Tier
 from shared.core.errors import Conflict, InvalidInput, PlatformFault, RateLimited, Unavailable
 from shared.core.meter import Meter
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Set
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
 from shared.runtime.capabilities import Capability
@@ -56,8 +58,8 @@ async def read_and_write(_args: In, ctx: Context) -> Out:
     """Read three documents in two round trips, and write one."""
     await asyncio.gather(Chunks(ctx.database).get("a"), Chunks(ctx.database).get("b"))
     await Clusters(ctx.database).get_many(["c"])
-    note = ctx.database.document("notes", "a")
-    await ctx.database.commit([lambda batch: batch.set(note, {})])
+    note = Reference("notes", "a")
+    await ctx.database.commit([Set(note, {})])
     return Out(words=[])
 
 

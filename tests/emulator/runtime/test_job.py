@@ -17,7 +17,9 @@ from shared.core.errors import Unavailable
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.firestore.database import LeaseLost
+from shared.firestore.documents import Reference
 from shared.firestore.leases import Leases
+from shared.firestore.writes import Set
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Budget, Failure, Job, Report, run_job
 from tests.support.stored_documents import read_documents, read_leased_jobs
@@ -49,8 +51,8 @@ def make_job(run: Callable[[Context, Budget], Awaitable[Report]], timeout: float
 
 async def dust_shelf(ctx: Context, name: str) -> None:
     """Commit a document, as a step of the job."""
-    document = ctx.database.document("shelves", name)
-    await ctx.database.commit([lambda batch: batch.set(document, {})])
+    document = Reference("shelves", name)
+    await ctx.database.commit([Set(document, {})])
 
 
 async def test_a_run_reports_and_leaves_no_lease(ctx: Context, app: App) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.firestore.idempotency_records import IdempotencyRecords
+from shared.firestore.values import DELETE_FIELD
+from shared.firestore.writes import Update, delete_if_unchanged
 from shared.runtime.invocation import invoke
 from shared.runtime.outcome import Outcome
 from tests.support.notebook_tools import TOOLS, Note, Written
@@ -54,7 +56,7 @@ async def test_answers_are_found_by_their_data(app: App, ctx: Context, meter: Me
     assert meter.round_trips == 1
     for snapshot in snapshots:
         assert snapshot.reference.path.startswith("users/anna/")
-        assert snapshot.to_dict() == {"about": WORKSPACE}
+        assert snapshot.fields == {"about": WORKSPACE}
     assert len(await records.find_for(WORKSPACE, limit=1)) == 1
 
 
@@ -62,8 +64,7 @@ async def test_an_answer_is_deleted_by_its_update_time(app: App, ctx: Context) -
     await store_answer(app, WORKSPACE, "one")
     records = IdempotencyRecords(ctx.database, "anna")
     [snapshot] = await records.find_for(WORKSPACE, limit=10)
-    option = ctx.database.client.write_option(last_update_time=snapshot.update_time)
-    await ctx.database.commit([lambda batch: batch.delete(snapshot.reference, option)])
+    await ctx.database.commit([delete_if_unchanged(snapshot)])
     assert await records.find_for(WORKSPACE, limit=10) == []
 
 
@@ -71,10 +72,7 @@ async def test_an_old_answer_does_not_belong_to_any_data(app: App, ctx: Context)
     await store_answer(app, WORKSPACE, "one")
     records = IdempotencyRecords(ctx.database, "anna")
     [match] = await records.find_for(WORKSPACE, limit=1)
-    snapshot = await match.reference.get()
-    fields = snapshot.to_dict() or {}
-    del fields["about"]
-    await match.reference.set(fields)
+    await ctx.database.commit([Update(match.reference, {"about": DELETE_FIELD})])
     record = await records.get(match.id)
     assert record
     assert record.belongs_to is None

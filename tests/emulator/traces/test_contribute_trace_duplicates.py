@@ -111,7 +111,7 @@ async def test_claim_whose_trace_is_gone_is_taken_over(app: App) -> None:
     """The job purge or a person at the database may have deleted the holder."""
     gone_id = await contribute(app, ORIGINAL)
     database = app.context(Caller(), Meter()).database
-    await database.document("traces", gone_id).delete()
+    await database.connection.client.collection("traces").document(gone_id).delete()
     result = await call_result(app, "contribute_trace", "ben", **COPY)
     assert not result["duplicate"]
     [claim] = (await read_app_documents(app, "claims")).values()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.ai.embedding import Purpose
+from shared.firestore.queries import Query
 from shared.runtime.context import App
 from tests.support.clock import SettableClock
 from tests.support.database_dump import find_orphans, read_all_documents
@@ -106,7 +107,7 @@ async def test_an_upload_finishes_an_erasure_first(app: App, text: str) -> None:
     assert sorted(result["contexts"]) == sorted(passages)
     error = await extract_error(app, QUESTION, document=erased_document, task_id="notes")
     assert error.code == "NOT_FOUND"
-    assert find_orphans(await read_all_documents(ctx.database.client)) == []
+    assert find_orphans(await read_all_documents(ctx.database.connection.client)) == []
     # The workspace, the document and its two parts are stored with the passages.
     assert len(await read_write_times(ctx, "users/")) == 1 + 1 + 2 + len(passages)
 
@@ -195,7 +196,7 @@ class OvertakenEmbedder(WordEmbedder):
                 self._settings, clock, embedder_is_down=True
             ) as other_app:
                 ctx = make_job_context(other_app)
-                passages = ctx.database.collection(f"{open_workspace(ctx, 'notes').path}/passages")
+                passages = Query(f"{open_workspace(ctx, 'notes').path}/passages")
                 while await ctx.database.count(passages.select([])) < 2 * BATCH_SIZE:
                     pass
                 await erase_workspace(ctx, "notes")

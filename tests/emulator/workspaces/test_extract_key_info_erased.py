@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from shared.runtime.context import App
-    from tests.support.commit_hooks import CommitHook, Results, Send
+    from tests.support.commit_hooks import CommitHook, Response, Send
 
     Open = Callable[..., WatchedApp]
 
@@ -401,7 +401,7 @@ async def erase_during_upload(open_on: Open, upload_commit: int, erasure_commit:
         await erase(erasing_app)
         erasure_has_paused.set()
 
-    async def begin_erasure_after_commit(commit: int, send: Send) -> Results:
+    async def begin_erasure_after_commit(commit: int, send: Send) -> Response:
         try:
             return await send()
         finally:

@@ -21,7 +21,7 @@ from infra.local.embedded_firestore.copies import copy_files
 from infra.local.local_database import use_local_database
 from infra.local.state_use import UNPACKING
 from shared.core.errors import Conflict, InvalidInput, NotFound, Unusable
-from shared.firestore.database import Connection
+from shared.firestore.connection import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable

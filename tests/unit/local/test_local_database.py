@@ -19,7 +19,7 @@ from infra.local.state_disk import Mount
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.errors import PlatformFault, Unavailable, Unusable
 from shared.core.target import CLOUD, TargetKind, choose_target, get_target
-from shared.firestore.database import Connection
+from shared.firestore.connection import Connection
 
 pytestmark = pytest.mark.usefixtures("state")
 

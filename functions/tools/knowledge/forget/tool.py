@@ -29,7 +29,7 @@ from shared.text.counts import format_count
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from shared.firestore.database import Document
+    from shared.firestore.documents import Document
     from shared.knowledge.forgotten_repository import ForgottenSource
     from shared.runtime.context import Context
 
@@ -154,7 +154,7 @@ class _Call:
         if source:
             _require_settled(source)
         writes = await self._forgetting.build_forget_writes(chunk, source, self._forgetter)
-        counts = count_contents([chunk.to_dict() or {}])
+        counts = count_contents([chunk.fields])
         out = self._report_change(chunk_id, source_id, title, counts)
         # Without its source, the passage cannot be restored.
         return await self._ctx.commit(writes, out if source else out.without_undo())
@@ -172,7 +172,7 @@ class _Call:
             return await self._admit_chunk(chunk_id)
         document = forgotten.get("document")
         source_id, title = document["source_id"], document["title"]
-        self._require_restorable(forgotten.to_dict() or {})
+        self._require_restorable(forgotten.fields)
         if source is None:
             raise Conflict(
                 f"This passage cannot come back alone, since its source {source_id} is not in the"
@@ -215,7 +215,7 @@ class _Call:
             if record.missing:
                 return await self._keep_forgotten(record, snapshot)
             return _report_unchanged(None, source_id, _get_title(record.document), forgotten=True)
-        self._check_permission(source.to_dict() or {})
+        self._check_permission(source.fields)
         if record.unfinished is Unfinished.RESTORING:
             raise _make_unfinished_error(source_id, "restored")
         database = self._ctx.database
@@ -296,7 +296,7 @@ class _Call:
             self._forgetting.load_source(source_id),
             ForgottenSources(self._ctx.database).get(source_id),
         )
-        fields = (record.document if source is None else source.to_dict()) or {}
+        fields = (record.document if source is None else source.fields) or {}
         return _StoredPassage(chunk, forgotten, source, fields)
 
     def _may_edit(self, source: Mapping[str, Any]) -> bool:
@@ -407,7 +407,7 @@ def _require_settled(source: Document) -> None:
     Raises:
         Conflict: It is being forgotten or restored.
     """
-    if MOVING in (source.to_dict() or {}):
+    if MOVING in source.fields:
         raise _make_unfinished_error(source.id, "forgotten or restored")
 
 

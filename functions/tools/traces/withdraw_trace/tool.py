@@ -19,7 +19,7 @@ from shared.traces.repository import Traces
 from shared.traces.trust import TraceStatus
 
 if TYPE_CHECKING:
-    from shared.firestore.database import Write
+    from shared.firestore.writes import Write
     from shared.runtime.context import Context
     from shared.traces.model import Trace
     from shared.traces.repository import StoredTrace

@@ -168,7 +168,9 @@ async def test_edits_and_new_titles_are_stored(
     readwise.put_book(7, readable_title="Sails")
     await run_ingest(app)
     assert await read_texts(ctx) == {"readwise-7": ["Reef earlier.", "Heave to."]}
-    snapshot = await ctx.database.document("sources", "readwise-7").get()
+    snapshot = (
+        await ctx.database.connection.client.collection("sources").document("readwise-7").get()
+    )
     assert snapshot.get("title") == "Sails"
 
 
@@ -425,7 +427,9 @@ async def test_a_new_chunk_layout_reads_the_whole_account_again(
     readwise.put_book(7, "Reef early.")
     await run_ingest(app)
     readwise.advance(days=1)
-    await ctx.database.document("meta", "readwise").update({"layout": 0})
+    await (
+        ctx.database.connection.client.collection("meta").document("readwise").update({"layout": 0})
+    )
     assert (await run_ingest(app)).counts["read"] == 1
 
 

@@ -347,5 +347,7 @@ async def test_control_characters_are_removed_and_bidi_marks_stay(
     reason = "has no id, so it cannot be requested"
     assert (await run_ingest(app)).failures == [Failure("Readwise: Oars 2J", reason)]
     assert await read_texts(ctx) == {"readwise-7": [f"2J{isolated}"]}
-    snapshot = await ctx.database.document("sources", "readwise-7").get()
+    snapshot = (
+        await ctx.database.connection.client.collection("sources").document("readwise-7").get()
+    )
     assert snapshot.get("title") == "Sails [31mup down"
