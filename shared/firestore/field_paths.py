@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final
 
-from google.cloud.firestore_v1.field_path import FieldPath
-
 _SIMPLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME: Final = re.compile(r"`((?:[^`\\]|\\.)*)`|([^.`]+)", re.DOTALL)
 
 
 def join_path(*names: str) -> str:
@@ -18,14 +16,14 @@ def join_path(*names: str) -> str:
 
 def split_path(path: str) -> tuple[str, ...]:
     """Return the names on the way to a field."""
-    return tuple(path.split(".")) if "`" not in path else _split_quoted(path)
+    if "`" not in path:
+        return tuple(path.split("."))
+    return tuple(
+        plain or re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
+        for quoted, plain in _NAME.findall(path)
+    )
 
 
 def _quote(name: str) -> str:
     escaped = name.replace("\\", "\\\\").replace("`", "\\`")
     return f"`{escaped}`"
-
-
-@lru_cache(maxsize=1_000)
-def _split_quoted(path: str) -> tuple[str, ...]:
-    return tuple(FieldPath.from_api_repr(path).parts)

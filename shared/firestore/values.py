@@ -23,7 +23,7 @@ from shared.firestore.documents import Reference
 from shared.firestore.protos import ValueProto
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
 __all__ = [
     "DELETE_FIELD",
@@ -101,21 +101,29 @@ def decode_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _decode(value: Any) -> Any:
     kind = value.WhichOneof("value_type")
-    match kind:
-        case "null_value":
-            return None
-        case "timestamp_value":
-            time = value.timestamp_value
-            return _EPOCH + timedelta(seconds=time.seconds, microseconds=time.nanos // 1_000)
-        case "array_value":
-            return _decode_all(value.array_value.values)
-        case "map_value":
-            fields = value.map_value.fields
-            if _TYPE_KEY in fields and fields[_TYPE_KEY].string_value == _VECTOR_TYPE:
-                return Vector(_decode_all(fields[_VECTOR_KEY].array_value.values))
-            return decode_fields(fields)
-    return getattr(value, kind)
+    decode = _DECODERS.get(kind)
+    return decode(getattr(value, kind)) if decode else getattr(value, kind)
 
 
-def _decode_all(values: Iterable[Any]) -> list[Any]:
-    return [_decode(value) for value in values]
+def _decode_time(timestamp: Any) -> datetime:
+    return _EPOCH + timedelta(seconds=timestamp.seconds, microseconds=timestamp.nanos // 1_000)
+
+
+def _decode_array(array: Any) -> list[Any]:
+    return [_decode(value) for value in array.values]
+
+
+def _decode_map(map_value: Any) -> dict[str, Any] | Vector:
+    fields = map_value.fields
+    if _TYPE_KEY in fields and fields[_TYPE_KEY].string_value == _VECTOR_TYPE:
+        return Vector(_decode_array(fields[_VECTOR_KEY].array_value))
+    return decode_fields(fields)
+
+
+_DECODERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "null_value": lambda _: None,
+    "timestamp_value": _decode_time,
+    "array_value": _decode_array,
+    "map_value": _decode_map,
+}
+"""What turns a protobuf into a value of Python, where that is not done already."""
