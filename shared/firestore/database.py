@@ -20,6 +20,7 @@ from google.api_core import exceptions
 
 from shared.core import telemetry
 from shared.core.bisection import bisect_batch
+from shared.core.blocks import split
 from shared.core.errors import Conflict, PlatformFault, Unavailable, Unusable
 from shared.core.log import log
 from shared.core.target import TargetKind, get_target
@@ -206,6 +207,18 @@ class Database:
             span.set({_ROWS: len(documents)})
             return documents
 
+    async def iterate(self, query: Query, page_size: int) -> AsyncIterator[list[Document]]:
+        """Yield the documents that match, page by page. The query names their order, and no limit.
+
+        Each page costs one round trip. Documents may change between two pages.
+        """
+        page = await self.find(query.limit(page_size))
+        while page:
+            yield page
+            if len(page) < page_size:
+                return
+            page = await self.find(query.start_after(page[-1]).limit(page_size))
+
     async def count(self, query: Query) -> int:
         """Count the matching documents. Costs one read per 1,000 index entries."""
         async with self._request("count", query.collection_id):
@@ -232,22 +245,28 @@ class Database:
         async with self._commit_lock:
             return await self._commit(batch)
 
-    async def commit_skipping_conflicts(self, writes: Sequence[Write]) -> int:
+    async def commit_skipping_conflicts(
+        self, writes: Sequence[Write], at_once: int | None = None
+    ) -> int:
         """Commit the writes whose preconditions are met, and return their number.
 
         A batch that fails or is too large is halved. A document that changed in the meantime
         therefore costs a few more commits, but the other writes succeed.
 
+        Args:
+            at_once: The greatest number of writes in a commit. By default, all are in one.
+
         Raises:
             PlatformFault: The database rejects the content of a single write.
         """
         committed_count = 0
-        async for batch, outcome in bisect_batch(
-            writes, self.commit, (WriteConflict, PlatformFault)
-        ):
-            if isinstance(outcome, PlatformFault):
-                raise outcome
-            committed_count += 0 if isinstance(outcome, WriteConflict) else len(batch)
+        for block in split(writes, at_once or max(1, len(writes))):
+            async for batch, outcome in bisect_batch(
+                block, self.commit, (WriteConflict, PlatformFault)
+            ):
+                if isinstance(outcome, PlatformFault):
+                    raise outcome
+                committed_count += 0 if isinstance(outcome, WriteConflict) else len(batch)
         return committed_count
 
     async def retry_on_conflict(self, attempt: Callable[[], Awaitable[ResultT]]) -> ResultT:

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.core.blocks import split
 from shared.core.dates import format_utc_day
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
@@ -203,9 +204,9 @@ class PostingsTruncation:
 
         Costs two round trips for each TRUNCATED_AT_ONCE postings.
         """
-        for start in range(0, len(references), TRUNCATED_AT_ONCE):
-            block = [*references[start : start + TRUNCATED_AT_ONCE], self._names.totals]
-            snapshots = await self._database.get_all([Reference(*reference) for reference in block])
+        for block in split(references, TRUNCATED_AT_ONCE):
+            refs = [*block, self._names.totals]
+            snapshots = await self._database.get_all([Reference(*reference) for reference in refs])
             snapshots_by_ref = {
                 (snapshot.reference.collection_id, snapshot.id): snapshot for snapshot in snapshots
             }

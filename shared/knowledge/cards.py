@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.core.blocks import split
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
 from shared.firestore.values import DELETE_FIELD
@@ -49,10 +50,9 @@ class Cards:
         Returns:
             The number of chunks written.
         """
-        chunk_ids = list(cards)
         written = 0
-        for start in range(0, len(chunk_ids), BATCH_SIZE):
-            stored = await self._load_stored(chunk_ids[start : start + BATCH_SIZE])
+        for chunk_ids in split(list(cards), BATCH_SIZE):
+            stored = await self._load_stored(chunk_ids)
             writes = list(_build_card_writes(stored, cards, model, now))
             written += await self._database.commit_skipping_conflicts(writes)
         return written
@@ -71,14 +71,12 @@ class Cards:
             The number of chunks.
         """
         count = 0
-        last: Document | None = None
-        while page := await self._database.find(page_query(last)):
+        async for page in self._database.iterate(chunks_query(), BATCH_SIZE):
             outdated = [snapshot for snapshot in page if _is_outdated(snapshot, maker)]
             change = chunk_repository.build_step_pending(STEP, now)
             count += await self._database.commit_skipping_conflicts(
                 [put_if_unchanged(snapshot, change) for snapshot in outdated]
             )
-            last = page[-1]
         return count
 
     async def _load_stored(self, chunk_ids: Sequence[str]) -> list[Document]:
@@ -99,10 +97,9 @@ def build_card_change(card: KnowledgeCard | None, model: str, now: datetime) -> 
     return {"knowledge_card": fields, **chunk_repository.build_step_pending("index", now)}
 
 
-def page_query(last: Document | None) -> Query:
-    """Build the query for a page of all chunks, by id."""
-    query = Query(CHUNKS).order_by("__name__").select(_RENEWAL_FIELDS)
-    return (query.start_after(last) if last else query).limit(BATCH_SIZE)
+def chunks_query() -> Query:
+    """Build the query for all chunks, by id."""
+    return Query(CHUNKS).order_by("__name__").select(_RENEWAL_FIELDS)
 
 
 def _build_card_writes(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.ai.embedding import Vector
+from shared.core.blocks import split
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
@@ -228,8 +229,7 @@ class Clusters:
     async def _load_stored(self, cluster_ids: Sequence[str]) -> Snapshots:
         """Load the name fields of the clusters that exist."""
         snapshots: Snapshots = {}
-        for start in range(0, len(cluster_ids), BATCH_SIZE):
-            batch = cluster_ids[start : start + BATCH_SIZE]
+        for batch in split(cluster_ids, BATCH_SIZE):
             references = [Reference(COLLECTION, cluster_id) for cluster_id in batch]
             page = await self._database.get_all(references, list(_NAME_FIELDS))
             snapshots |= {snapshot.id: snapshot for snapshot in page}
@@ -238,8 +238,7 @@ class Clusters:
     async def _load_chunks(self, chunk_ids: Sequence[str], fields: Sequence[str]) -> Snapshots:
         """Load some fields of the chunks that exist and are not deleted, by chunk id."""
         snapshots: Snapshots = {}
-        for start in range(0, len(chunk_ids), BATCH_SIZE):
-            batch = chunk_ids[start : start + BATCH_SIZE]
+        for batch in split(chunk_ids, BATCH_SIZE):
             references = [Reference(CHUNKS, chunk_id) for chunk_id in batch]
             page = await self._database.get_all(references, [*fields, "deleted_at"])
             snapshots |= {
@@ -250,20 +249,12 @@ class Clusters:
     async def _load_pages(self, query: Query) -> Snapshots:
         """Load all results of a query that sorts by document id, page by page."""
         snapshots: Snapshots = {}
-        page = await self._database.find(query.limit(BATCH_SIZE))
-        while page:
+        async for page in self._database.iterate(query, BATCH_SIZE):
             snapshots |= {snapshot.id: snapshot for snapshot in page}
-            if len(page) < BATCH_SIZE:
-                break
-            page = await self._database.find(query.start_after(page[-1]).limit(BATCH_SIZE))
         return snapshots
 
     async def _commit(self, writes: Iterable[Write]) -> int:
-        pending = list(writes)
-        blocks = (
-            pending[start : start + BATCH_SIZE] for start in range(0, len(pending), BATCH_SIZE)
-        )
-        return sum([await self._database.commit_skipping_conflicts(batch) for batch in blocks])
+        return await self._database.commit_skipping_conflicts(list(writes), BATCH_SIZE)
 
 
 def largest_query(limit: int, after: tuple[int, str] | None) -> Query:

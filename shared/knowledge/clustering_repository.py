@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from shared.clustering.naming import TitledText
+from shared.core.blocks import split
 from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
 from shared.firestore.documents import Document, Reference
@@ -24,7 +25,7 @@ from shared.knowledge.cluster_repository import clusters_query
 from shared.knowledge.map_repository import Maps
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Sequence
     from datetime import datetime
 
     from shared.firestore.database import Database
@@ -151,13 +152,8 @@ class Clusterings:
     ) -> AsyncIterator[list[AssignedChunk]]:
         """Yield all chunks with a vector of this model and length, page by page, ordered by id."""
         query = embedded_query(model).order_by("__name__")
-        query = query.select(_FIELDS).limit(READ_PAGE_SIZE)
-        page = await self._database.find(query)
-        while page:
+        async for page in self._database.iterate(query.select(_FIELDS), READ_PAGE_SIZE):
             yield [chunk for chunk in await self._to_chunks(page, dimension) if chunk.vector]
-            if len(page) < READ_PAGE_SIZE:
-                return
-            page = await self._database.find(query.start_after(page[-1]))
 
     async def _to_chunks(
         self, snapshots: Sequence[Document], dimension: int
@@ -173,7 +169,7 @@ class Clusterings:
     async def load_texts(self, chunk_ids: Sequence[str]) -> dict[str, TitledText]:
         """Load the texts of the chunks that exist, by chunk id."""
         texts: dict[str, TitledText] = {}
-        for block in _split_into_blocks(chunk_ids, PAGE_SIZE):
+        for block in split(chunk_ids, PAGE_SIZE):
             references = [Reference(CHUNKS, name) for name in block]
             for snapshot in await self._database.get_all(references, ["title", "content"]):
                 data = snapshot.fields
@@ -209,7 +205,7 @@ class Clusterings:
                 await self._assign(
                     block, now, count_as_changed=count_as_changed, current_map=current_map
                 )
-                for block in _split_into_blocks(changed, PAGE_SIZE)
+                for block in split(changed, PAGE_SIZE)
             ]
         )
 
@@ -274,7 +270,7 @@ class Clusterings:
             for cluster in clusters
             if not sizes[cluster.id] or sizes[cluster.id] != cluster.get("size")
         ]
-        for block in _split_into_blocks(writes, PAGE_SIZE):
+        for block in split(writes, PAGE_SIZE):
             await self._database.commit(block)
         names_and_sizes = {
             cluster.id: (cluster.get("name"), sizes[cluster.id]) for cluster in clusters
@@ -287,7 +283,7 @@ class Clusterings:
 
     async def _count_sizes(self, clusters: Sequence[Document]) -> dict[str, int]:
         sizes: dict[str, int] = {}
-        for block in _split_into_blocks(clusters, CONCURRENCY):
+        for block in split(clusters, CONCURRENCY):
             queries = [cluster_members_query(cluster.id) for cluster in block]
             counts = await asyncio.gather(*map(self._database.count, queries))
             sizes |= {cluster.id: size for cluster, size in zip(block, counts, strict=True)}
@@ -346,10 +342,6 @@ def _to_chunk(snapshot: Document) -> AssignedChunk:
         pending=STEP in data.get("pending", {}),
         update_time=snapshot.update_time,
     )
-
-
-def _split_into_blocks(items: Sequence[ItemT], size: int) -> Iterator[Sequence[ItemT]]:
-    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def _identify_vector(chunk: AssignedChunk) -> tuple[str, str]:

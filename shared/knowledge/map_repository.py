@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from shared.core.blocks import split
 from shared.core.errors import Unavailable
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Reference
@@ -342,8 +343,8 @@ class Maps:
             )
             for page in range(new_map.page_count)
         ]
-        for start in range(0, len(writes), PAGES_PER_COMMIT):
-            await self._database.commit(writes[start : start + PAGES_PER_COMMIT])
+        for block in split(writes, PAGES_PER_COMMIT):
+            await self._database.commit(block)
 
     def _build_page_removals(
         self, pages: MapPages, chunk_ids: Sequence[str], *, is_draft: bool

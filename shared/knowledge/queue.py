@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from shared.core.bisection import bisect_batch
+from shared.core.blocks import split
 from shared.core.deferral import schedule_retry
 from shared.core.errors import PlatformFault
 from shared.firestore.database import WriteConflict
@@ -167,8 +168,8 @@ class ChunkQueue:
         """
         refused: list[PendingChunk] = []
         stored = 0
-        for start in range(0, len(results), MAX_WRITES):
-            stored += await self._complete(step, results[start : start + MAX_WRITES], refused)
+        for block in split(results, MAX_WRITES):
+            stored += await self._complete(step, block, refused)
         if refused:
             raise RefusedChunks(stored, refused)
         return stored

@@ -25,6 +25,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.core.blocks import split
 from shared.core.errors import Conflict
 from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
@@ -146,8 +147,7 @@ class PassageIndex(Documents[WorkspacePassage]):
         """
         super().__init__(database, f"{path}/{PASSAGES}", ["text"], _to_passage)
         facets = [upload_facet(document) for document in documents]
-        starts = range(0, len(facets), MAX_ARRAY_CONTAINS_ANY)
-        self._blocks = [facets[start : start + MAX_ARRAY_CONTAINS_ANY] for start in starts]
+        self._blocks = list(split(facets, MAX_ARRAY_CONTAINS_ANY))
 
     async def find_nearest(
         self,
@@ -386,8 +386,8 @@ class Workspace:
             _build_merge(self._get_reference(PARTS, name), {"data": part})
             for name, part in zip(list_part_names(document), encoded, strict=True)
         ]
-        for start in range(0, len(writes), MAX_WRITTEN_PARTS):
-            await self._commit(document, writes[start : start + MAX_WRITTEN_PARTS])
+        for block in split(writes, MAX_WRITTEN_PARTS):
+            await self._commit(document, block)
 
     async def update(self, document: WorkspaceDocument, **changes: Any) -> WorkspaceDocument:
         """Change fields of a document, and return the changed document. Costs one round trip.
@@ -471,11 +471,10 @@ class Workspace:
         self, references: Sequence[Reference], fields: Sequence[str]
     ) -> list[Document]:
         """Read the existing documents among the references, in several requests if necessary."""
-        starts = range(0, len(references), MAX_DOCUMENTS_PER_READ)
         blocks = await asyncio.gather(
             *(
-                self._database.get_all(references[start : start + MAX_DOCUMENTS_PER_READ], fields)
-                for start in starts
+                self._database.get_all(block, fields)
+                for block in split(references, MAX_DOCUMENTS_PER_READ)
             )
         )
         return [snapshot for block in blocks for snapshot in block]

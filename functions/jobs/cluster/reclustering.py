@@ -14,6 +14,7 @@ from functions.jobs.cluster.drawing import MapDrawing
 from functions.jobs.cluster.planning import NAMING_SAMPLE_SIZE, plan_clusters, to_matrix
 from shared.clustering.clusters import find_clusters
 from shared.clustering.naming import ClusterDescription, describe_clusters
+from shared.core.blocks import split
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.clustering_repository import (
     PAGE_SIZE,
@@ -156,11 +157,10 @@ async def _assign_chunks(
     assignments: Sequence[ClusterAssignment], ctx: Context, budget: Budget, report: Report
 ) -> bool:
     """Assign every chunk to its clusters. Return whether there was time for all."""
-    for start in range(0, len(assignments), PAGE_SIZE):
+    for page in split(assignments, PAGE_SIZE):
         if budget.spent:
             report.finished = False
             return False
-        page = assignments[start : start + PAGE_SIZE]
         report.counts["placed"] += await Clusterings(ctx.database).assign(
             page, ctx.clock(), count_as_changed=False
         )

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from functions.jobs.ingest.readers.fields import to_one_line
+from shared.core.blocks import split
 from shared.core.dates import format_day
 from shared.core.installation import carrel
 from shared.knowledge.forgotten_repository import (
@@ -117,8 +118,7 @@ class MissingSources:
         Raises:
             MovedElsewhere: Another call or job is moving a source at the same time.
         """
-        for start in range(0, len(source_ids), BATCH_SIZE):
-            block = source_ids[start : start + BATCH_SIZE]
+        for block in split(source_ids, BATCH_SIZE):
             stored = {source.source_id for source in await Sources(self._database).get_all(block)}
             for source_id in block:
                 if source_id in stored:

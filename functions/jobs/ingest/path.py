@@ -28,6 +28,7 @@ from functions.jobs.ingest.readers.reading import (
     read_files,
 )
 from functions.jobs.ingest.roots import list_possible_moves, register
+from shared.core.blocks import split
 from shared.core.errors import InvalidInput
 from shared.core.installation import carrel
 from shared.knowledge.chunk_repository import Chunks
@@ -125,11 +126,10 @@ async def _forget(
 ) -> AbstractSet[str]:
     """Forget sources until the time is up, and return the forgotten ones."""
     forgotten: set[str] = set()
-    for start in range(0, len(source_ids), BATCH_SIZE):
+    for block in split(source_ids, BATCH_SIZE):
         if budget.spent:
             report.finished = False
             break
-        block = source_ids[start : start + BATCH_SIZE]
         await MissingSources(ctx, report).forget(block)
         forgotten.update(block)
     return forgotten

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from functions.jobs.repair.rebuilt_postings import RebuildLimits, RebuiltPostings
+from shared.core.blocks import split
 from shared.pipeline.index_repair import CORPORA, PAGE, IndexRepair, RepairProgress
 from shared.runtime.job import Job, Report
 
@@ -125,8 +126,7 @@ class CorpusRepair:
         rebuilt = await self.rebuild(after, suspects.keys())
         # New documents may have filled the memory. What did not fit is left to the next run.
         refs = sorted(ref for ref in suspects if not rebuilt.end_at or ref <= rebuilt.end_at)
-        for start in range(0, len(refs), PAGE):
-            page = refs[start : start + PAGE]
+        for page in split(refs, PAGE):
             snapshots = await self._store.load_postings(page)
             unchanged_postings: dict[PostingsRef, Document | None] = {}
             for ref in page:

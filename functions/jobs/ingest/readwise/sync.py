@@ -29,6 +29,7 @@ from functions.jobs.ingest.readwise.books import (
     read_books,
 )
 from functions.jobs.ingest.readwise.client import OutOfTime, ReadwiseClient
+from shared.core.blocks import split
 from shared.knowledge.ingestion import BATCH_SIZE
 from shared.knowledge.readwise_sync import (
     MAX_FAILED_BOOKS,
@@ -155,11 +156,10 @@ class _SyncRun:
             for book_id in sorted(changes.books, key=_numeric_key)
             if _numeric_key(book_id) > last_done
         ]
-        for start in range(0, len(remaining), BATCH_SIZE):
+        for book_ids in split(remaining, BATCH_SIZE):
             if self._budget.spent:
                 self._report.finished = False
                 return
-            book_ids = remaining[start : start + BATCH_SIZE]
             batch = {book_id: changes.books[book_id] for book_id in book_ids}
             failed_books = await self._process_batch(batch, failed_books)
             is_last = book_ids[-1] == remaining[-1]  # then the end of the run is stored instead
