@@ -8,12 +8,12 @@ import os
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from infra.build.discovery import ROOT, tools
 from infra.cli.deploy import smoke as command
-from infra.cloud.errors import CommandFailed
 from infra.cloud.smoke import run_smoke_test
 from infra.local.processes import LOOPBACK
 from shared.core.caller import Caller, Scope
@@ -81,8 +81,9 @@ def test_a_working_gateway_passes(private_gateway: RunningGateway, key: str) -> 
     report = asyncio.run(run_smoke_test(private_gateway.url, key))
     assert report.passed
     assert report.lines[0] == "all parts are healthy"
-    assert report.lines[1].endswith("tools are listed")
-    assert list(report.lines[2:4]) == [
+    assert report.lines[1] == "a call without a credential is rejected"
+    assert report.lines[2].endswith("tools are listed")
+    assert list(report.lines[3:5]) == [
         "get_stats counts 0 passages of 0 sources",
         "search_kb returns 0 passages",
     ]
@@ -110,7 +111,7 @@ def test_an_unembedded_base_passes(unembedded_project: str, tmp_path: Path) -> N
     key = make_read_only_key(unembedded_project)
     environment = {"GOOGLE_CLOUD_PROJECT": unembedded_project}
     with run_gateway(INLINE_MAIN, environment, tmp_path / "log") as gateway_process:
-        report = asyncio.run(run_smoke_test(gateway_process.url, key))
+        report = asyncio.run(run_smoke_test(gateway_process.url, key, public=True))
     assert report.passed
     assert report.lines[-1].startswith("search_kb says: Nothing has been embedded yet.")
 
@@ -123,7 +124,7 @@ def test_an_embedding_provider_that_is_down_fails(unembedded_project: str, tmp_p
         "OPENAI_BASE_URL": f"http://{LOOPBACK}:{find_free_port()}/v1",
     }
     with run_gateway(INLINE_MAIN, environment, tmp_path / "log") as gateway_process:
-        report = asyncio.run(run_smoke_test(gateway_process.url, key))
+        report = asyncio.run(run_smoke_test(gateway_process.url, key, public=True))
     assert not report.passed
     assert "search_kb says: The embedding provider cannot be reached right now." in report.lines[-1]
 
@@ -155,7 +156,7 @@ def test_an_incomplete_answer_fails(tmp_path: Path) -> None:
     source = ROOT / "tests" / "support" / "incomplete_gateway.py"
     environment = {"GOOGLE_CLOUD_PROJECT": PROJECT}
     with run_gateway(source, environment, tmp_path / "log") as gateway_process:
-        report = asyncio.run(run_smoke_test(gateway_process.url, key))
+        report = asyncio.run(run_smoke_test(gateway_process.url, key, public=True))
     assert not report.passed
     assert "get_stats" in report.lines[-1]
 
@@ -176,12 +177,56 @@ def test_a_gateway_that_does_not_answer_fails_the_test() -> None:
 def test_a_server_without_mcp_fails() -> None:
     with FakeGateway() as gateway:
         gateway.refusal = 200
+        report = asyncio.run(run_smoke_test(gateway.url, "carrel_key", public=True))
+    assert not report.passed
+    assert report.lines[1] == "anyone may read without a credential"
+    assert "did not answer as expected" in report.lines[-1]
+
+
+def test_a_gateway_without_access_control_fails() -> None:
+    with FakeGateway() as gateway:
+        gateway.refusal = 200
         report = asyncio.run(run_smoke_test(gateway.url, "carrel_key"))
     assert not report.passed
+    assert report.lines[-1] == "a call without a credential gets status 200 instead of 401"
+
+
+def test_a_public_gateway_that_answers_with_an_error_fails() -> None:
+    with FakeGateway() as gateway:
+        gateway.refusal = 500
+        report = asyncio.run(run_smoke_test(gateway.url, "carrel_key", public=True))
+    assert not report.passed
+    assert report.lines[-1] == "a call without a credential gets status 500 instead of 401"
+
+
+def test_a_gateway_with_another_public_url_fails() -> None:
+    """A client would sign in at the other address."""
+    with FakeGateway() as gateway:
+        gateway.resource = "https://old.example.com/mcp"
+        report = asyncio.run(run_smoke_test(gateway.url, "carrel_key"))
+        expected = f"publishes https://old.example.com/mcp, not {gateway.url}/mcp"
+    assert not report.passed
+    assert expected in report.lines[-1]
+
+
+@pytest.mark.parametrize("metadata", [b"<html>", b"[]", b"{}"])
+def test_a_gateway_without_metadata_fails(metadata: bytes) -> None:
+    with FakeGateway() as gateway:
+        gateway.metadata = metadata
+        report = asyncio.run(run_smoke_test(gateway.url, "carrel_key"))
+    assert not report.passed
+    assert "answers 200 without metadata" in report.lines[-1]
+
+
+def test_a_gateway_that_iam_protects_is_explained() -> None:
+    with FakeGateway() as gateway:
+        gateway.health = 403
+        report = asyncio.run(run_smoke_test(gateway.url, "carrel_key"))
+    assert "if your organization forbids allUsers, see docs/operations.md" in report.lines[-1]
 
 
 def test_a_key_is_never_sent_unencrypted() -> None:
-    with pytest.raises(CommandFailed, match="A key is only sent over https"):
+    with pytest.raises(click.ClickException, match="A key is only sent over https"):
         asyncio.run(run_smoke_test("http://carrel.example.com", "carrel_key"))
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.build.discovery import ROOT
-from infra.cloud.deployment import FILE_NAME, parse_deployment
 from tests.support.fakes.terraform_provider_schema import SCHEMA
 from tests.support.manifests import build_real_manifest
 from tests.support.terraform_deployment import REGION
@@ -81,12 +80,6 @@ def test_an_invalid_value_says_what_to_set(
     assert expected in empty_deployment.read_plan_error(
         build_real_manifest(), EXAMPLE | {"manifest": path} | changes
     )
-
-
-def test_carrel_deploy_can_parse_the_example() -> None:
-    deployment = parse_deployment(json.dumps(EXAMPLE), FILE_NAME)
-    assert deployment.project == "my-carrel-123"
-    assert deployment.settings == EXAMPLE["settings"]
 
 
 def test_the_example_can_be_deployed(empty_deployment: Deployment) -> None:
