@@ -47,7 +47,7 @@ def deploy(*, yes: bool, staged: bool) -> None:
     The deployment is described in deployment.tfvars.json. After a failure, run the command again:
     it continues.
     """
-    deployment = require_deployment()
+    deployment = _require_deployment()
     cloud = _open_cloud(deployment)
     if not staged:
         click.echo(format_summary(deployment))
@@ -62,7 +62,7 @@ def deploy(*, yes: bool, staged: bool) -> None:
 @click.option("--delete-data", is_flag=True, help="Also delete the databases and the texts.")
 def destroy(*, delete_data: bool) -> None:
     """Remove the deployment. Databases and texts are kept unless you pass --delete-data."""
-    deployment = require_deployment()
+    deployment = _require_deployment()
     data = (
         "Databases and texts are deleted too." if delete_data else "Databases and texts are kept."
     )
@@ -94,7 +94,7 @@ def smoke(url: str | None, *, public: bool) -> None:
         from infra.cloud.secret_values import SecretValues
         from infra.cloud.smoke_key import obtain_smoke_key
 
-        deployment = require_deployment()
+        deployment = _require_deployment()
         _use_project(deployment.project)
         url = find_gateway_url()
         public = public or deployment.is_public
@@ -112,7 +112,7 @@ def smoke(url: str | None, *, public: bool) -> None:
     sys.exit(not report.passed)
 
 
-def require_deployment() -> Deployment:
+def _require_deployment() -> Deployment:
     """Load the deployment of this checkout.
 
     Raises:

@@ -109,13 +109,13 @@ def deploy(cloud: Cloud, *, staged: bool = False) -> str:
         ClickException: A step failed. The message says what to do.
     """
     if staged:
-        upload_bundles(cloud)
+        _upload_bundles(cloud)
         cloud.terraform.init()
     else:
         cloud.echo("Preparing the bucket and the functions' bundles ...")
         cloud.bucket.ensure(cloud.deployment.region)
         cloud.stage(cloud.dist)
-        upload_bundles(cloud)
+        _upload_bundles(cloud)
         cloud.terraform.init()
         _require_location(cloud)
         cloud.echo("Creating databases, indexes and secrets ...")
@@ -131,7 +131,7 @@ def deploy(cloud: Cloud, *, staged: bool = False) -> str:
     return url
 
 
-def upload_bundles(cloud: Cloud) -> None:
+def _upload_bundles(cloud: Cloud) -> None:
     """Upload new bundles, and add the generation of each bundle to the manifest.
 
     By the generation, Terraform requests exactly the uploaded bundle.
@@ -141,7 +141,8 @@ def upload_bundles(cloud: Cloud) -> None:
         raise click.ClickException(f"Nothing is staged. Run `{carrel_command()} stage` first.")
     manifest: dict[str, Any] = json.loads(path.read_bytes())
     functions = manifest["functions"].values()
-    generations = cloud.bucket.upload_bundles(cloud.dist, {each["bundle"] for each in functions})
+    names = {function["bundle"] for function in functions}
+    generations = cloud.bucket.upload_bundles(cloud.dist, names)
     for function in functions:
         function["generation"] = generations[function["bundle"]]
     temporary = path.with_suffix(".new")

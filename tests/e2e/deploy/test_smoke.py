@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
 import click
 import pytest
 from click.testing import CliRunner
+from google.auth.credentials import AnonymousCredentials
+from google.auth.transport.requests import AuthorizedSession
 
 from infra.build.discovery import ROOT, tools
 from infra.cli.deploy import smoke as command
+from infra.cloud.deployment import Deployment
+from infra.cloud.secret_values import SecretValues
 from infra.cloud.smoke import run_smoke_test
+from infra.cloud.smoke_key import SECRET_NAME
 from infra.local.processes import LOOPBACK
 from shared.core.caller import Caller, Scope
 from shared.core.meter import Meter
@@ -24,7 +30,8 @@ from shared.runtime.context import App
 from tests.e2e.access.conftest import build_key_maker
 from tests.support.fakes.gateway import FakeGateway
 from tests.support.fakes.http_server import LoopbackServer
-from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.fakes.secret_manager import FakeSecretManager
+from tests.support.gateway_process import ACCESS_SECRET, INLINE_MAIN, run_gateway
 from tests.support.knowledge import BAKING, chunk_source, index_all
 from tests.support.ports import find_free_port
 
@@ -247,3 +254,34 @@ def test_the_command_without_a_key_says_how_to_create_one(private_gateway: Runni
     result = CliRunner().invoke(command, [private_gateway.url], env={"CARREL_KEY": ""})
     assert result.exit_code == 1
     assert "carrel --cloud keys create" in result.output
+
+
+def test_without_an_address_the_deployment_is_tested(
+    private_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The smoke test's own key is created if it is missing."""
+    deployment = Deployment(project=PROJECT, public_url=private_gateway.url)
+    monkeypatch.setattr("infra.cli.deploy.load_deployment", lambda: deployment)
+    monkeypatch.setattr("infra.cli.deploy._use_project", lambda _: None)  # it leaves the emulator
+    monkeypatch.setattr("infra.cloud.environment.load_deployment", lambda _: deployment)
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", PROJECT)
+    with FakeSecretManager(PROJECT, "ACCESS_SECRETS", SECRET_NAME) as google:
+        google.secrets["ACCESS_SECRETS"].append(json.dumps([ACCESS_SECRET]))
+        session = AuthorizedSession(AnonymousCredentials())
+        connect = partial(SecretValues, session=session, address=google.address)
+        monkeypatch.setattr("infra.cloud.secret_values.SecretValues", connect)
+        result = CliRunner().invoke(command, env={"CARREL_KEY": ""})
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines()[-1] == "The smoke test passed."
+    [key] = google.secrets[SECRET_NAME]
+    assert key not in result.output
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [({}, False), ({"PUBLIC_ACCESS": "false"}, False), ({"PUBLIC_ACCESS": "true"}, True)],
+)
+def test_only_a_public_deployment_may_answer_anyone(
+    settings: dict[str, str], *, expected: bool
+) -> None:
+    assert Deployment(project=PROJECT, settings=settings).is_public == expected
