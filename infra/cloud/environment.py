@@ -14,7 +14,6 @@ import click
 from infra.cloud.deployment import FILE, FILE_NAME, load_deployment
 from infra.cloud.secret_values import ACCESS_SECRETS, SecretValues
 from infra.local import local_database
-from shared.core.installation import carrel_deploy
 from shared.core.target import CLOUD, choose_target, is_local
 
 if TYPE_CHECKING:
@@ -42,8 +41,8 @@ def use_deployment(*, embedding: bool, path: Path = FILE) -> None:
     required = ["GOOGLE_CLOUD_PROJECT", *(["EMBEDDING_PROVIDER"] if embedding else [])]
     if missing := [name for name in required if name not in os.environ]:
         raise click.ClickException(
-            f"With --cloud, set {' and '.join(missing)} in the environment, or run this in a"
-            f" checkout with {FILE_NAME}, which `{carrel_deploy()}` writes."
+            f"With --cloud, set {' and '.join(missing)} in the environment, or run this in the"
+            f" checkout that you deployed from, which has {FILE_NAME}."
         )
     # Firestore and Vertex AI may require a quota project with a person's sign-in.
     # https://cloud.google.com/docs/authentication/troubleshoot-adc

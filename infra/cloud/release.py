@@ -109,15 +109,15 @@ def deploy(cloud: Cloud, *, staged: bool = False) -> str:
         ClickException: A step failed. The message says what to do.
     """
     if staged:
-        _upload_bundles(cloud)
         cloud.terraform.init()
+        _upload_bundles(cloud)
     else:
         cloud.echo("Preparing the bucket and the functions' bundles ...")
         cloud.bucket.ensure(cloud.deployment.region)
-        cloud.stage(cloud.dist)
-        _upload_bundles(cloud)
         cloud.terraform.init()
         _require_location(cloud)
+        cloud.stage(cloud.dist)
+        _upload_bundles(cloud)
         cloud.echo("Creating databases, indexes and secrets ...")
         cloud.terraform.apply(*DATA, *GRANTS)
         _fill_secrets(cloud)

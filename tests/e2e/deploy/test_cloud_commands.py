@@ -123,7 +123,7 @@ def test_without_a_deployment_the_environment_is_required(tmp_path: Path) -> Non
         click.ClickException, match="set GOOGLE_CLOUD_PROJECT and EMBEDDING_PROVIDER"
     ) as failure:
         use_deployment(embedding=True, path=tmp_path / "none.json")
-    assert "`.venv/bin/carrel deploy`" in get_message(failure)
+    assert "which has deployment.tfvars.json" in get_message(failure)
 
 
 @pytest.fixture
