@@ -35,8 +35,8 @@ _BUNDLES: Final = "bundles"
 """The folder of the archives, in `dist` and in the bucket."""
 _REQUIREMENTS: Final = "requirements"
 """The folder of locked requirements, which later runs use again."""
-_PRESERVED: Final = (_REQUIREMENTS, "laptop", "last-good*")
-"""Patterns of the folders that staging does not delete."""
+_PRESERVED: Final = (_REQUIREMENTS, "laptop")
+"""The folders that staging does not delete."""
 PROVIDERS: Final = {
     "shared.ai.vertex_embedding": Capability.EMBEDDING,
     "shared.ai.openai_embedding": Capability.EMBEDDING,
@@ -101,9 +101,8 @@ def _stage(
 
 def _delete_bundles(target: Path) -> None:
     """Delete all folders except `_PRESERVED`, including bundles of functions that are gone."""
-    preserved = {path for name in _PRESERVED for path in target.glob(name)}
     for folder in target.iterdir():
-        if folder.is_dir() and folder not in preserved:
+        if folder.is_dir() and folder.name not in _PRESERVED:
             shutil.rmtree(folder)
 
 

@@ -71,7 +71,7 @@ PLANS: Final = {
     "call": CommandPlan(place=Place.EITHER, module="tools"),
     "deploy": CommandPlan(place=Place.DEPLOYMENT, module="deploy", needs_checkout=True),
     "destroy": CommandPlan(place=Place.DEPLOYMENT, module="deploy", needs_checkout=True),
-    "doctor": CommandPlan(place=Place.EITHER, module="doctor"),
+    "doctor": CommandPlan(place=Place.MACHINE, module="doctor"),
     "export": CommandPlan(place=Place.EITHER, module="export"),
     "forget": CommandPlan(place=Place.EITHER, module="forget"),
     "generate": CommandPlan(place=Place.MACHINE, needs_checkout=True),
@@ -166,7 +166,7 @@ def main(ctx: click.Context, *, cloud: bool) -> None:
     plan = PLANS[command]
     if cloud and plan.place in _REFUSALS:
         raise click.UsageError(_REFUSALS[plan.place].format(command=f"carrel {command}"))
-    if not IS_CHECKOUT and (plan.needs_checkout or (cloud and command == "doctor")):
+    if not IS_CHECKOUT and plan.needs_checkout:
         message = f"`carrel {command}` needs Carrel's repository, not only the package."
         raise click.ClickException(f"{message} Clone it, and run the command there.")
     if cloud:

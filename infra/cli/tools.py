@@ -206,9 +206,9 @@ def _find_gateway() -> str:
     from functions.gateway.auth.public_url import RESOURCE_PATH
 
     if click.get_current_context().find_root().params["cloud"]:
-        from infra.cli.doctor import load_live_deployment
+        from infra.cloud.environment import find_gateway_url
 
-        return load_live_deployment().url + RESOURCE_PATH
+        return find_gateway_url() + RESOURCE_PATH
     from infra.local import local_database
     from infra.local.running_gateways import find_running_port
     from infra.local.welcome import get_origin

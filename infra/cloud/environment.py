@@ -1,4 +1,4 @@
-"""Sets a deployment's environment variables and secrets for commands with --cloud.
+"""Finds the deployment, and sets its environment variables and secrets, for commands with --cloud.
 
 Variables that are already set keep their values. Only FIRESTORE_EMULATOR_HOST is removed, because
 Google's client would go there instead of the cloud.
@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import click
+
 from infra.cloud.deployment import FILE, FILE_NAME, load_deployment
-from infra.cloud.errors import CommandFailed
-from infra.cloud.google_api import GoogleApi, open_google_session
 from infra.cloud.secret_values import ACCESS_SECRETS, SecretValues
 from infra.local import local_database
-from shared.core.installation import carrel_deploy
 from shared.core.target import CLOUD, choose_target, is_local
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def use_deployment(*, embedding: bool, path: Path = FILE) -> None:
         path: The file that describes this checkout's deployment.
 
     Raises:
-        CommandFailed: The project or the provider is not set.
+        ClickException: The project or the provider is not set.
     """
     use_cloud_database()
     deployment = load_deployment(path)
@@ -41,9 +40,9 @@ def use_deployment(*, embedding: bool, path: Path = FILE) -> None:
         os.environ.update({**deployment.environment, **os.environ})
     required = ["GOOGLE_CLOUD_PROJECT", *(["EMBEDDING_PROVIDER"] if embedding else [])]
     if missing := [name for name in required if name not in os.environ]:
-        raise CommandFailed(
-            f"With --cloud, set {' and '.join(missing)} in the environment, or run this in a"
-            f" checkout with {FILE_NAME}, which `{carrel_deploy()}` writes."
+        raise click.ClickException(
+            f"With --cloud, set {' and '.join(missing)} in the environment, or run this in the"
+            f" checkout that you deployed from, which has {FILE_NAME}."
         )
     # Firestore and Vertex AI may require a quota project with a person's sign-in.
     # https://cloud.google.com/docs/authentication/troubleshoot-adc
@@ -56,11 +55,25 @@ def use_cloud_database() -> None:
     choose_target(CLOUD)
 
 
-def _open_project_secrets(project: str) -> SecretValues:
-    return SecretValues(GoogleApi(open_google_session(project)), project)
+def find_gateway_url(path: Path = FILE) -> str:
+    """Return the URL of the gateway in the project GOOGLE_CLOUD_PROJECT.
+
+    The deployment is that of this checkout if the project is the same, or else that of the last
+    good release in the project's bucket.
+    """
+    from infra.cloud.bucket import Bucket  # its client is slow to import
+
+    project = os.environ["GOOGLE_CLOUD_PROJECT"]
+    deployment = load_deployment(path)
+    if deployment is None or deployment.project != project:
+        deployment = Bucket(project).load_deployment()
+    if deployment.public_url:
+        return deployment.public_url
+    number = Bucket(project).read_project_number()
+    return f"https://carrel-gateway-{number}.{deployment.region}.run.app"
 
 
-def set_access_secrets(open_secrets: Callable[[str], SecretValues] = _open_project_secrets) -> None:
+def set_access_secrets(open_secrets: Callable[[str], SecretValues] = SecretValues) -> None:
     """Set ACCESS_SECRETS unless it is set, so that this process signs and hashes as the gateway.
 
     Local runs store the secret in a file. A deployment's secret always comes from Secret Manager,
@@ -75,7 +88,7 @@ def set_access_secrets(open_secrets: Callable[[str], SecretValues] = _open_proje
 
 
 def set_job_secrets(
-    names: Collection[str], open_secrets: Callable[[str], SecretValues] = _open_project_secrets
+    names: Collection[str], open_secrets: Callable[[str], SecretValues] = SecretValues
 ) -> None:
     """Set the secrets that the functions of these jobs use, unless they are set.
 

@@ -1,184 +1,236 @@
-"""Deploys functions and tests them, and restores the previous release if they fail.
+"""Deploys Carrel and tests it, and removes a deployment. All steps can be repeated.
 
-A release is a set of functions that is deployed together. Its manifest describes the functions and
-names their bundles, which contain their source. A release that passed the smoke test is good.
+A manifest describes the functions that are deployed together, and names their bundles, which
+contain their source.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
+import secrets
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from infra.cloud.deployment import save_deployment
-from infra.cloud.errors import CommandFailed
+import click
+
+from infra.cloud.deployment import FILE_NAME
+from infra.cloud.secret_values import ACCESS_SECRETS
 from infra.cloud.smoke_key import obtain_smoke_key
-from infra.cloud.terraform import StateLocked
-from shared.core.errors import CarrelError
-from shared.core.installation import carrel_command, carrel_on_deployment
+from shared.core.installation import carrel_command, carrel_deploy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from infra.cloud.cloud import Cloud
+    from infra.cloud.bucket import Bucket
+    from infra.cloud.deployment import Deployment
+    from infra.cloud.secret_values import SecretValues
     from infra.cloud.smoke import SmokeReport
+    from infra.cloud.terraform import Terraform
 
-MAX_SMOKE_ATTEMPTS: Final = 6
+DATABASES: Final = ("google_firestore_database.knowledge", "google_firestore_database.access")
+"""The addresses of the databases in Terraform's configuration."""
+DATA: Final = (
+    *DATABASES,
+    "google_firestore_index.carrel",
+    "google_firestore_field.carrel",
+    "google_secret_manager_secret.carrel",
+)
+"""The addresses of databases, indexes and secrets."""
+TEXTS: Final = "google_storage_bucket.texts"
+"""The address of the bucket with texts."""
+GRANTS: Final = (
+    "google_project_iam_member.build",
+    "google_artifact_registry_repository_iam_member.build",
+    "google_secret_manager_secret_iam_member.function",
+)
+"""The addresses of the grants that builds and functions need when they start. A grant takes effect
+only after some minutes."""
+SMOKE_ATTEMPTS: Final = 6
 """The smoke test is tried this often. Grants and new revisions take minutes to reach all of
 Google's front ends."""
-SMOKE_RETRY_SECONDS: Final = 15.0
-"""The pause between two attempts of the smoke test."""
-FIRST_RELEASE_RETRY_SECONDS: Final = 60.0
-"""The pause before a project's first deployment is tried again."""
-URL_OUTPUT: Final = "gateway_url"
-"""The name of the Terraform output with the gateway's URL."""
+_SMOKE_PAUSE_SECONDS: Final = 15.0
+_RANDOM_BYTES: Final = 48
+"""A generated secret has this many random bytes: 64 characters of base64."""
+_PRESERVED: Final = re.compile(
+    r"data\."
+    r"|google_(firestore_(database|index|field)|storage_bucket|secret_manager_secret)\."
+    r"|google_project_service\."
+)
+"""The addresses that are preserved unless data is deleted: those of databases, texts, the secrets
+on which keys and sign-ins depend, and Google's APIs, which other programs may use."""
 
 
-def list_bundle_names(manifest: Mapping[str, Any]) -> list[str]:
-    """List the names of the bundles in a manifest."""
-    return sorted({function["bundle"] for function in manifest["functions"].values()})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cloud:
+    """A deployment, with connections to its services.
+
+    Attributes:
+        stage: Writes the bundles and the manifest to a folder.
+        smoke: Runs the smoke test on a URL with a key.
+        ask: Asks the person at the terminal for the value of a secret.
+        echo: Prints progress.
+        sleep: Waits between two attempts.
+        key: The smoke test's key, or an empty string if the environment contains none.
+    """
+
+    deployment: Deployment
+    bucket: Bucket
+    secrets: SecretValues
+    terraform: Terraform
+    stage: Callable[[Path], object]
+    smoke: Callable[[str, str], Awaitable[SmokeReport]]
+    ask: Callable[[str], str]
+    echo: Callable[[str], object]
+    sleep: Callable[[float], object] = time.sleep
+    key: str = ""
+
+    @property
+    def dist(self) -> Path:
+        """The folder in which bundles and the manifest are staged."""
+        return self.terraform.manifest.parent
 
 
-def read_staged_manifest(cloud: Cloud) -> dict[str, Any]:
-    """Read the staged manifest.
+def deploy(cloud: Cloud, *, staged: bool = False) -> str:
+    """Deploy what changed, test it, and return the gateway's URL.
+
+    Databases, indexes and secrets come before the functions, because a function does not start if
+    its secret has no value (https://cloud.google.com/functions/docs/configuring/secrets).
+
+    Args:
+        cloud: The deployment.
+        staged: Whether to deploy what is staged already, as builds do. They may neither create the
+            bucket nor ask for secrets.
 
     Raises:
-        CommandFailed: Nothing is staged.
+        ClickException: A step failed. The message says what to do.
     """
-    try:
-        manifest: dict[str, Any] = json.loads(cloud.manifest.read_bytes())
-    except FileNotFoundError as error:
-        raise CommandFailed(f"Nothing is staged. Run `{carrel_command()} stage` first.") from error
-    return manifest
-
-
-def ensure_manifest(cloud: Cloud) -> Path:
-    """Return the path of the last good release's manifest or, before a release, the staged one.
-
-    Terraform cannot run without a manifest. If none is staged, the bundles are staged.
-    """
-    if last_good := cloud.bucket.load_last_good_release():
-        return _write_manifest(cloud, last_good.manifest)
-    if not cloud.manifest.exists():
+    if staged:
+        cloud.terraform.init()
+        _upload_bundles(cloud)
+    else:
+        cloud.echo("Preparing the bucket and the functions' bundles ...")
+        cloud.bucket.ensure(cloud.deployment.region)
+        cloud.terraform.init()
+        _require_location(cloud)
         cloud.stage(cloud.dist)
-    return cloud.manifest
+        _upload_bundles(cloud)
+        cloud.echo("Creating databases, indexes and secrets ...")
+        cloud.terraform.apply(*DATA, *GRANTS)
+        _fill_secrets(cloud)
+    key = cloud.key or obtain_smoke_key(cloud.deployment.project, cloud.secrets)
+    cloud.echo("Deploying what changed ...")
+    cloud.terraform.apply()
+    url = str(cloud.terraform.read_outputs()["gateway_url"])
+    cloud.echo("Testing it ...")
+    _require_smoke_test(cloud, url, key)
+    cloud.bucket.save_deployment(cloud.terraform.variables.read_bytes())
+    return url
 
 
-def upload_bundles(cloud: Cloud) -> None:
+def _upload_bundles(cloud: Cloud) -> None:
     """Upload new bundles, and add the generation of each bundle to the manifest.
 
-    A generation is the version number of an object in a bucket, by which Terraform requests exactly
-    the uploaded bundle.
+    By the generation, Terraform requests exactly the uploaded bundle.
     """
-    manifest = read_staged_manifest(cloud)
-    names = list_bundle_names(manifest)
-    uploaded = cloud.bucket.upload_missing(cloud.dist, names)
-    cloud.echo(f"  {len(uploaded)} of {len(names)} bundles were new")
-    generations = cloud.bucket.list_generations()
-    for function in manifest["functions"].values():
+    path = cloud.terraform.manifest
+    if not path.exists():
+        raise click.ClickException(f"Nothing is staged. Run `{carrel_command()} stage` first.")
+    manifest: dict[str, Any] = json.loads(path.read_bytes())
+    functions = manifest["functions"].values()
+    names = {function["bundle"] for function in functions}
+    generations = cloud.bucket.upload_bundles(cloud.dist, names)
+    for function in functions:
         function["generation"] = generations[function["bundle"]]
-    temporary = cloud.manifest.with_suffix(".new")
+    temporary = path.with_suffix(".new")
     temporary.write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
-    temporary.replace(cloud.manifest)
+    temporary.replace(path)
 
 
-def release(cloud: Cloud) -> None:
-    """Deploy the changed functions and run the smoke test; if either fails, roll back.
-
-    Raises:
-        StateLocked: Another run holds the lock on the state. Nothing was rolled back.
-        CommandFailed: The release failed. The message says which release is live now.
-    """
-    key = obtain_smoke_key(cloud)
-    cloud.terraform.init()
-    try:
-        _apply(cloud)
-        _require_smoke_test(cloud, key)
-    except StateLocked:
-        raise
-    except Exception as error:
-        raise CommandFailed(f"{_describe_error(error)}\n{_roll_back(cloud, key)}") from error
-    cloud.bucket.save_release(cloud.manifest.read_text("utf-8"), cloud.deployment)
-
-
-def _apply(cloud: Cloud) -> None:
-    """Deploy the staged functions, and retry a project's first deployment once.
-
-    In a new project, Google's own accounts receive their roles late. Until then, creating functions
-    may fail (https://github.com/firebase/firebase-tools/issues/5588).
-    """
-    try:
-        cloud.terraform.apply(cloud.variables, cloud.manifest)
-    except CommandFailed as error:
-        if isinstance(error, StateLocked) or cloud.bucket.load_last_good_release():
-            raise
-        cloud.echo(
-            f"{error.message}\n  retrying in {FIRST_RELEASE_RETRY_SECONDS:.0f} seconds:"
-            " a new project may not be ready yet"
-        )
-        cloud.sleep(FIRST_RELEASE_RETRY_SECONDS)
-        cloud.terraform.apply(cloud.variables, cloud.manifest)
-
-
-def _require_smoke_test(cloud: Cloud, key: str) -> None:
-    """Run the smoke test.
+def _require_location(cloud: Cloud) -> None:
+    """Require that no database would move. Terraform would first delete its indexes, and then fail.
 
     Raises:
-        CommandFailed: The test failed in every attempt.
+        ClickException: A database is at another location than configured.
     """
-    report = _run_smoke_test(cloud, key)
-    if not report.passed:
-        raise CommandFailed(f"The smoke test failed: {report.lines[-1]}.")
+    resources = cloud.terraform.read_resources()
+    for location in {resources[name]["location_id"] for name in DATABASES if name in resources}:
+        if location != cloud.deployment.firestore_location:
+            raise click.ClickException(
+                f"The databases are in {location} and cannot be moved. Write"
+                f' "firestore_location": "{location}" in {FILE_NAME}.'
+            )
 
 
-def _run_smoke_test(cloud: Cloud, key: str) -> SmokeReport:
-    """Run the smoke test until it passes, at most `MAX_SMOKE_ATTEMPTS` times."""
-    url = cloud.terraform.read_outputs()[URL_OUTPUT]
-    for remaining in reversed(range(MAX_SMOKE_ATTEMPTS)):
-        report = asyncio.run(_await_smoke_test(cloud, url, key))
+def _fill_secrets(cloud: Cloud) -> None:
+    """Add a value to each secret that has none: a random one to ACCESS_SECRETS.
+
+    The person at the terminal enters all other values.
+
+    Raises:
+        ClickException: The answer is empty or has unprintable characters.
+    """
+    if not cloud.secrets.has(ACCESS_SECRETS):
+        cloud.secrets.add(ACCESS_SECRETS, json.dumps([secrets.token_urlsafe(_RANDOM_BYTES)]))
+        cloud.echo(f"  {ACCESS_SECRETS}: generated at random")
+    for name in sorted(cloud.deployment.secrets):
+        if cloud.secrets.has(name):
+            continue
+        value = cloud.ask(name).strip()
+        if not value or not value.isprintable():
+            project = cloud.deployment.project
+            command = f"gcloud secrets versions add {name} --project {project} --data-file=-"
+            message = f"{name} has no value yet. Run `{carrel_deploy()}` or `{command}`."
+            raise click.ClickException(message)
+        cloud.secrets.add(name, value)
+
+
+def _require_smoke_test(cloud: Cloud, url: str, key: str) -> None:
+    """Run the smoke test until it passes, at most `SMOKE_ATTEMPTS` times.
+
+    Raises:
+        ClickException: The test failed in every attempt. The message says how to go back.
+    """
+
+    async def run() -> SmokeReport:
+        return await cloud.smoke(url, key)
+
+    for remaining in reversed(range(SMOKE_ATTEMPTS)):
+        report = asyncio.run(run())
         if report.passed or not remaining:
             break
         cloud.echo(f"  not yet: {report.lines[-1]}")
-        cloud.sleep(SMOKE_RETRY_SECONDS)
+        cloud.sleep(_SMOKE_PAUSE_SECONDS)
     cloud.echo("\n".join(f"  {line}" for line in report.lines))
-    return report
+    if not report.passed:
+        options = f"--project {cloud.deployment.project} --region {cloud.deployment.region}"
+        raise click.ClickException(
+            f"The smoke test failed: {report.lines[-1]}.\n"
+            "The new functions are live. Their logs say why:"
+            f" gcloud functions logs read carrel-gateway --gen2 {options}\n"
+            f"Fix the problem and run `{carrel_deploy()}` again. To go back, check out the former"
+            " release first; data stays as it is."
+        )
 
 
-async def _await_smoke_test(cloud: Cloud, url: str, key: str) -> SmokeReport:
-    return await cloud.smoke(url, key)
+def destroy(cloud: Cloud, *, data: bool) -> None:
+    """Delete all of Terraform's resources or, without `data`, only those not in `_PRESERVED`."""
+    cloud.terraform.init()
+    if not cloud.terraform.manifest.exists():  # Terraform cannot run without one
+        cloud.stage(cloud.dist)
+    if data:
+        # Databases, texts and secrets cannot be deleted until their protection is removed.
+        cloud.terraform.apply(*DATA, TEXTS, protect_data=False)
+        cloud.terraform.destroy(protect_data=False)
+        return
+    addresses = [name for name in cloud.terraform.read_resources() if not is_preserved(name)]
+    if addresses:
+        cloud.terraform.destroy(*addresses)
 
 
-def _roll_back(cloud: Cloud, key: str) -> str:
-    """Deploy the last good release again, and return a message about the result."""
-    last_good = cloud.bucket.load_last_good_release()
-    if last_good is None:
-        return f"There is no earlier release to restore. Run `{carrel_on_deployment('doctor')}`."
-    manifest = _write_manifest(cloud, last_good.manifest)
-    variables = cloud.dist / "last-good.tfvars.json"
-    save_deployment(last_good.deployment, variables)
-    cloud.echo("Rolling back to the last release that passed its smoke test ...")
-    try:
-        cloud.terraform.apply(variables, manifest)
-        _require_smoke_test(cloud, key)
-    except Exception as error:  # noqa: BLE001 - the caller raises the first error
-        command = carrel_on_deployment("doctor")
-        return f"The rollback failed too: {_describe_error(error)}\nRun `{command}`."
-    return (
-        "The previous release is live again. Read the functions' logs, fix the problem, and"
-        " deploy again."
-    )
-
-
-def _describe_error(error: Exception) -> str:
-    if isinstance(error, CommandFailed | CarrelError):
-        return error.message
-    return f"{type(error).__name__}: {error}"
-
-
-def _write_manifest(cloud: Cloud, manifest: Mapping[str, Any]) -> Path:
-    """Write the manifest of the last good release next to the staged one, and return its path."""
-    cloud.dist.mkdir(parents=True, exist_ok=True)
-    path = cloud.dist / "last-good.json"
-    path.write_text(json.dumps(manifest), encoding="utf-8")
-    return path
+def is_preserved(address: str) -> bool:
+    """Return whether an address belongs to a preserved resource or to a data source."""
+    return _PRESERVED.match(address) is not None

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+import click
 import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, ValidationError
 
+from functions.gateway.auth.public_url import METADATA_PATH, RESOURCE_PATH
 from functions.tools.knowledge.search_kb.messages import DEGRADED
-from infra.cloud.errors import CommandFailed
 from shared.core.addresses import is_loopback
 from shared.search.query import Degradation
 
@@ -28,7 +29,6 @@ _REQUIRED_TOOLS: Final = frozenset({"get_stats", "search_kb"})
 """The tools that the test calls."""
 _TIMEOUT: Final = httpx2.Timeout(30, read=120)
 """The time limits of a request, in seconds. A response may have to wait for two cold starts."""
-_MCP_PATH: Final = "/mcp"
 _HEALTH_PATH: Final = "/health"
 _MAX_QUOTED: Final = 300
 """A line quotes at most this many characters of a response, which may come from any server."""
@@ -37,10 +37,20 @@ _EMBEDDING_UNAVAILABLE: Final = DEGRADED[Degradation.EMBEDDING_UNAVAILABLE]
 itself succeeds."""
 
 
+_LIST_TOOLS: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+_LIST_TOOLS_HEADERS: Final = {"accept": "application/json, text/event-stream"}
+
+
 class _Health(BaseModel):
     """The response of `/health`: the state of each part, which is `ok` or a reason."""
 
     parts: dict[str, str]
+
+
+class _Metadata(BaseModel):
+    """The field of the OAuth metadata that the test reads."""
+
+    resource: str
 
 
 class _Stats(BaseModel):
@@ -73,15 +83,16 @@ class SmokeReport:
     lines: Sequence[str]
 
 
-async def run_smoke_test(url: str, key: str) -> SmokeReport:
-    """Check the gateway's health, list its tools, and call two of them.
+async def run_smoke_test(url: str, key: str, *, public: bool = False) -> SmokeReport:
+    """Check the gateway's health and access control, list its tools, and call two of them.
 
     Args:
         url: The gateway's URL, with or without `/mcp`.
         key: An access key.
+        public: Whether calls without a credential are allowed, as with PUBLIC_ACCESS.
 
     Raises:
-        CommandFailed: The key would be sent unencrypted.
+        ClickException: The key would be sent unencrypted.
     """
     endpoint = _resolve_endpoint(url)
     lines: list[str] = []
@@ -90,12 +101,16 @@ async def run_smoke_test(url: str, key: str) -> SmokeReport:
     async def record_status(response: httpx2.Response) -> None:
         statuses.append(response.status_code)
 
-    http = httpx2.AsyncClient(
-        timeout=_TIMEOUT, headers={"x-api-key": key}, event_hooks={"response": [record_status]}
-    )
+    hooks = {"response": [record_status]}
+    headers = {"x-api-key": key}
     try:
-        async with http:
-            passed = await _check_health(http, endpoint, lines)
+        async with (
+            httpx2.AsyncClient(timeout=_TIMEOUT, event_hooks=hooks) as anonymous,
+            httpx2.AsyncClient(timeout=_TIMEOUT, event_hooks=hooks, headers=headers) as http,
+        ):
+            passed = await _check_health(anonymous, endpoint, lines) and await _check_access(
+                anonymous, endpoint, lines, public=public
+            )
             if passed:
                 async with Client(streamable_http_client(endpoint, http_client=http)) as client:
                     passed = await _try_tools(client, lines)
@@ -112,12 +127,13 @@ def _resolve_endpoint(url: str) -> str:
     """Return the MCP endpoint of a gateway.
 
     Raises:
-        CommandFailed: A key would be sent there unencrypted.
+        ClickException: A key would be sent there unencrypted.
     """
     parts = urlsplit(url)
     if parts.scheme != "https" and not is_loopback(parts):
-        raise CommandFailed(f"A key is only sent over https or to this machine, not to {url}")
-    return url if parts.path.strip("/") else url.rstrip("/") + _MCP_PATH
+        message = f"A key is only sent over https or to this machine, not to {url}"
+        raise click.ClickException(message)
+    return url if parts.path.strip("/") else url.rstrip("/") + RESOURCE_PATH
 
 
 async def _check_health(http: httpx2.AsyncClient, endpoint: str, lines: list[str]) -> bool:
@@ -135,8 +151,40 @@ async def _check_health(http: httpx2.AsyncClient, endpoint: str, lines: list[str
         parts = {}
     unhealthy = [f"{name} ({state})" for name, state in parts.items() if state != "ok"]
     reason = ", ".join(unhealthy) or response.text[:_MAX_QUOTED]
+    if response.status_code == httpx2.codes.FORBIDDEN:
+        reason += " (if your organization forbids allUsers, see docs/operations.md)"
     lines.append(f"{_HEALTH_PATH} answers {response.status_code}: {reason}")
     return False
+
+
+async def _check_access(
+    http: httpx2.AsyncClient, endpoint: str, lines: list[str], *, public: bool
+) -> bool:
+    """Check that a call without a credential is rejected, and that clients can then sign in.
+
+    For that, the OAuth metadata must name the URL by which they reach the gateway.
+    """
+    response = await http.post(endpoint, json=_LIST_TOOLS, headers=_LIST_TOOLS_HEADERS)
+    if public and response.status_code == httpx2.codes.OK:
+        lines.append("anyone may read without a credential")
+        return True
+    if response.status_code != httpx2.codes.UNAUTHORIZED:
+        lines.append(
+            f"a call without a credential gets status {response.status_code} instead of 401"
+        )
+        return False
+    lines.append("a call without a credential is rejected")
+    url = httpx2.URL(endpoint)
+    response = await http.get(url.copy_with(path=METADATA_PATH + url.path))
+    try:
+        resource = _Metadata.model_validate_json(response.content).resource
+    except ValidationError:
+        lines.append(f"{response.url} answers {response.status_code} without metadata")
+        return False
+    if resource != endpoint:
+        lines.append(f"the gateway publishes {resource}, not {endpoint}: correct public_url")
+        return False
+    return True
 
 
 async def _try_tools(client: Client, lines: list[str]) -> bool:

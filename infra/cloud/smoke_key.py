@@ -19,7 +19,7 @@ from shared.accounts.keyring import Keyring
 from shared.core.caller import Scope
 
 if TYPE_CHECKING:
-    from infra.cloud.cloud import Cloud
+    from infra.cloud.secret_values import SecretValues
     from shared.accounts.repositories.access_store import AccessStore
 
 SECRET_NAME: Final = "carrel-smoke-key"  # noqa: S105 - a name, not a secret
@@ -30,23 +30,22 @@ ACCESS_DATABASE: Final = "access"
 """The database of credentials."""
 
 
-def obtain_smoke_key(cloud: Cloud) -> str:
-    """Return the key from the environment, or else the stored key, which is created if missing.
+def obtain_smoke_key(project: str, secrets: SecretValues) -> str:
+    """Return the stored key, which is created if missing.
 
-    A stored key is replaced if it was revoked or if its signing secret is no longer in use.
+    It is replaced if it was revoked or if its signing secret is no longer in use.
     """
-    return cloud.key or asyncio.run(_load_or_create(cloud))
+    return asyncio.run(_load_or_create(project, secrets))
 
 
-async def _load_or_create(cloud: Cloud) -> str:
-    """Return the stored key if it is valid. Otherwise create a key, and store it."""
+async def _load_or_create(project: str, secrets: SecretValues) -> str:
     from shared.accounts.repositories.access_store import AccessStore
     from shared.firestore.connection import Connection
 
-    values = json.loads(cloud.secrets.read(ACCESS_SECRETS))
+    values = json.loads(secrets.read(ACCESS_SECRETS))
     keyring = Keyring([SecretStr(value) for value in values])
-    stored = cloud.secrets.read(SECRET_NAME) if cloud.secrets.has(SECRET_NAME) else ""
-    connection = Connection(cloud.deployment.project, ACCESS_DATABASE)
+    stored = secrets.read(SECRET_NAME) if secrets.has(SECRET_NAME) else ""
+    connection = Connection(project, ACCESS_DATABASE)
     try:
         store = AccessStore(connection)
         if stored and await _is_valid(store, keyring, stored):
@@ -54,7 +53,7 @@ async def _load_or_create(cloud: Cloud) -> str:
         text = await _create_key(store, keyring)
     finally:
         await connection.aclose()
-    cloud.secrets.add(SECRET_NAME, text)
+    secrets.add(SECRET_NAME, text)
     return text
 
 

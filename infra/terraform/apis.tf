@@ -1,5 +1,4 @@
-# `carrel deploy` enables Google's APIs before it runs Terraform. They are listed here for those who run
-# Terraform by itself.
+# To enable these, Terraform itself needs three of them: docs/deploy.md has the command.
 locals {
   apis = toset(concat([
     "aiplatform", "artifactregistry", "cloudbuild", "cloudfunctions", "cloudresourcemanager",

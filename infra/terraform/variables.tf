@@ -168,7 +168,7 @@ variable "max_instances" {
 }
 
 variable "protect_data" {
-  description = "Whether databases, texts and secrets are protected from `terraform destroy`."
+  description = "Whether databases, texts and secrets are protected from `terraform destroy`. `carrel destroy --delete-data` sets it to false."
   type        = bool
   default     = true
 }

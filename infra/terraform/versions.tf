@@ -3,8 +3,9 @@ terraform {
 
   required_providers {
     google = {
-      source  = "hashicorp/google"
-      version = "~> 6.50"
+      source = "hashicorp/google"
+      # 7 and 8 change none of the arguments used here, according to their upgrade guides.
+      version = ">= 6.50, < 9"
     }
   }
 

@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
-from google.cloud.storage import Client
 
 from infra.cloud.bucket import Bucket
-from infra.cloud.cloud import Cloud
-from infra.cloud.deployment import Deployment, save_deployment
-from infra.cloud.google_api import GoogleApi
+from infra.cloud.deployment import FILE_NAME, Deployment
+from infra.cloud.release import Cloud
 from infra.cloud.secret_values import SecretValues
 from infra.cloud.smoke import SmokeReport
 from infra.cloud.terraform import Terraform
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from infra.cloud.errors import CommandFailed
+    import click
 
 NEEDS_TERRAFORM: Final = pytest.mark.skipif(
     shutil.which("terraform") is None, reason="Terraform is missing"
@@ -45,6 +43,7 @@ terraform {
   backend "local" {}
 }
 variable "manifest" { type = string }
+variable "protect_data" { type = bool }
 locals { functions = jsondecode(file(var.manifest)).functions }
 resource "terraform_data" "function" {
   for_each         = local.functions
@@ -66,7 +65,7 @@ class Checkout:
     Attributes:
         folder: The folder of the checkout.
         project: The id of the project.
-        google: The template of the fake APIs' URLs.
+        google: The URL of the fake Secret Manager.
         answers: The answer to each prompt for a secret.
         secrets: The names of the optional secrets in use.
         path: The PATH variable of programs; by default, the machine's.
@@ -105,7 +104,7 @@ class Checkout:
         return manifest
 
     def make_cloud(self, echo: Callable[[str], object] = lambda _: None) -> Cloud:
-        """Save the deployment, and connect to its services.
+        """Write the deployment file, and connect to the services.
 
         Args:
             echo: A function that gets each line of output.
@@ -113,26 +112,24 @@ class Checkout:
         settings = {"EMBEDDING_PROVIDER": "vertex"}
         fields = {"project": self.project, "settings": settings, "secrets": self.secrets}
         deployment = Deployment.model_validate(fields)
-        variables = self.folder / "deployment.tfvars.json"
-        save_deployment(deployment, variables)
+        write_deployment(deployment, self.folder / FILE_NAME)
         session = AuthorizedSession(AnonymousCredentials())
-        api = GoogleApi(session, self.google, sleep=lambda _: None)
         return Cloud(
             deployment=deployment,
-            variables=variables,
-            dist=self.folder / "dist",
-            api=api,
-            bucket=Bucket(Client(project=self.project), deployment.bucket),
-            secrets=SecretValues(api, self.project),
+            bucket=Bucket(self.project),
+            secrets=SecretValues(self.project, session=session, address=self.google),
             terraform=Terraform(
                 folder=self.terraform,
                 backend={"path": str(self.folder / "state.tfstate")},
+                variables=self.folder / FILE_NAME,
+                manifest=self.folder / "dist" / "manifest.json",
                 environment={**os.environ, "PATH": self.path},
             ),
             stage=self._stage,
             smoke=self._run_smoke_test,
             ask=lambda _: self.answers,
             echo=echo,
+            sleep=lambda _: None,
             key=self.key,
         )
 
@@ -151,8 +148,6 @@ class Checkout:
         assert url == "https://carrel.example.com"
         assert key[:7] == "carrel_"
         gateway = self.read_running().get("gateway", "bad")
-        if "broken" in gateway:
-            raise KeyError("chunks")
         return SmokeReport("bad" not in gateway, [f"the gateway runs {gateway}"])
 
 
@@ -170,6 +165,11 @@ def make_checkout(
     return checkout
 
 
-def get_message(failure: pytest.ExceptionInfo[CommandFailed]) -> str:
+def write_deployment(deployment: Deployment, path: Path) -> None:
+    """Write a deployment file."""
+    path.write_text(deployment.model_dump_json(indent=2), "utf-8")
+
+
+def get_message(failure: pytest.ExceptionInfo[click.ClickException]) -> str:
     """Return the message of an error that a test caught."""
     return failure.value.message

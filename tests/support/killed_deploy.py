@@ -1,7 +1,7 @@
 """A program that deploys a checkout, and kills itself when it prints a given text.
 
-Its argument is a JSON list: the folder of the checkout, the project, the template of the fake APIs'
-URLs, and the text.
+Its argument is a JSON list: the folder of the checkout, the project, the URL of the fake Secret
+Manager, and the text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
-from infra.cloud.plan import FULL_DEPLOY, run_steps
+from infra.cloud.release import deploy
 from tests.support.deploying_checkout import Checkout
 
 
@@ -22,7 +22,7 @@ def _main(folder: str, project: str, google: str, fatal_text: str) -> None:
         if fatal_text and fatal_text in text:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    run_steps(Checkout(Path(folder), project, google).make_cloud(echo), FULL_DEPLOY)
+    deploy(Checkout(Path(folder), project, google).make_cloud(echo))
 
 
 if __name__ == "__main__":

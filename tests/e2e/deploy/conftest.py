@@ -1,4 +1,4 @@
-"""Fixtures of the tests of deployment: a fake Google Cloud and a checkout for each test."""
+"""Fixtures of the tests of deployment: fakes of Google's services and a checkout for each test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from infra.cloud.smoke_key import SECRET_NAME
 from tests.support.deploying_checkout import make_checkout
 from tests.support.fakes.cloud_storage import FakeCloudStorage
-from tests.support.fakes.google_cloud import FakeGoogleCloud, Project
+from tests.support.fakes.secret_manager import FakeSecretManager
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,15 +28,18 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
 
 
 @pytest.fixture
-def google(storage: FakeCloudStorage, project: str) -> Iterator[FakeGoogleCloud]:  # noqa: ARG001 - it is one of Google's
-    """Google's APIs with one new project, in which Terraform has created the secrets."""
-    with FakeGoogleCloud() as fake_google:
-        names = ("ACCESS_SECRETS", "READWISE_TOKEN", SECRET_NAME)
-        fake_google.projects[project] = Project(secrets={name: [] for name in names})
+def google(project: str) -> Iterator[FakeSecretManager]:
+    """Secret Manager with one project, in which Terraform has created the secrets."""
+    with FakeSecretManager(project, "ACCESS_SECRETS", "READWISE_TOKEN", SECRET_NAME) as fake_google:
         yield fake_google
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, project: str, google: FakeGoogleCloud) -> Checkout:
+def checkout(
+    tmp_path: Path,
+    project: str,
+    google: FakeSecretManager,
+    storage: FakeCloudStorage,  # noqa: ARG001 - Google's client connects to it
+) -> Checkout:
     """A checkout without a deployment."""
     return make_checkout(tmp_path, project, google.address)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 
-from infra.cloud.errors import CommandFailed
-from tests.support.deploying_checkout import get_message
-from tests.support.fakes.google_cloud import PROJECT_NUMBER
+from infra.cloud.bucket import Bucket
+from infra.cloud.deployment import Deployment
+from infra.cloud.environment import find_gateway_url
+from tests.support.deploying_checkout import get_message, write_deployment
+from tests.support.fakes.cloud_storage import PROJECT_NUMBER
 
 if TYPE_CHECKING:
-    from tests.support.deploying_checkout import Checkout
+    from pathlib import Path
+
     from tests.support.fakes.cloud_storage import FakeCloudStorage
 
 SAFE_FIELDS = {
@@ -24,13 +28,14 @@ SAFE_FIELDS = {
 """The fields of a versioned and private bucket, as in Google's API."""
 
 
-def test_a_new_bucket_is_versioned_and_private(
-    checkout: Checkout, storage: FakeCloudStorage
-) -> None:
-    cloud = checkout.make_cloud()
-    assert cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
-    assert not cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
-    assert SAFE_FIELDS.items() <= storage.buckets[cloud.deployment.bucket].items()
+def test_a_new_bucket_is_versioned_and_private(project: str, storage: FakeCloudStorage) -> None:
+    bucket = Bucket(project)
+    bucket.ensure("europe-west1")
+    bucket.ensure("europe-west1")
+    assert storage.buckets.keys() == {f"{project}-carrel"}
+    resource = storage.buckets[bucket.name]
+    assert SAFE_FIELDS.items() <= resource.items()
+    assert resource["location"] == "europe-west1"
 
 
 @pytest.mark.parametrize(
@@ -38,51 +43,55 @@ def test_a_new_bucket_is_versioned_and_private(
     [
         {},
         {"versioning": {"enabled": False}},
-        {"iamConfiguration": {"publicAccessPrevention": "inherited"}},
         {
             "versioning": {"enabled": True},
             "iamConfiguration": {
                 "uniformBucketLevelAccess": {"enabled": False},
-                "publicAccessPrevention": "enforced",
+                "publicAccessPrevention": "inherited",
             },
         },
     ],
 )
 def test_an_existing_bucket_becomes_versioned_and_private(
-    existing: dict[str, Any], checkout: Checkout, storage: FakeCloudStorage
+    existing: dict[str, Any], project: str, storage: FakeCloudStorage
 ) -> None:
-    cloud = checkout.make_cloud()
-    bucket = storage.buckets[cloud.deployment.bucket] = {
+    name = f"{project}-carrel"
+    storage.buckets[name] = {
         "projectNumber": PROJECT_NUMBER,
         "labels": {"mine": "yes"},
         **existing,
     }
-    assert not cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
-    assert bucket == {"projectNumber": PROJECT_NUMBER, "labels": {"mine": "yes"}, **SAFE_FIELDS}
+    Bucket(project).ensure("europe-west1")
+    assert storage.buckets[name] == {
+        "projectNumber": PROJECT_NUMBER,
+        "labels": {"mine": "yes"},
+        **SAFE_FIELDS,
+    }
 
 
-def test_a_correct_bucket_is_not_changed(checkout: Checkout, storage: FakeCloudStorage) -> None:
-    cloud = checkout.make_cloud()
-    cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
-    calls_before = storage.calls["bucket"]
-    cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
-    assert storage.calls["bucket"] - calls_before == 1  # the read of its state
-
-
-@pytest.mark.parametrize(
-    "bucket",
-    [
-        {"projectNumber": "987654321098"},
-        {"closed": True},  # the caller may not even read it
-    ],
-)
-def test_a_bucket_of_another_project_is_never_used(
-    bucket: dict[str, Any], checkout: Checkout, storage: FakeCloudStorage
-) -> None:
-    cloud = checkout.make_cloud()
-    storage.buckets[cloud.deployment.bucket] = dict(bucket)
-    with pytest.raises(CommandFailed) as failure:
-        cloud.bucket.ensure(PROJECT_NUMBER, "europe-west1")
-    assert f"gs://{cloud.deployment.bucket} belongs to somebody else" in get_message(failure)
+def test_a_bucket_of_another_project_is_never_used(project: str, storage: FakeCloudStorage) -> None:
+    bucket = Bucket(project)
+    foreign_bucket = {"projectNumber": "987654321098"}
+    storage.buckets[bucket.name] = dict(foreign_bucket)
+    with pytest.raises(click.ClickException) as failure:
+        bucket.ensure("europe-west1")
+    assert f"gs://{bucket.name} belongs to somebody else" in get_message(failure)
     assert "Choose another project" in get_message(failure)
-    assert storage.buckets[cloud.deployment.bucket] == bucket
+    assert storage.buckets[bucket.name] == foreign_bucket
+
+
+def test_another_checkout_finds_the_deployment(
+    project: str, storage: FakeCloudStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
+    bucket = Bucket(project)
+    storage.buckets[bucket.name] = {"projectNumber": PROJECT_NUMBER}
+    with pytest.raises(click.ClickException, match="no release has passed its smoke test"):
+        find_gateway_url(tmp_path / "none.json")
+
+    file = tmp_path / "deployment.tfvars.json"
+    settings = {"EMBEDDING_PROVIDER": "vertex"}
+    write_deployment(Deployment(project=project, region="us-east1", settings=settings), file)
+    bucket.save_deployment(file.read_bytes())
+    expected = f"https://carrel-gateway-{PROJECT_NUMBER}.us-east1.run.app"
+    assert find_gateway_url(tmp_path / "none.json") == expected

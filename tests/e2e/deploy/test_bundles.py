@@ -115,7 +115,7 @@ def test_files_of_an_earlier_run_are_deleted(tmp_path: Path) -> None:
 
 
 def test_other_files_next_to_the_bundles_are_kept(tmp_path: Path) -> None:
-    names = ["laptop/lock", "last-good/bundle.zip", "last-good.json", "last-good.tfvars.json"]
+    names = ["laptop/lock", "notes.json"]
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")

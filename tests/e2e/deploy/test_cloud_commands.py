@@ -6,23 +6,22 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 
 from infra.build.discovery import ROOT
-from infra.cloud.deployment import Deployment, save_deployment
+from infra.cloud.deployment import Deployment
 from infra.cloud.environment import set_access_secrets, set_job_secrets, use_deployment
-from infra.cloud.errors import CommandFailed
-from infra.cloud.google_api import GoogleApi
 from infra.cloud.secret_values import SecretValues
 from shared.core.settings import Settings
-from tests.support.deploying_checkout import get_message
+from tests.support.deploying_checkout import get_message, write_deployment
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.fakes.google_cloud import FakeGoogleCloud
+    from tests.support.fakes.secret_manager import FakeSecretManager
 
 VARIABLES = (
     "ACCESS_SECRETS", "ALLOWED_EMAILS", "BILLING_URL", "BULK_BUCKET", "EMBEDDING_PROVIDER",
@@ -45,7 +44,7 @@ def deployment_file(tmp_path: Path, project: str) -> Path:
     """The file of a deployment that embeds with Vertex AI."""
     path = tmp_path / "deployment.tfvars.json"
     settings = {"EMBEDDING_PROVIDER": "vertex"}
-    save_deployment(Deployment(project=project, settings=settings, embedding_dimension=1024), path)
+    write_deployment(Deployment(project=project, settings=settings, embedding_dimension=1024), path)
     return path
 
 
@@ -75,7 +74,7 @@ def test_the_environment_beats_the_deployment(deployment_file: Path) -> None:
 
 def test_another_project_ignores_the_deployment(deployment_file: Path) -> None:
     os.environ["GOOGLE_CLOUD_PROJECT"] = "another-one"
-    with pytest.raises(CommandFailed, match="set EMBEDDING_PROVIDER in the environment"):
+    with pytest.raises(click.ClickException, match="set EMBEDDING_PROVIDER in the environment"):
         use_deployment(embedding=True, path=deployment_file)
     use_deployment(embedding=False, path=deployment_file)
     assert os.environ["GOOGLE_CLOUD_PROJECT"] == "another-one"
@@ -96,7 +95,7 @@ def test_commands_work_without_the_functions_secrets(
     path = tmp_path / "deployment.tfvars.json"
     settings = {"EMBEDDING_PROVIDER": "vertex", **settings}
     fields = {"project": project, "settings": settings, "secrets": secrets}
-    save_deployment(Deployment.model_validate_json(json.dumps(fields)), path)
+    write_deployment(Deployment.model_validate_json(json.dumps(fields)), path)
     use_deployment(embedding=True, path=path)
     assert Settings().google_cloud_project == project
 
@@ -114,25 +113,24 @@ def test_ingest_reads_texts_from_terraforms_bucket(deployment_file: Path, projec
 def test_ingest_can_read_texts_from_another_bucket(tmp_path: Path, project: str) -> None:
     settings = {"EMBEDDING_PROVIDER": "vertex", "INGEST_BUCKET": "gs://elsewhere/notes"}
     path = tmp_path / "deployment.tfvars.json"
-    save_deployment(Deployment(project=project, settings=settings), path)
+    write_deployment(Deployment(project=project, settings=settings), path)
     use_deployment(embedding=True, path=path)
     assert Settings().ingest_bucket == "gs://elsewhere/notes"
 
 
 def test_without_a_deployment_the_environment_is_required(tmp_path: Path) -> None:
     with pytest.raises(
-        CommandFailed, match="set GOOGLE_CLOUD_PROJECT and EMBEDDING_PROVIDER"
+        click.ClickException, match="set GOOGLE_CLOUD_PROJECT and EMBEDDING_PROVIDER"
     ) as failure:
         use_deployment(embedding=True, path=tmp_path / "none.json")
-    assert "`.venv/bin/carrel deploy`" in get_message(failure)
+    assert "which has deployment.tfvars.json" in get_message(failure)
 
 
 @pytest.fixture
-def values(project: str, google: FakeGoogleCloud) -> SecretValues:
+def values(project: str, google: FakeSecretManager) -> SecretValues:
     """The secrets of the project in Secret Manager."""
     session = AuthorizedSession(AnonymousCredentials())
-    google.projects[project].services.add("secretmanager.googleapis.com")
-    return SecretValues(GoogleApi(session, google.address), project)
+    return SecretValues(project, session=session, address=google.address)
 
 
 def test_jobs_get_their_declared_secrets_in_use(

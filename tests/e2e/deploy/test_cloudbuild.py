@@ -16,7 +16,8 @@ import yaml
 
 from infra.build.discovery import ROOT
 from infra.cli.main import main
-from infra.cloud.deployment import FILE_NAME, Deployment
+from infra.cloud.bucket import Bucket
+from infra.cloud.deployment import FILE_NAME
 from infra.cloud.smoke_key import SECRET_NAME
 
 BUILD: Final[dict[str, Any]] = yaml.safe_load((ROOT / "cloudbuild.yaml").read_text("utf-8"))
@@ -34,7 +35,7 @@ def parse_seconds(text: str) -> int:
 
 def test_the_steps_are_in_order() -> None:
     checks = ["terraform", "python", "check", "test", "test-slow"]
-    expected = [*checks, "deployment", "stage", "indexes", "release"]
+    expected = [*checks, "deployment", "stage", "release"]
     assert list(STEPS) == expected
 
 
@@ -62,9 +63,10 @@ def test_every_command_of_the_build_exists(line: str) -> None:
     assert context.info_name == name
 
 
+@pytest.mark.usefixtures("storage")
 def test_the_build_finds_the_deployment_and_the_key() -> None:
-    bucket = Deployment(project="the-project").bucket.replace("the-project", "$PROJECT_ID")
-    assert STEPS["deployment"]["args"] == ["storage", "cp", f"gs://{bucket}/{FILE_NAME}", "."]
+    name = Bucket("the-project").name.replace("the-project", "$PROJECT_ID")
+    assert STEPS["deployment"]["args"] == ["storage", "cp", f"gs://{name}/{FILE_NAME}", "."]
     [secret] = BUILD["availableSecrets"]["secretManager"]
     assert secret["versionName"] == f"projects/$PROJECT_ID/secrets/{SECRET_NAME}/versions/latest"
     assert STEPS["release"]["secretEnv"] == [secret["env"]]

@@ -6,19 +6,19 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 
-from infra.cloud.errors import CommandFailed
-from infra.cloud.plan import FULL_DEPLOY, run_steps
+from infra.cloud.release import deploy
 from infra.cloud.smoke_key import SECRET_NAME
 from tests.support.deploying_checkout import NEEDS_TERRAFORM, SECRET_VALUE, make_checkout
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.fakes.google_cloud import FakeGoogleCloud
+    from tests.support.fakes.secret_manager import FakeSecretManager
 
-pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow]
+pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow, pytest.mark.usefixtures("storage")]
 
 
 def make_recording_terraform(folder: Path) -> str:
@@ -32,7 +32,7 @@ def make_recording_terraform(folder: Path) -> str:
 
 
 def test_no_secret_is_printed_passed_or_left_on_disk(
-    tmp_path: Path, project: str, google: FakeGoogleCloud, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, project: str, google: FakeSecretManager, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "checkout"
     folder.mkdir()
@@ -44,9 +44,9 @@ def test_no_secret_is_printed_passed_or_left_on_disk(
         path=make_recording_terraform(tmp_path / "bin"),
     )
     lines: list[str] = []
-    run_steps(checkout.make_cloud(lines.append), FULL_DEPLOY)
+    deploy(checkout.make_cloud(lines.append))
 
-    secrets = google.projects[project].secrets
+    secrets = google.secrets
     [readwise_token] = secrets["READWISE_TOKEN"]
     [access_secrets] = secrets["ACCESS_SECRETS"]
     [smoke_key] = secrets[SECRET_NAME]
@@ -60,20 +60,20 @@ def test_no_secret_is_printed_passed_or_left_on_disk(
 
 
 def test_a_secret_that_has_a_value_is_not_asked_for(
-    tmp_path: Path, project: str, google: FakeGoogleCloud
+    tmp_path: Path, project: str, google: FakeSecretManager
 ) -> None:
-    google.projects[project].secrets["READWISE_TOKEN"] = ["known"]
+    google.secrets["READWISE_TOKEN"] = ["known"]
     checkout = make_checkout(tmp_path, project, google.address, secrets=("READWISE_TOKEN",))
-    run_steps(checkout.make_cloud(), FULL_DEPLOY)
-    assert google.projects[project].secrets["READWISE_TOKEN"] == ["known"]
+    deploy(checkout.make_cloud())
+    assert google.secrets["READWISE_TOKEN"] == ["known"]
 
 
 def test_a_secret_without_an_answer_stops_the_deployment(
-    tmp_path: Path, project: str, google: FakeGoogleCloud
+    tmp_path: Path, project: str, google: FakeSecretManager
 ) -> None:
     checkout = make_checkout(
         tmp_path, project, google.address, secrets=("READWISE_TOKEN",), answers="\n"
     )
-    with pytest.raises(CommandFailed, match="gcloud secrets versions add READWISE_TOKEN"):
-        run_steps(checkout.make_cloud(), FULL_DEPLOY)
+    with pytest.raises(click.ClickException, match="gcloud secrets versions add READWISE_TOKEN"):
+        deploy(checkout.make_cloud())
     assert not checkout.read_running()

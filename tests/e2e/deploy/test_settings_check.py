@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+import click
 import pytest
 
-from infra.cloud.deployment import Deployment, parse_valid_deployment
-from infra.cloud.errors import CommandFailed
+from infra.cloud.deployment import Deployment, parse_deployment
 from tests.support.deploying_checkout import get_message
 
 VERTEX = {"EMBEDDING_PROVIDER": "vertex"}
@@ -56,8 +56,8 @@ def make_deployment(settings: dict[str, str], *secrets: str, **options: str) -> 
 def test_an_invalid_setting_is_reported_with_a_hint(
     settings: dict[str, str], expected: str
 ) -> None:
-    with pytest.raises(CommandFailed) as failure:
-        parse_valid_deployment(make_deployment(settings).to_json(), "deployment.tfvars.json")
+    with pytest.raises(click.ClickException) as failure:
+        parse_deployment(make_deployment(settings).model_dump_json(), "deployment.tfvars.json")
     assert expected in get_message(failure)
     assert get_message(failure).startswith("deployment.tfvars.json: ")
 
@@ -74,14 +74,14 @@ def test_an_invalid_setting_is_reported_with_a_hint(
     ],
 )
 def test_valid_settings_are_accepted(valid_deployment: Deployment) -> None:
-    text = valid_deployment.to_json()
-    assert parse_valid_deployment(text, "deployment.tfvars.json") == valid_deployment
+    text = valid_deployment.model_dump_json()
+    assert parse_deployment(text, "deployment.tfvars.json") == valid_deployment
 
 
 def test_the_check_ignores_the_environment_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_CLIENT_SECRET", "of-somewhere-else")
-    with pytest.raises(CommandFailed, match="must be set together"):
-        parse_valid_deployment(make_deployment(VERTEX | SIGN_IN).to_json(), "here")
+    with pytest.raises(click.ClickException, match="must be set together"):
+        parse_deployment(make_deployment(VERTEX | SIGN_IN).model_dump_json(), "here")
     monkeypatch.setenv("ALLOWED_EMAILS", "[broken")
     monkeypatch.setenv("LOCAL_USER", "me")
-    parse_valid_deployment(make_deployment(VERTEX).to_json(), "here")
+    parse_deployment(make_deployment(VERTEX).model_dump_json(), "here")

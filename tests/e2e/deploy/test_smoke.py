@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 from click.testing import CliRunner
+from google.auth.credentials import AnonymousCredentials
+from google.auth.transport.requests import AuthorizedSession
 
 from infra.build.discovery import ROOT, tools
 from infra.cli.deploy import smoke as command
-from infra.cloud.errors import CommandFailed
+from infra.cloud.deployment import Deployment
+from infra.cloud.secret_values import SecretValues
 from infra.cloud.smoke import run_smoke_test
+from infra.cloud.smoke_key import SECRET_NAME
 from infra.local.processes import LOOPBACK
 from shared.core.caller import Caller, Scope
 from shared.core.meter import Meter
@@ -24,7 +30,8 @@ from shared.runtime.context import App
 from tests.e2e.access.conftest import build_key_maker
 from tests.support.fakes.gateway import FakeGateway
 from tests.support.fakes.http_server import LoopbackServer
-from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.fakes.secret_manager import FakeSecretManager
+from tests.support.gateway_process import ACCESS_SECRET, INLINE_MAIN, run_gateway
 from tests.support.knowledge import BAKING, chunk_source, index_all
 from tests.support.ports import find_free_port
 
@@ -81,8 +88,9 @@ def test_a_working_gateway_passes(private_gateway: RunningGateway, key: str) -> 
     report = asyncio.run(run_smoke_test(private_gateway.url, key))
     assert report.passed
     assert report.lines[0] == "all parts are healthy"
-    assert report.lines[1].endswith("tools are listed")
-    assert list(report.lines[2:4]) == [
+    assert report.lines[1] == "a call without a credential is rejected"
+    assert report.lines[2].endswith("tools are listed")
+    assert list(report.lines[3:5]) == [
         "get_stats counts 0 passages of 0 sources",
         "search_kb returns 0 passages",
     ]
@@ -110,7 +118,7 @@ def test_an_unembedded_base_passes(unembedded_project: str, tmp_path: Path) -> N
     key = make_read_only_key(unembedded_project)
     environment = {"GOOGLE_CLOUD_PROJECT": unembedded_project}
     with run_gateway(INLINE_MAIN, environment, tmp_path / "log") as gateway_process:
-        report = asyncio.run(run_smoke_test(gateway_process.url, key))
+        report = asyncio.run(run_smoke_test(gateway_process.url, key, public=True))
     assert report.passed
     assert report.lines[-1].startswith("search_kb says: Nothing has been embedded yet.")
 
@@ -123,7 +131,7 @@ def test_an_embedding_provider_that_is_down_fails(unembedded_project: str, tmp_p
         "OPENAI_BASE_URL": f"http://{LOOPBACK}:{find_free_port()}/v1",
     }
     with run_gateway(INLINE_MAIN, environment, tmp_path / "log") as gateway_process:
-        report = asyncio.run(run_smoke_test(gateway_process.url, key))
+        report = asyncio.run(run_smoke_test(gateway_process.url, key, public=True))
     assert not report.passed
     assert "search_kb says: The embedding provider cannot be reached right now." in report.lines[-1]
 
@@ -155,7 +163,7 @@ def test_an_incomplete_answer_fails(tmp_path: Path) -> None:
     source = ROOT / "tests" / "support" / "incomplete_gateway.py"
     environment = {"GOOGLE_CLOUD_PROJECT": PROJECT}
     with run_gateway(source, environment, tmp_path / "log") as gateway_process:
-        report = asyncio.run(run_smoke_test(gateway_process.url, key))
+        report = asyncio.run(run_smoke_test(gateway_process.url, key, public=True))
     assert not report.passed
     assert "get_stats" in report.lines[-1]
 
@@ -176,12 +184,56 @@ def test_a_gateway_that_does_not_answer_fails_the_test() -> None:
 def test_a_server_without_mcp_fails() -> None:
     with FakeGateway() as gateway:
         gateway.refusal = 200
+        report = asyncio.run(run_smoke_test(gateway.url, "carrel_key", public=True))
+    assert not report.passed
+    assert report.lines[1] == "anyone may read without a credential"
+    assert "did not answer as expected" in report.lines[-1]
+
+
+def test_a_gateway_without_access_control_fails() -> None:
+    with FakeGateway() as gateway:
+        gateway.refusal = 200
         report = asyncio.run(run_smoke_test(gateway.url, "carrel_key"))
     assert not report.passed
+    assert report.lines[-1] == "a call without a credential gets status 200 instead of 401"
+
+
+def test_a_public_gateway_that_answers_with_an_error_fails() -> None:
+    with FakeGateway() as gateway:
+        gateway.refusal = 500
+        report = asyncio.run(run_smoke_test(gateway.url, "carrel_key", public=True))
+    assert not report.passed
+    assert report.lines[-1] == "a call without a credential gets status 500 instead of 401"
+
+
+def test_a_gateway_with_another_public_url_fails() -> None:
+    """A client would sign in at the other address."""
+    with FakeGateway() as gateway:
+        gateway.resource = "https://old.example.com/mcp"
+        report = asyncio.run(run_smoke_test(gateway.url, "carrel_key"))
+        expected = f"publishes https://old.example.com/mcp, not {gateway.url}/mcp"
+    assert not report.passed
+    assert expected in report.lines[-1]
+
+
+@pytest.mark.parametrize("metadata", [b"<html>", b"[]", b"{}"])
+def test_a_gateway_without_metadata_fails(metadata: bytes) -> None:
+    with FakeGateway() as gateway:
+        gateway.metadata = metadata
+        report = asyncio.run(run_smoke_test(gateway.url, "carrel_key"))
+    assert not report.passed
+    assert "answers 200 without metadata" in report.lines[-1]
+
+
+def test_a_gateway_that_iam_protects_is_explained() -> None:
+    with FakeGateway() as gateway:
+        gateway.health = 403
+        report = asyncio.run(run_smoke_test(gateway.url, "carrel_key"))
+    assert "if your organization forbids allUsers, see docs/operations.md" in report.lines[-1]
 
 
 def test_a_key_is_never_sent_unencrypted() -> None:
-    with pytest.raises(CommandFailed, match="A key is only sent over https"):
+    with pytest.raises(click.ClickException, match="A key is only sent over https"):
         asyncio.run(run_smoke_test("http://carrel.example.com", "carrel_key"))
 
 
@@ -202,3 +254,34 @@ def test_the_command_without_a_key_says_how_to_create_one(private_gateway: Runni
     result = CliRunner().invoke(command, [private_gateway.url], env={"CARREL_KEY": ""})
     assert result.exit_code == 1
     assert "carrel --cloud keys create" in result.output
+
+
+def test_without_an_address_the_deployment_is_tested(
+    private_gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The smoke test's own key is created if it is missing."""
+    deployment = Deployment(project=PROJECT, public_url=private_gateway.url)
+    monkeypatch.setattr("infra.cli.deploy.load_deployment", lambda: deployment)
+    monkeypatch.setattr("infra.cli.deploy._use_project", lambda _: None)  # it leaves the emulator
+    monkeypatch.setattr("infra.cloud.environment.load_deployment", lambda _: deployment)
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", PROJECT)
+    with FakeSecretManager(PROJECT, "ACCESS_SECRETS", SECRET_NAME) as google:
+        google.secrets["ACCESS_SECRETS"].append(json.dumps([ACCESS_SECRET]))
+        session = AuthorizedSession(AnonymousCredentials())
+        connect = partial(SecretValues, session=session, address=google.address)
+        monkeypatch.setattr("infra.cloud.secret_values.SecretValues", connect)
+        result = CliRunner().invoke(command, env={"CARREL_KEY": ""})
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines()[-1] == "The smoke test passed."
+    [key] = google.secrets[SECRET_NAME]
+    assert key not in result.output
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [({}, False), ({"PUBLIC_ACCESS": "false"}, False), ({"PUBLIC_ACCESS": "true"}, True)],
+)
+def test_only_a_public_deployment_may_answer_anyone(
+    settings: dict[str, str], *, expected: bool
+) -> None:
+    assert Deployment(project=PROJECT, settings=settings).is_public == expected

@@ -134,7 +134,7 @@ def test_uvx_runs_the_package(wheel: Path) -> None:
     assert output == f"carrel {version('carrel')}\n"
 
 
-@pytest.mark.parametrize("arguments", [["deploy"], ["generate"], ["--cloud", "doctor"]])
+@pytest.mark.parametrize("arguments", [["deploy"], ["generate"]])
 def test_commands_that_need_the_repository_say_so(
     package: Path, bare_environment: dict[str, str], arguments: list[str]
 ) -> None:

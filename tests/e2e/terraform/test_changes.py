@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.cloud.bootstrap import DATABASES, SECRETS
+from infra.cloud.release import DATA
 from tests.e2e.terraform.conftest import ALL_OPTIONS
 from tests.support.manifests import READER, build_real_manifest, make_function, make_manifest
 
@@ -71,7 +71,7 @@ def test_prerequisites_can_be_created_separately(
     initialized_deployment: Deployment, tmp_path: Path
 ) -> None:
     deployment = initialized_deployment.copy_to(tmp_path)
-    deployment.apply(build_real_manifest(), *DATABASES, *SECRETS, **ALL_OPTIONS)
+    deployment.apply(build_real_manifest(), *DATA, **ALL_OPTIONS)
     kinds = {resource.kind for resource in deployment.read_resources()}
     assert kinds <= {
         "google_project",

@@ -23,9 +23,10 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import google_crc32c
 import pytest
 
-from tests.support.fakes.google_cloud import PROJECT_NUMBER
 from tests.support.fakes.http_server import HANGS, LoopbackHandler, LoopbackServer
 
+PROJECT_NUMBER: Final = "123456789012"
+"""The number of the caller's project."""
 Operation = Literal["bucket", "list", "get", "download", "upload", "delete"]
 """The operation of a request; each request of a resumable upload is an `upload`."""
 Name = tuple[str, str]
@@ -103,8 +104,8 @@ class FakeCloudStorage(LoopbackServer):
 
     Attributes:
         blobs: The newest version of each object.
-        buckets: The resources of existing buckets. Requests for others get status 404, and for a
-            bucket with the field `closed`, 403.
+        buckets: The resources of existing buckets. Requests for others get status 404. A bucket
+            whose `projectNumber` is not PROJECT_NUMBER is in a project of somebody else.
         faults: For each operation, the faults of the next requests, in order.
         lasting_faults: For each operation, the fault of all requests after its `faults`.
         page_size: The maximum number of objects in a page of a listing.
@@ -248,18 +249,27 @@ class _Handler(LoopbackHandler):
                 return self._answer_for_blob(operation)
 
     def _answer_for_bucket(self, body: dict[str, Any]) -> _Response:
-        """Create, describe or change a bucket."""
+        """Create, describe or change a bucket, or list those of the caller's project."""
         buckets = self.server.buckets
+        if self.command == "GET" and self._segments[-1] == "b":
+            items = [{"name": name} for name in buckets if self._is_own(name)]
+            return _make_json_response({"kind": "storage#buckets", "items": items})
         if self.command == "POST":
+            if body["name"] in buckets:
+                return _make_error_response(409)
             buckets[body["name"]] = {"projectNumber": PROJECT_NUMBER, **body}
         name = body["name"] if self.command == "POST" else unquote(self._segments[-1])
         if name not in buckets:
             return _make_error_response(404)
-        if buckets[name].get("closed"):
-            return _make_error_response(403)
         if self.command == "PATCH":
             _merge(buckets[name], body)
         return _make_json_response({"kind": "storage#bucket", "name": name, **buckets[name]})
+
+    def _is_own(self, bucket: str) -> bool:
+        """Return whether a bucket is in the caller's project, and starts with the prefix."""
+        resource = self.server.buckets[bucket]
+        number = resource.get("projectNumber", PROJECT_NUMBER)
+        return number == PROJECT_NUMBER and bucket.startswith(self._query.get("prefix", ""))
 
     def _list(self) -> _Response:
         bucket, query = self._name[0], self._query

@@ -14,7 +14,6 @@ class FakeGateway(LoopbackServer):
     Attributes:
         health: The HTTP status of `/health`.
         resource: The resource in the OAuth metadata; by default, this gateway's MCP endpoint.
-        metadata_status: The HTTP status of the OAuth metadata.
         metadata: The body of the OAuth metadata; by default, JSON with the resource.
         refusal: The HTTP status of MCP calls, which have no credentials here.
     """
@@ -24,7 +23,6 @@ class FakeGateway(LoopbackServer):
         super().__init__(_Handler)
         self.health = 200
         self.resource: str | None = None
-        self.metadata_status = 200
         self.metadata: bytes | None = None
         self.refusal = 401
 
@@ -44,7 +42,7 @@ class _Handler(LoopbackHandler):
         assert self.path == "/.well-known/oauth-protected-resource/mcp"
         resource = self.server.resource or f"{self.server.url}/mcp"
         metadata = self.server.metadata or json.dumps({"resource": resource}).encode()
-        return self.send_answer(self.server.metadata_status, metadata)
+        return self.send_answer(200, metadata)
 
     def do_POST(self) -> None:
         self.read_body()

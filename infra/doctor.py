@@ -1,4 +1,4 @@
-"""The doctor's checks of this machine: programs for local runs, their data, and the gateway.
+"""The checks of `carrel doctor`: programs for local runs, their data, and the gateway.
 
 The embedding model and the database are imported late, so that the first checks appear fast.
 """
@@ -11,15 +11,15 @@ import shlex
 import shutil
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httpx2
 
-from infra.doctor.check import Check, CheckResult, CheckStatus, failed, passed
 from infra.folders import run_command
 from infra.local import local_database
 from infra.local.state_disk import find_remote_disk, find_synchronised_folder, read_mounts
-from shared.core.errors import Unusable
+from shared.core.errors import CarrelError, Unusable
 from shared.core.installation import carrel, carrel_deploy
 from shared.text.counts import format_count
 
@@ -37,6 +37,57 @@ _TIMEOUT_SECONDS: Final = 5.0
 _LEAST_FREE_BYTES: Final = 100_000_000
 """With less than this, the disk is about to be full."""
 _OK: Final = 200
+
+
+class CheckStatus(StrEnum):
+    """The outcome of a check."""
+
+    OK = "ok"
+    WRONG = "wrong"
+    """There is a problem, which the next command solves."""
+    OPTIONAL = "optional"
+    """Something is missing that only some users need."""
+
+
+class CheckResult(NamedTuple):
+    """The result of a check.
+
+    Attributes:
+        status: The outcome.
+        message: What works, or what is wrong.
+        next_command: The command that helps if something is wrong.
+    """
+
+    status: CheckStatus
+    message: str
+    next_command: str = ""
+
+
+class Check(NamedTuple):
+    """A check of one component of an installation."""
+
+    name: str
+    run: Callable[[Machine], CheckResult]
+
+
+def passed(message: str) -> CheckResult:
+    """Return the result of a check that passed."""
+    return CheckResult(CheckStatus.OK, message)
+
+
+def failed(message: str, next_command: str) -> CheckResult:
+    """Return the result of a check that failed, with the command to run next."""
+    return CheckResult(CheckStatus.WRONG, message, next_command)
+
+
+def run_check(check: Check, machine: Machine) -> CheckResult:
+    """Run a check. An expected error is a failure of the check."""
+    try:
+        return check.run(machine)
+    except Unusable as error:
+        return failed(error.message, f"that, then {carrel('doctor')}")
+    except CarrelError as error:
+        return failed(error.message, f"wait some minutes, then {carrel('doctor')}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +200,10 @@ def _check_gateway(machine: Machine) -> CheckResult:
 def _check_embedding(_: Machine) -> CheckResult:
     from shared.core.settings import Settings
 
-    return asyncio.run(embed_sample(Settings()))
+    return asyncio.run(_embed_sample(Settings()))
 
 
-async def embed_sample(settings: Settings) -> CheckResult:
+async def _embed_sample(settings: Settings) -> CheckResult:
     """Check that the configured model embeds a short text."""
     from shared.ai.embedding import Purpose
     from shared.runtime.context import App
@@ -165,7 +216,7 @@ async def embed_sample(settings: Settings) -> CheckResult:
         await app.aclose()
 
 
-def _make_program_check(name: str, purpose: str) -> Check[Machine]:
+def _make_program_check(name: str, purpose: str) -> Check:
     """Make the check of a program that only one purpose needs."""
 
     def run(machine: Machine) -> CheckResult:
@@ -177,7 +228,7 @@ def _make_program_check(name: str, purpose: str) -> Check[Machine]:
     return Check(name, run)
 
 
-CHECKS: Final[tuple[Check[Machine], ...]] = (
+CHECKS: Final[tuple[Check, ...]] = (
     Check("Python", _check_python),
     Check("state folder", _check_state),
     Check("files", _check_files),

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.doctor.check import CheckResult, CheckStatus, run_checks
-from infra.doctor.local import CHECKS, Machine
+from infra import doctor
+from infra.doctor import CHECKS, CheckResult, CheckStatus, Machine
 from infra.local.embedded_firestore import files
 from infra.local.embedded_firestore.databases import Databases
 from infra.local.embedded_firestore.definitions import Definitions
@@ -30,8 +30,7 @@ def machine(tmp_path: Path) -> Machine:
 def run_check(name: str, machine: Machine) -> CheckResult:
     """Run the check of this name on a machine."""
     [check] = [check for check in CHECKS if check.name == name]
-    [(_, result)] = run_checks([check], machine)
-    return result
+    return doctor.run_check(check, machine)
 
 
 def expect_failure(name: str, machine: Machine) -> tuple[str, str]:
