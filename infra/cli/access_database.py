@@ -16,13 +16,13 @@ ResultT = TypeVar("ResultT")
 def run_with_access(operation: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
     """Run an operation on the database, and close the connection afterwards."""
     from shared.accounts.repositories.access_store import AccessStore
-    from shared.core.settings import Settings
+    from shared.core.settings import ACCESS_DATABASE, Settings
     from shared.firestore.database import Connection
 
     settings = Settings()
 
     async def run_operation() -> ResultT:
-        connection = Connection(settings.google_cloud_project, settings.access_database)
+        connection = Connection(settings.google_cloud_project, ACCESS_DATABASE)
         try:
             return await operation(AccessStore(connection))
         finally:

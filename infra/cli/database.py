@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def run_with_database(operation: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
     """Run an operation on the database, and close the connection afterwards."""
     from shared.core.meter import Meter
-    from shared.core.settings import Settings
+    from shared.core.settings import KNOWLEDGE_DATABASE, Settings
     from shared.firestore.database import Connection, Database
 
     settings = Settings()
 
     async def run_operation() -> ResultT:
-        connection = Connection(settings.google_cloud_project, settings.firestore_database)
+        connection = Connection(settings.google_cloud_project, KNOWLEDGE_DATABASE)
         try:
             return await operation(Database(connection, Meter()))
         finally:

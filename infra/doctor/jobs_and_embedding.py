@@ -69,10 +69,11 @@ def _format_run_command(live: LiveDeployment, name: str) -> str:
 async def _load_last_runs(live: LiveDeployment, names: list[str]) -> list[Run | None]:
     """Load the last run of each job, or None if none is recorded."""
     from shared.core.meter import Meter
+    from shared.core.settings import KNOWLEDGE_DATABASE
     from shared.firestore.database import Connection, Database
 
     settings = live.settings
-    connection = Connection(settings.google_cloud_project, settings.firestore_database)
+    connection = Connection(settings.google_cloud_project, KNOWLEDGE_DATABASE)
     try:
         repository = Runs(Database(connection, Meter()))
         latest = await asyncio.gather(*(repository.load_latest(name, 1) for name in names))

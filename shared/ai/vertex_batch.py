@@ -289,6 +289,6 @@ def _map_error(error: GoogleAPICallError) -> CarrelError:
     if error.code == HTTPStatus.BAD_REQUEST:
         return InvalidInput(
             "Vertex AI rejects the bulk embedding job: check BULK_BUCKET, VERTEX_LOCATION and"
-            " VERTEX_MODEL."
+            " EMBEDDING_MODEL."
         )
     return make_configuration_error(error.code)

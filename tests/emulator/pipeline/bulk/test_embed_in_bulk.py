@@ -241,7 +241,7 @@ async def test_vectors_longer_than_requested_are_cut(
         ({}, True),
         ({"bulk_bucket": None}, False),
         ({"embedding_provider": "local"}, False),
-        ({"vertex_model": "text-embedding-005"}, False),
+        ({"embedding_model": "text-embedding-005"}, False),
     ],
 )
 def test_bulk_embedding_needs_a_bucket_and_a_known_model(
