@@ -141,6 +141,7 @@ class BulkRun:
         task = await self._load_unfinished_task() or await self._begin_task()
         if task is None:
             return False
+        self._services.vertex.require_package()
         if not task.stored:
             task = await self._start(task)
             if task.job and not await self._finish(task):

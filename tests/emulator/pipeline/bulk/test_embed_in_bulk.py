@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from shared.ai import vertex_batch
+from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 from shared.knowledge.source import Section
 from shared.pipeline.embedding.bulk import BulkServices, make_bulk_services
@@ -233,6 +235,14 @@ async def test_vectors_longer_than_requested_are_cut(
     vertex.dimension = 3 * DIMENSION
     await run_bulk_embedding(base, bulk)
     assert set(map(len, (await read_vectors(base)).values())) == {DIMENSION}
+
+
+async def test_a_missing_package_is_named(
+    base: Context, bulk: BulkServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vertex_batch, "find_spec", lambda _: None)
+    with pytest.raises(InvalidInput, match="run `pip install google-cloud-aiplatform`"):
+        await run_bulk_embedding(base, bulk)
 
 
 @pytest.mark.parametrize(
