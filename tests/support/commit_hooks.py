@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from google.cloud.firestore import AsyncClient, AsyncWriteBatch
 
+from shared.core.settings import KNOWLEDGE_DATABASE
 from shared.firestore.database import Connection
 from shared.runtime.context import App
 
@@ -58,8 +59,7 @@ class WatchedApp(App):
     @cached_property
     def connection(self) -> Connection:
         """The connection whose commits go through the hook."""
-        settings = self.settings
-        return _Connection(settings.google_cloud_project, settings.firestore_database, self)
+        return _Connection(self.settings.google_cloud_project, KNOWLEDGE_DATABASE, self)
 
     async def commit(self, send: Send) -> Results:
         """Count a commit and send it through the hook."""
