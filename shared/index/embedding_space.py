@@ -1,7 +1,7 @@
 """`meta/embedding`: the model with which this database is embedded.
 
 `{model, dimension}` identifies the space in which vectors are compared. During a migration to
-another model, the document also contains `moving_to {model, dimension, since, places, cleared}`. A
+another model, the document also contains `moving_to {model, dimension, since, cleared}`. A
 migration, run by `shared.pipeline.embedding`, deletes every vector of the old space before it
 stores the first vector of the new space. The database therefore never contains vectors of both
 spaces, and search by meaning is unavailable until the migration is complete.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from google.cloud.firestore import LastUpdateOption
@@ -56,14 +56,11 @@ class SpaceMigration:
         target: The new space.
         since: When the migration was announced.
         cleared: Whether all vectors of other spaces are deleted.
-        progress: The last id that each pass over a collection has reached, by the pass's name:
-            None if the pass is complete. A pass that has not begun is missing.
     """
 
     target: Space
     since: datetime
     cleared: bool = False
-    progress: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,18 +172,15 @@ class EmbeddingSpace:
         """
         model, dimension = _get_space(embedder)
         migration = {"model": model, "dimension": dimension, "since": now, "cleared": False}
-        change = {_MIGRATION_FIELD: migration | {"places": {}}}
+        change = {_MIGRATION_FIELD: migration}
         option = LastUpdateOption(state.snapshot.update_time)
         await self._database.commit([lambda batch: batch.update(self._reference, change, option)])
         return SpaceMigration((model, dimension), now)
 
-    async def save_progress(self, name: str, last_id: str | None) -> None:
-        """Store the last id that a pass has reached, or None once the pass is complete."""
-        await self._update({f"{_MIGRATION_FIELD}.places.{name}": last_id})
-
     async def mark_cleared(self) -> None:
         """Record that all vectors of other spaces are deleted, so that new ones may be stored."""
-        await self._update({f"{_MIGRATION_FIELD}.cleared": True})
+        change = {f"{_MIGRATION_FIELD}.cleared": True}
+        await self._database.commit([lambda batch: batch.update(self._reference, change)])
 
     async def complete_migration(self, migration: SpaceMigration) -> None:
         """End a migration. From now on, vectors are compared in the new space."""
@@ -224,9 +218,6 @@ class EmbeddingSpace:
             raise _make_conflict(state, space)
         self._confirmed[space] = time.monotonic()
 
-    async def _update(self, change: dict[str, Any]) -> None:
-        await self._database.commit([lambda batch: batch.update(self._reference, change)])
-
 
 def _get_space(embedder: Embedder) -> Space:
     return embedder.model, embedder.dimension
@@ -237,7 +228,6 @@ def _to_migration(fields: Mapping[str, Any]) -> SpaceMigration:
         target=(fields["model"], fields["dimension"]),
         since=fields["since"],
         cleared=fields["cleared"],
-        progress=fields["places"],
     )
 
 
