@@ -171,11 +171,12 @@ def _check_knowledge(_: Machine) -> CheckResult:
 
 async def _count_sources(settings: Settings) -> int:
     from shared.core.meter import Meter
+    from shared.core.settings import KNOWLEDGE_DATABASE
     from shared.firestore.connection import Connection
     from shared.firestore.database import Database
     from shared.knowledge.source_repository import Sources
 
-    connection = Connection(settings.google_cloud_project, settings.firestore_database)
+    connection = Connection(settings.google_cloud_project, KNOWLEDGE_DATABASE)
     try:
         return await Sources(Database(connection, Meter(), read_only=True)).count()
     finally:

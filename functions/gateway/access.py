@@ -12,8 +12,8 @@ from functions.gateway.calls.external_billing import ExternalBilling
 from functions.gateway.calls.pipeline import CallPipeline
 from functions.gateway.rate_limits import CallLimits
 from shared.accounts.keyring import Keyring
-from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.dates import utc_now
+from shared.core.settings import ACCESS_DATABASE
 from shared.firestore.connection import Connection
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Access:
         """
         self.settings = settings
         self.clock = clock
-        self.connection = Connection(settings.google_cloud_project, settings.access_database)
+        self.connection = Connection(settings.google_cloud_project, ACCESS_DATABASE)
         self.keyring = Keyring(settings.access_secrets)
         issuer, resource = get_issuer_url(settings), get_resource_url(settings)
         self.tokens = AccessTokens(self.keyring, issuer, resource, clock)
@@ -70,9 +70,4 @@ class Access:
             settings.billing_token,
             self.connection,
             self.clock,
-            breaker=CircuitBreaker(
-                "The billing service",
-                failures=settings.circuit_failure_threshold,
-                pause=settings.circuit_recovery_timeout,
-            ),
         )

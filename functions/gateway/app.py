@@ -34,7 +34,7 @@ from functions.gateway.rate_limits import AddressRateLimit
 from shared.core import telemetry
 from shared.core.errors import InvalidInput, NotFound
 from shared.core.http import parse_media_type
-from shared.core.log import bind_trace, log_debug_lines
+from shared.core.log import bind_trace
 from shared.core.telemetry import SpanKind
 
 if TYPE_CHECKING:
@@ -59,10 +59,11 @@ UNHEALTHY_TTL_SECONDS: Final = 1.0
 """How long an unhealthy state is cached. It is short, so that a recovery shows soon."""
 _HTTP_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 """The methods that spans name. Others are recorded as `_OTHER`, because they may be any text."""
+MAX_REQUEST_BYTES: Final = 8 * 1024 * 1024
+"""The largest request body of a signed-in caller. 2,000,000 characters of 4 bytes each fit."""
 _SEND_LESS_ADVICE: Final = (
     "Send less in one request: provide long materials in several calls with the same task_id, then"
-    ' ask with the scope "task". The operator of this server can raise the limit with'
-    " MAX_REQUEST_BYTES, up to Cloud Run's 33,554,432."
+    ' ask with the scope "task".'
 )
 
 
@@ -72,8 +73,6 @@ logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
 
 def make_gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -> Handler:
     """Make the Cloud Function that serves the tools of this catalogue."""
-    if settings.log_level == "debug":
-        log_debug_lines()
     telemetry.start(settings, "gateway")
     access = Access(settings)
     pipeline = access.make_pipeline(dispatcher)
@@ -148,15 +147,14 @@ def _make_proof_route(name: str, text: str) -> Route:
 
 def _guard_endpoint(endpoint: ASGIApp, access: Access) -> ASGIApp:
     """Wrap the endpoint in checks, from CORS and the kind of request to sign-in and body."""
-    limit = access.settings.max_request_bytes
-    sign_in_advice = f"Sign in to send up to {limit:,} bytes."
+    sign_in_advice = f"Sign in to send up to {MAX_REQUEST_BYTES:,} bytes."
 
     def is_signed_in(scope: Scope) -> bool:
         return get_attached_visitor(scope).caller.user_id is not None
 
     body = BodyLimit(
         endpoint,
-        max_bytes=lambda scope: limit if is_signed_in(scope) else MAX_ANONYMOUS_BYTES,
+        max_bytes=lambda scope: MAX_REQUEST_BYTES if is_signed_in(scope) else MAX_ANONYMOUS_BYTES,
         advice=lambda scope: _SEND_LESS_ADVICE if is_signed_in(scope) else sign_in_advice,
         find_problem=find_json_problem,
     )

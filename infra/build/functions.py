@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from infra.build.discovery import get_package_name, jobs, tools
 from infra.build.requirements import PYTHON_VERSION
+from shared.core.settings import ACCESS_DATABASE, KNOWLEDGE_DATABASE
 from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect
 
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 
 Kind = Literal["gateway", "tool", "job"]
 
-KNOWLEDGE_DATABASE: Final = "(default)"
-"""The database of the knowledge base and of users' data, which tools and jobs use."""
-ACCESS_DATABASE: Final = "access"
-"""The database of credentials, accounts, calls and limits. Only the gateway uses it."""
 VIEWER_ROLE: Final = "roles/datastore.viewer"
 """The role of functions that only read."""
 USER_ROLE: Final = "roles/datastore.user"
@@ -62,40 +59,34 @@ handle = {serve}({declaration})
 '''
 
 GATEWAY_SETTINGS: Final = (
-    *("google_cloud_project", "access_database", "public_url", "tool_urls", "trusted_proxies"),
+    *("google_cloud_project", "public_url", "tool_urls", "trusted_proxies"),
     *("local_user", "public_access", "console", "proof_files", "default_role"),
-    *("allowed_origins", "allowed_hosts"),
-    *("max_request_bytes", "time_zone"),
+    *("allowed_origins", "allowed_hosts", "time_zone"),
     *("requests_per_minute", "reads_per_minute", "writes_per_minute", "anonymous_per_minute"),
     *("sign_ins_per_ten_minutes", "registrations_per_hour"),
-    *("google_client_id", "google_issuer", "allowed_emails", "allowed_domains"),
+    *("google_client_id", "allowed_emails", "allowed_domains"),
     *("billing_url", "disabled_tools", "tool_groups", "read_only", "tool_timeouts", "tool_prices"),
-    *("circuit_failure_threshold", "circuit_recovery_timeout", "log_level"),
     *("embedding_provider", "openai_key_of_caller"),  # to know whether callers send an OpenAI key
 )
 """The fields of `Settings` that the gateway reads, apart from its secrets."""
-TOOL_SETTINGS: Final = ("google_cloud_project", "firestore_database", "time_zone")
+TOOL_SETTINGS: Final = ("google_cloud_project", "time_zone")
 """The fields of `Settings` that every tool reads."""
 JOB_SETTINGS: Final = (*TOOL_SETTINGS, "lease_seconds")
 """The fields of `Settings` that every job reads."""
-TELEMETRY_SETTINGS: Final = (
-    *("telemetry", "otel_exporter_otlp_endpoint"),
-    *("otel_traces_sampler", "otel_traces_sampler_arg"),  # OpenTelemetry's SDK reads them
-)
+TELEMETRY_SETTINGS: Final = ("telemetry", "otel_exporter_otlp_endpoint")
 """The fields of `Settings` that all functions read."""
 CAPABILITY_SETTINGS: Final = {
     Capability.EMBEDDING: (
-        "embedding_provider",
-        *("vertex_model", "vertex_dimension", "vertex_location", "vertex_base_url"),
-        *("openai_base_url", "openai_model", "openai_dimension", "openai_shortens"),
-        "openai_key_of_caller",
+        *("embedding_provider", "embedding_model", "embedding_dimension"),
+        *("vertex_location", "vertex_base_url"),
+        *("openai_base_url", "openai_shortens", "openai_key_of_caller"),
     ),
     Capability.GENERATION: (
         *("generation_provider", "generation_model", "generation_location", "vertex_base_url"),
     ),
     Capability.READWISE: ("readwise_url",),
     Capability.INGEST_BUCKET: ("ingest_bucket",),
-    Capability.BULK_BUCKET: ("bulk_bucket", "bulk_from"),
+    Capability.BULK_BUCKET: ("bulk_bucket",),
     Capability.INGEST_START: ("ingest_start_url",),
 }
 """The fields of `Settings` that functions with a capability read."""

@@ -35,6 +35,8 @@ _OUTPUT: Final = ("--generate-hashes", "--no-strip-extras", "--no-header", "--no
 """uv's options for the form of the locked requirements."""
 _PIN_WITH_EXTRAS: Final = re.compile(r"^([\w.-]+)\[[^]]+](==.*\n(?: .*\n)*)", re.MULTILINE)
 """A locked distribution with extras: its name, and its version with the hashes."""
+_EXTRA: Final = "vertex-batch"
+"""The extra in `pyproject.toml` that some functions need, and most laptops do not."""
 _TIME_ZONES: Final = "tzdata"
 """The standard library's `zoneinfo` needs this distribution, because the cloud's images have no
 time zone files."""
@@ -141,41 +143,55 @@ def _normalize(pin: str) -> str:
 def _load_declared_requirements() -> dict[str, str]:
     """Return the requirements in `pyproject.toml` by normalized distribution name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return {canonicalize_name(Requirement(line).name): line for line in project["dependencies"]}
+    lines = [*project["dependencies"], *project["optional-dependencies"][_EXTRA]]
+    return {canonicalize_name(Requirement(line).name): line for line in lines}
 
 
 def _find_distribution(module: str) -> str | None:
     """Return the distribution that contains a module.
 
-    Return None for the standard library, and for the full name of a function or class.
+    Return None for the standard library, for a namespace package such as `google.cloud`, and for
+    the full name of a function or class.
 
     Raises:
-        InvalidInput: No installed distribution contains the module.
+        InvalidInput: No installed distribution contains the module, and it is not of the extra.
     """
     if module == "zoneinfo":
         return _TIME_ZONES
-    package = module.partition(".")[0]
-    if package in sys.stdlib_module_names:
+    if module.partition(".")[0] in sys.stdlib_module_names:
         return None
-    if package not in _list_installed_packages():
-        raise InvalidInput(f"{module} is imported, but no installed distribution contains it.")
-    return _map_modules_to_distributions().get(module)
+    installed = _map_modules_to_distributions()
+    if module in installed:
+        return installed[module]
+    if any(installed.get(parent) for parent in _get_parents(module)):
+        return None
+    # The extra need not be installed to be staged. Google's distributions are named after packages.
+    name = canonicalize_name(module.replace(".", "-"))
+    for distribution in _load_declared_requirements():
+        if name.startswith(f"{distribution}-"):
+            return distribution
+    raise InvalidInput(f"{module} is imported, but no installed distribution contains it.")
+
+
+def _get_parents(module: str) -> list[str]:
+    parts = module.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts))]
 
 
 @cache
-def _list_installed_packages() -> frozenset[str]:
-    """Return all top-level packages and modules that are installed."""
-    return frozenset(module.partition(".")[0] for module in _map_modules_to_distributions())
+def _map_modules_to_distributions() -> dict[str, str | None]:
+    """Map each installed module to its distribution, and each namespace package to None.
 
-
-@cache
-def _map_modules_to_distributions() -> dict[str, str]:
-    """Map each installed module to its distribution, without importing packages."""
-    owners: dict[str, str] = {}
+    No package is imported.
+    """
+    owners: dict[str, str | None] = {}
     for distribution in distributions():
         name = canonicalize_name(distribution.name)  # each access reads a file
         for file in distribution.files or ():
             if file.suffix in {".py", ".so"}:
                 parts = (*file.parts[:-1], file.name.partition(".")[0])
-                owners[".".join(parts).removesuffix(".__init__")] = name
+                module = ".".join(parts).removesuffix(".__init__")
+                owners[module] = name
+                for parent in _get_parents(module):
+                    owners.setdefault(parent, None)
     return owners

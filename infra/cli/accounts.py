@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infra.cli.access_database import run_with_access
+from infra.cli.database import run_with_access
 from infra.cli.formatting import format_minute, parse_micro_dollars
 from shared.accounts.account import format_dollars
 from shared.text.counts import format_count

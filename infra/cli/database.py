@@ -1,4 +1,4 @@
-"""Connects commands to the database of the knowledge base."""
+"""Connects commands to the databases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from shared.accounts.repositories.access_store import AccessStore
     from shared.core.caller import Caller
+    from shared.firestore.connection import Connection
     from shared.firestore.database import Database
     from shared.runtime.context import Context
 
@@ -16,18 +18,30 @@ if TYPE_CHECKING:
 
 
 def run_with_database(operation: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
-    """Run an operation on the database, and close the connection afterwards."""
+    """Run an operation on the knowledge base, and close the connection afterwards."""
     from shared.core.meter import Meter
-    from shared.core.settings import Settings
-    from shared.firestore.connection import Connection
+    from shared.core.settings import KNOWLEDGE_DATABASE
     from shared.firestore.database import Database
 
-    settings = Settings()
+    return _run(KNOWLEDGE_DATABASE, lambda connection: operation(Database(connection, Meter())))
+
+
+def run_with_access(operation: Callable[[AccessStore], Awaitable[ResultT]]) -> ResultT:
+    """Run an operation on credentials and accounts, and close the connection afterwards."""
+    from shared.accounts.repositories.access_store import AccessStore
+    from shared.core.settings import ACCESS_DATABASE
+
+    return _run(ACCESS_DATABASE, lambda connection: operation(AccessStore(connection)))
+
+
+def _run(database: str, operation: Callable[[Connection], Awaitable[ResultT]]) -> ResultT:
+    from shared.core.settings import Settings
+    from shared.firestore.connection import Connection
 
     async def run_operation() -> ResultT:
-        connection = Connection(settings.google_cloud_project, settings.firestore_database)
+        connection = Connection(Settings().google_cloud_project, database)
         try:
-            return await operation(Database(connection, Meter()))
+            return await operation(connection)
         finally:
             await connection.aclose()
 

@@ -10,7 +10,7 @@ import json
 import shlex
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -143,16 +143,7 @@ class _Receipt:
 
     def to_json(self) -> str:
         """Return the receipt as JSON."""
-        return json.dumps(
-            {
-                "source_ids": self.source_ids,
-                "trace_ids": self.trace_ids,
-                "chunk_ids": self.chunk_ids,
-                "counts": self.counts,
-                "restorable_until": self.restorable_until,
-                "failures": self.failures,
-            }
-        )
+        return json.dumps({part.name: getattr(self, part.name) for part in fields(self)})
 
     def describe(self, request: _Request, *, restores: bool) -> str:
         """Return the receipt as text."""

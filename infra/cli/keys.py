@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from infra.cli.access_database import run_with_access
+from infra.cli.database import run_with_access
 from infra.cli.formatting import format_minute, format_table
 from shared.core.installation import carrel
 from shared.text.counts import format_count

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -26,49 +25,6 @@ _MAX_WORKSPACES: Final = 50
 """`materials list` prints at most this many workspaces."""
 _MAX_SUGGESTIONS: Final = 10
 """The error about an unknown workspace names at most this many workspaces that exist."""
-
-
-@dataclass(frozen=True, slots=True)
-class ErasureReceipt:
-    """The proof of an erasure.
-
-    Attributes:
-        user: The user whose materials were erased.
-        task_id: The id of the workspace.
-        erased_at: When the workspace was erased, in UTC and ISO format.
-        deleted: The numbers of deleted Firestore documents by kind: `documents`, `parts`,
-            `passages`, `answers`, and `task` for the workspace itself.
-    """
-
-    user: str
-    task_id: str
-    erased_at: str
-    deleted: dict[str, int]
-
-    def to_json(self) -> str:
-        """Return the receipt as JSON, in which the workspace is called `task`."""
-        return json.dumps(
-            {
-                "user": self.user,
-                "task": self.task_id,
-                "erased_at": self.erased_at,
-                "deleted": self.deleted,
-            }
-        )
-
-    def __str__(self) -> str:
-        """Format the receipt as lines of text."""
-        lines = {
-            "user": self.user,
-            "workspace": self.task_id,
-            "erased at": f"{self.erased_at[:19].replace('T', ' ')} UTC",
-            "documents": self.deleted["documents"],
-            "parts": self.deleted["parts"],
-            "passages": self.deleted["passages"],
-            "answers": f"{self.deleted['answers']} stored for repeated calls",
-            "workspaces": self.deleted["task"],
-        }
-        return "\n".join(f"{name:<14} {value}" for name, value in lines.items())
 
 
 @click.group()
@@ -106,6 +62,7 @@ def list_workspaces(user: str) -> None:
 def erase(user: str, task_id: str, *, yes: bool, as_json: bool) -> None:
     """Erase USER's workspace TASK_ID with all materials, and print a receipt."""
     from shared.core.caller import require_user_id
+    from shared.core.dates import utc_now
 
     require_user_id(user)
     task_id = _normalize_id(task_id)
@@ -114,8 +71,21 @@ def erase(user: str, task_id: str, *, yes: bool, as_json: bool) -> None:
         documents = format_count(count, "document")
         question = f"Erase {documents} of {user} in the workspace {task_id}?"
         click.confirm(f"{question} This cannot be undone.", abort=True, err=True)
-    receipt = run_with_database(lambda database: _erase(database, user, task_id))
-    click.echo(receipt.to_json() if as_json else str(receipt))
+    deleted = run_with_database(lambda database: _erase(database, user, task_id))
+    erased_at = utc_now()
+    if as_json:
+        receipt = {"user": user, "task": task_id, "erased_at": f"{erased_at:%FT%T+00:00}"}
+        click.echo(json.dumps({**receipt, "deleted": deleted}))
+        return
+    lines = {
+        "user": user,
+        "workspace": task_id,
+        "erased at": f"{erased_at:%F %T} UTC",
+        **{kind: str(deleted[kind]) for kind in ("documents", "parts", "passages")},
+        "answers": f"{deleted['answers']} stored for repeated calls",
+        "workspaces": str(deleted["task"]),
+    }
+    click.echo("\n".join(f"{name:<14} {value}" for name, value in lines.items()))
 
 
 async def _load_workspaces(database: Database, user: str) -> list[tuple[WorkspaceSummary, int]]:
@@ -147,13 +117,12 @@ async def _count_materials(database: Database, user: str, task_id: str) -> int:
     return count
 
 
-async def _erase(database: Database, user: str, task_id: str) -> ErasureReceipt:
-    """Erase a workspace.
+async def _erase(database: Database, user: str, task_id: str) -> dict[str, int]:
+    """Erase a workspace, and return the numbers of deleted Firestore documents by kind.
 
     Raises:
         NotFound: The workspace no longer exists.
     """
-    from shared.core.dates import utc_now
     from shared.workspaces.erasure import WorkspaceErasure
     from shared.workspaces.repository import Workspace
 
@@ -164,8 +133,7 @@ async def _erase(database: Database, user: str, task_id: str) -> ErasureReceipt:
     async for page in erasure.delete_pages():
         deleted += page
     counts = {kind: deleted[kind] for kind in ("documents", "parts", "passages", "answers")}
-    counts["task"] = deleted["tasks"]
-    return ErasureReceipt(user, task_id, utc_now().isoformat(timespec="seconds"), counts)
+    return {**counts, "task": deleted["tasks"]}
 
 
 async def _make_not_found_error(database: Database, user: str, task_id: str) -> NotFound:

@@ -67,11 +67,11 @@ def call(tool: str, arguments: str, url: str | None, files: tuple[str, ...]) -> 
         raise click.ClickException("ARGUMENTS must be a JSON object, such as '{\"limit\": 3}'.")
     parsed |= dict(map(_read_argument, files))
     try:
-        result = _connect_and_run(url, lambda call_tool: call_tool(tool, parsed))
+        answer = _connect_and_run(url, lambda call_tool: call_tool(tool, parsed))
     except CallFailed as error:
         click.echo(str(error), err=True)
         sys.exit(1)
-    click.echo(json.dumps(result, indent=2, ensure_ascii=False))
+    click.echo(json.dumps(answer.result, indent=2, ensure_ascii=False))
 
 
 @click.command()
@@ -89,23 +89,27 @@ def show(id: str, url: str | None) -> None:  # noqa: A002 - click names the argu
 @click.option("--author", help="The author's full name.")
 @click.option("--source", help="A source's exact title or id.")
 @click.option("--category", help="Such as books, articles or documents.")
+@click.option("--cursor", help="Continue after a page.")
 @_url_option
 def search(
-    words: tuple[str, ...], limit: int, url: str | None, **given: str | tuple[str, ...]
+    words: tuple[str, ...],
+    limit: int,
+    cursor: str | None,
+    url: str | None,
+    **given: str | tuple[str, ...],
 ) -> None:
     """Search the knowledge base for WORDS, by meaning and by words.
 
     Without WORDS, the newest passages that pass the filters are listed.
     """
-    arguments: Result = {"limit": limit}
+    arguments: Result = {"limit": limit} | ({"cursor": cursor} if cursor else {})
     if filters := {name: value for name, value in given.items() if value}:
         arguments["filters"] = filters
     if words:
         arguments["query"] = " ".join(words)
     elif not filters:
         raise click.UsageError("Give words to search for, or a filter such as --tag.")
-    page = _run(url, lambda call_tool: call_tool("search_kb", arguments))
-    _print("\n\n".join(_format_page(page)))
+    _print(_run(url, lambda call_tool: call_tool("search_kb", arguments)).text)
 
 
 @click.command()
@@ -138,7 +142,7 @@ def questions(file: TextIO, url: str | None) -> None:
 def sources(url: str | None, **given: str | int | None) -> None:
     """List the sources of the knowledge base, last changed first."""
     arguments = {name: value for name, value in given.items() if value is not None}
-    page = _run(url, lambda call_tool: call_tool("list_sources", arguments))
+    page = _run(url, lambda call_tool: call_tool("list_sources", arguments)).result
     if rows := [_format_source_row(source) for source in page["sources"]]:
         header = ("ID", "TITLE", "AUTHOR", "CATEGORY", "PASSAGES", "CHANGED")
         _print(format_table(header, rows))
@@ -162,8 +166,8 @@ async def _find_places(pairs: Sequence[tuple[str, str]], call_tool: CallTool) ->
     """Return the place of each passage among the first ten results, or 0."""
     places = []
     for query, chunk_id in pairs:
-        page = await call_tool("search_kb", {"query": query, "limit": 10})
-        ids = [hit["chunk_id"] for hit in page["results"]]
+        answer = await call_tool("search_kb", {"query": query, "limit": 10})
+        ids = [hit["chunk_id"] for hit in answer.result["results"]]
         places.append(ids.index(chunk_id) + 1 if chunk_id in ids else 0)
     return places
 
@@ -256,7 +260,7 @@ async def _show(document_id: str, call_tool: CallTool) -> str:
 
     for read in (_read_chunk, _read_source, _read_cluster, _read_trace):
         try:
-            return "\n\n".join([part for part in await read(document_id, call_tool) if part])
+            return await read(document_id, call_tool)
         except CallFailed as error:
             if error.code not in {"NOT_FOUND", ""}:  # empty: the server does not offer the tool
                 raise
@@ -266,14 +270,13 @@ async def _show(document_id: str, call_tool: CallTool) -> str:
     raise CallFailed(message)
 
 
-async def _read_chunk(chunk_id: str, call_tool: CallTool) -> list[str]:
-    """Read a passage, and return the paragraphs of its text, some of which may be empty."""
-    chunk = await call_tool("get_chunk", {"chunk_id": chunk_id})
+async def _read_chunk(chunk_id: str, call_tool: CallTool) -> str:
+    chunk = (await call_tool("get_chunk", {"chunk_id": chunk_id})).result
     related = [
         f"  {hit['chunk_id']}  {hit['title']}: {_to_one_line(hit['snippet'])}"
         for hit in chunk["related_chunks"]
     ]
-    return [
+    return _join(
         _format_heading(chunk, chunk["chunk_info"], chunk.get("date"), *_get_place(chunk)),
         chunk["content"],
         _format_card(chunk.get("knowledge_card") or {}),
@@ -284,20 +287,20 @@ async def _read_chunk(chunk_id: str, call_tool: CallTool) -> list[str]:
             address=_get_address(chunk),
         ),
         "\n".join(["Related passages:", *related]) if related else "",
-    ]
+    )
 
 
-async def _read_source(source_id: str, call_tool: CallTool) -> list[str]:
-    """Read a source with all its passages, page by page, and return the paragraphs."""
+async def _read_source(source_id: str, call_tool: CallTool) -> str:
+    """Read a source with all its passages, page by page."""
     arguments = {"source_id": source_id, "detail": "full", "limit": _PAGE}
-    source = await call_tool("get_source", arguments)
+    source = (await call_tool("get_source", arguments)).result
     passages = list(source["chunks"])
     cursor = source.get("next_cursor")
     while cursor:
-        page = await call_tool("get_source", {**arguments, "cursor": cursor})
+        page = (await call_tool("get_source", {**arguments, "cursor": cursor})).result
         passages += page["chunks"]
         cursor = page.get("next_cursor")
-    return [
+    return _join(
         _format_heading(source, source["category"], source["updated"]),
         _format_fields(
             language=source.get("language"),
@@ -305,61 +308,27 @@ async def _read_source(source_id: str, call_tool: CallTool) -> list[str]:
             address=_get_address(source),
         ),
         *(f"[{chunk['chunk_info']}] {chunk['chunk_id']}\n{chunk['text']}" for chunk in passages),
-    ]
+    )
 
 
-async def _read_cluster(cluster_id: str, call_tool: CallTool) -> list[str]:
-    """Read a cluster with its newest passages, and return the paragraphs."""
-    cluster = await call_tool("get_cluster", {"cluster_id": cluster_id, "member_limit": _PAGE})
-    members = [
-        f"  {chunk['chunk_id']}  {chunk['title']}: {_to_one_line(chunk['snippet'])}"
-        for chunk in cluster["members"]
-    ]
-    related = [f"  {other['cluster_id']}  {other['name']}" for other in cluster["related_clusters"]]
-    return [
-        f"{cluster['name']} ({cluster['size']} passages)",
-        cluster.get("description") or "",
-        _format_fields(keywords=", ".join(cluster["keywords"])),
-        "\n".join(["Newest passages:", *members]),
-        "\n".join(["Related clusters:", *related]) if related else "",
-    ]
+async def _read_cluster(cluster_id: str, call_tool: CallTool) -> str:
+    arguments = {"cluster_id": cluster_id, "member_limit": _PAGE}
+    return (await call_tool("get_cluster", arguments)).text
 
 
-async def _read_trace(trace_id: str, call_tool: CallTool) -> list[str]:
-    """Read a trace, whose texts may come in several parts, and return the paragraphs."""
-    trace = await call_tool("get_trace", {"trace_id": trace_id})
-    problem, solution = trace["context_text"], trace["solution_text"]
-    offset = trace.get("next_offset")
-    while offset:
-        part = await call_tool("get_trace", {"trace_id": trace_id, "offset": offset})
-        problem, solution = problem + part["context_text"], solution + part["solution_text"]
-        offset = part.get("next_offset")
-    return [
-        f"{trace['title']} ({trace['status']}, {trace['date']})",
-        f"Problem:\n{problem}",
-        f"Solution:\n{solution}",
-        _format_fields(
-            tags=", ".join(trace["tags"]),
-            votes=f"{trace['upvotes']} for it, {trace['downvotes']} against it",
-            successor=trace.get("superseded_by"),
-        ),
-    ]
+async def _read_trace(trace_id: str, call_tool: CallTool) -> str:
+    """Read a trace, whose texts may come in several parts."""
+    parts: list[str] = []
+    offset: int | None = 0
+    while offset is not None:
+        answer = await call_tool("get_trace", {"trace_id": trace_id, "offset": offset})
+        parts.append(answer.text)
+        offset = answer.result.get("next_offset")
+    return "\n\n".join(parts)
 
 
-def _format_page(page: Result) -> Iterator[str]:
-    """Yield the tool's message about the hits, and then the hits."""
-    if message := page.get("message"):
-        yield message
-    for hit in page["results"]:
-        lines = [
-            f"{hit['rank']}. "
-            + _format_heading(hit, hit["chunk_info"], hit.get("date"), *_get_place(hit)),
-            f"   {_to_one_line(hit['snippet'])}",
-            f"   id: {hit['chunk_id']}",
-        ]
-        if hit["tags"]:
-            lines.append(f"   tags: {', '.join(hit['tags'])}")
-        yield "\n".join(lines)
+def _join(*paragraphs: str) -> str:
+    return "\n\n".join(filter(None, paragraphs))
 
 
 def _format_heading(document: Result, *facts: str | None) -> str:

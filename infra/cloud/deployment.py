@@ -84,7 +84,6 @@ class Deployment(BaseModel):
         Terraform's configuration.
         """
         texts = f"gs://{self.project}-carrel-texts"
-        dimension = str(self.embedding_dimension)
         settings = {
             name: value for name, value in self.settings.items() if name != _GATEWAY_ONLY_SETTING
         }
@@ -92,8 +91,7 @@ class Deployment(BaseModel):
             "INGEST_BUCKET": f"{texts}/texts",
             "BULK_BUCKET": f"{texts}/bulk",
             **settings,
-            "VERTEX_DIMENSION": dimension,
-            "OPENAI_DIMENSION": dimension,
+            "EMBEDDING_DIMENSION": str(self.embedding_dimension),
             "GOOGLE_CLOUD_PROJECT": self.project,
         }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import httpx2
@@ -22,14 +22,25 @@ if TYPE_CHECKING:
 
     from mcp_types import CallToolResult
 
-    CallTool = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
-    """Calls the tool with a name and arguments, and returns its result."""
+    CallTool = Callable[[str, dict[str, Any]], Awaitable["Answer"]]
+    """Calls the tool with a name and arguments."""
 
 _TIMEOUT: Final = httpx2.Timeout(30, read=300)
 """The time limits of a request, in seconds. The gateway answers a call within 300."""
 _KEY_ADVICE: Final = (
     "Create a key with `{create}`, and put it into the environment with `export CARREL_KEY=...`."
 )
+
+
+class Answer(NamedTuple):
+    """What a tool answers.
+
+    Attributes:
+        text: What a model reads: prose or, of a tool that writes none, the result as JSON.
+    """
+
+    result: dict[str, Any]
+    text: str
 
 
 class CallFailed(Exception):
@@ -50,7 +61,7 @@ class CallFailed(Exception):
 
 @asynccontextmanager
 async def connect(url: str, key: str | None = None) -> AsyncIterator[CallTool]:
-    """Connect to a gateway, and yield a function that calls a tool and returns its result.
+    """Connect to a gateway, and yield a function that calls a tool.
 
     Raises:
         CallFailed: The server answers a call with an error.
@@ -72,8 +83,8 @@ async def connect(url: str, key: str | None = None) -> AsyncIterator[CallTool]:
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
 
-            async def call_tool(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-                return _parse_result(await client.call_tool(name, arguments))
+            async def call_tool(name: str, arguments: dict[str, Any]) -> Answer:
+                return _parse_answer(await client.call_tool(name, arguments))
 
             yield call_tool
     except (CallFailed, MCPError, httpx2.HTTPError, OSError, ExceptionGroup) as error:
@@ -117,7 +128,8 @@ def _make_headers(url: str, key: str | None) -> dict[str, str]:
     return {"x-api-key": key}
 
 
-def _parse_result(result: CallToolResult) -> dict[str, Any]:
+def _parse_answer(result: CallToolResult) -> Answer:
+    text = "".join(block.text for block in result.content if block.type == "text")
     if result.is_error:
-        raise CallFailed("".join(block.text for block in result.content if block.type == "text"))
-    return result.structured_content or {}
+        raise CallFailed(text)
+    return Answer(result.structured_content or {}, text)

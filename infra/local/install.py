@@ -47,7 +47,7 @@ _PACKAGES_PER_LINE: Final = 10
 _POLL_SECONDS: Final = 0.2
 """While pip installs, this module counts the installed packages again after so many seconds."""
 _FAILURE_ADVICE: Final = (
-    "The installation failed. Check the network (behind a proxy, set HTTPS_PROXY) and the disk (700"
+    "The installation failed. Check the network (behind a proxy, set HTTPS_PROXY) and the disk (600"
     " MB are needed), and run the same command again."
 )
 _INTERRUPTED_STATUS: Final = 130

@@ -122,8 +122,7 @@ def _open_databases(*, durable: bool) -> Databases:
     protect_state()
     databases = Databases(
         FILES.parent,
-        # The knowledge base may have another name (FIRESTORE_DATABASE).
-        lambda database: _read_definitions(INDEX_FILES.get(database, INDEX_FILES["(default)"])),
+        lambda database: _read_definitions(INDEX_FILES[database]),
         durable=durable,
     )
     atexit.register(databases.close)

@@ -12,8 +12,7 @@ locals {
   }
 
   derived_settings = [
-    "ACCESS_DATABASE", "FIRESTORE_DATABASE", "GOOGLE_CLOUD_PROJECT", "INGEST_START_URL", "OPENAI_DIMENSION",
-    "PUBLIC_URL", "TOOL_URLS", "VERTEX_DIMENSION",
+    "EMBEDDING_DIMENSION", "GOOGLE_CLOUD_PROJECT", "INGEST_START_URL", "PUBLIC_URL", "TOOL_URLS",
   ]
   known_settings = toset(flatten([for each in values(local.functions) : each.settings]))
   settings = merge(
@@ -23,11 +22,10 @@ locals {
     },
     var.settings,
     {
-      INGEST_START_URL = "https://cloudscheduler.googleapis.com/v1/projects/${var.project}/locations/${var.region}/jobs/carrel-ingest:run"
-      OPENAI_DIMENSION = tostring(var.embedding_dimension)
-      PUBLIC_URL       = coalesce(var.public_url, local.addresses["gateway"])
-      TOOL_URLS        = jsonencode({ for key, each in local.tools : each.name => local.addresses[key] })
-      VERTEX_DIMENSION = tostring(var.embedding_dimension)
+      EMBEDDING_DIMENSION = tostring(var.embedding_dimension)
+      INGEST_START_URL    = "https://cloudscheduler.googleapis.com/v1/projects/${var.project}/locations/${var.region}/jobs/carrel-ingest:run"
+      PUBLIC_URL          = coalesce(var.public_url, local.addresses["gateway"])
+      TOOL_URLS           = jsonencode({ for key, each in local.tools : each.name => local.addresses[key] })
     },
   )
 

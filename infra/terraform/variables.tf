@@ -59,7 +59,7 @@ variable "settings" {
 
   validation {
     condition     = length(setintersection(keys(var.settings), local.derived_settings)) == 0
-    error_message = "Leave ${join(", ", setintersection(keys(var.settings), local.derived_settings))} out of settings: they follow from project, public_url and embedding_dimension, and the databases' names are fixed."
+    error_message = "Leave ${join(", ", setintersection(keys(var.settings), local.derived_settings))} out of settings: they follow from project, public_url and embedding_dimension."
   }
 
   validation {

@@ -215,11 +215,6 @@ def log_warnings_to(path: Path) -> None:
     logging.basicConfig(stream=file, format="%(message)s")
 
 
-def log_debug_lines() -> None:
-    """Log all lines, including those of the level DEBUG."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG))
-
-
 def error_fields(error: BaseException) -> dict[str, Any]:
     """Describe an error by its type and stack, without its message.
 

@@ -23,13 +23,16 @@ from pydantic import (
 
 from shared.core.addresses import check_endpoint, check_host, check_origin, is_loopback
 from shared.core.caller import USER_ID_FORMAT, is_user_id
-from shared.core.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS
 from shared.core.dates import load_time_zone
 
-MAX_QUOTED_CHARACTERS: Final = 150_000
-"""The maximum number of characters that an answer of `extract_key_info` quotes."""
 MIN_SECRET_LENGTH: Final = 32
 """The minimum length of a secret, in characters, so that it cannot be guessed."""
+_EMBEDDING_MODELS: Final = {
+    "local": "",
+    "vertex": "gemini-embedding-001",
+    "openai": "text-embedding-3-small",
+}
+"""The default embedding models, by provider."""
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _BUCKET: Final = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/[^\x00-\x1f]*)?", re.ASCII)
 
@@ -50,13 +53,6 @@ class DatabaseSettings(SettingGroup):
     google_cloud_project: str = Field(
         default="carrel-local",
         description="The Google Cloud project. Local commands set it.",
-    )
-    firestore_database: str = Field(
-        default="(default)", description="The Firestore database of knowledge and users' data."
-    )
-    access_database: str = Field(
-        default="access",
-        description="The Firestore database of credentials, accounts, calls and limits.",
     )
     lease_seconds: float = Field(
         default=60.0,
@@ -90,14 +86,6 @@ class AccessSettings(SettingGroup):
         description="The number of proxies in front of the gateway that each add an address to"
         " X-Forwarded-For; with 0, the client is the address that connects. The default is 1, for"
         " Cloud Run, and 0 on loopback.",
-    )
-    max_request_bytes: int = Field(
-        default=8 * 1024 * 1024,
-        gt=0,
-        le=32 * 1024 * 1024,
-        description="The largest request body that the gateway accepts from an authenticated"
-        " caller. The default fits 2,000,000 characters of up to 4 bytes in UTF-8; Cloud Run"
-        " accepts 32 MiB.",
     )
     access_secrets: tuple[SecretStr, ...] = Field(
         default=(),
@@ -187,9 +175,6 @@ class SignInSettings(SettingGroup):
     google_client_secret: SecretStr = Field(
         default=SecretStr(""), description="The secret of that OAuth client."
     )
-    google_issuer: str = Field(
-        default="https://accounts.google.com", description="The OpenID Connect issuer."
-    )
     allowed_emails: tuple[str, ...] = Field(
         default=(),
         examples=[["you@example.com"]],
@@ -273,23 +258,6 @@ class ToolSettings(SettingGroup):
     billing_token: SecretStr | None = Field(
         default=None, description="The bearer token for the billing service."
     )
-    log_level: Literal["debug", "info"] = Field(
-        default="info",
-        description="The lowest level that the gateway logs. debug adds a line at the start of each"
-        " call, which about doubles the volume; the line at a call's end contains the same facts.",
-    )
-    circuit_failure_threshold: int = Field(
-        default=FAILURE_THRESHOLD,
-        ge=1,
-        description="How many calls in a row must fail before a tool's function or the billing"
-        " service gets no calls for a while.",
-    )
-    circuit_recovery_timeout: float = Field(
-        default=OPEN_SECONDS,
-        gt=0,
-        description="Seconds until one call tries again whether a function or a billing service"
-        " that kept failing works.",
-    )
     time_zone: str = Field(
         default="UTC",
         description="The IANA time zone, such as Europe/Berlin, of days: when tasks are due, what"
@@ -310,24 +278,12 @@ class KeyInfoSettings(SettingGroup):
     """Passages from documents that callers provide (`extract_key_info`)."""
 
     extract_top_k: int = Field(
-        default=5, ge=1, description="The default number of passages that a call returns."
-    )
-    extract_top_k_limit: int = Field(
-        default=20,
-        ge=1,
-        le=50,
-        description="The maximum number of passages that a call may request.",
-    )
-    extract_semantic_weight: float = Field(
-        default=0.65,
-        ge=0,
-        le=1,
-        description="The weight of similarity in meaning; words (BM25) have the rest.",
+        default=5, ge=1, le=20, description="The default number of passages that a call returns."
     )
     extract_passage_characters: int = Field(
         default=1_500,
         ge=200,
-        le=8_000,
+        le=7_500,  # twenty of them must fit into a Firestore document
         description="The longest passage in characters. A longer paragraph is split at its"
         " sentences.",
     )
@@ -342,17 +298,6 @@ class KeyInfoSettings(SettingGroup):
         description="Days without use after which a workspace's documents are deleted.",
     )
 
-    @model_validator(mode="after")
-    def _check_answer_size(self) -> Self:
-        if self.extract_top_k > self.extract_top_k_limit:
-            raise ValueError("EXTRACT_TOP_K must be at most EXTRACT_TOP_K_LIMIT")
-        if self.extract_top_k_limit * self.extract_passage_characters > MAX_QUOTED_CHARACTERS:
-            raise ValueError(
-                "EXTRACT_TOP_K_LIMIT times EXTRACT_PASSAGE_CHARACTERS must be at most"
-                f" {MAX_QUOTED_CHARACTERS:,}: an answer must fit into a Firestore document"
-            )
-        return self
-
 
 class EmbeddingSettings(SettingGroup):
     """Embedding."""
@@ -362,14 +307,17 @@ class EmbeddingSettings(SettingGroup):
         description="The provider of embeddings: local is a small model in this process, vertex"
         " is Vertex AI, openai is any endpoint with OpenAI's API.",
     )
-    vertex_model: str = Field(
-        default="gemini-embedding-001", description="The embedding model on Vertex AI."
+    embedding_model: str = Field(
+        default="",
+        description="The model at that provider; by default gemini-embedding-001 on Vertex AI, and"
+        " text-embedding-3-small at an endpoint.",
     )
-    vertex_dimension: int = Field(
+    embedding_dimension: int = Field(
         default=768,
         ge=1,
         le=2048,
-        description="The dimension of its vectors, at most 2,048, Firestore's limit.",
+        description="The dimension of its vectors, at most 2,048, Firestore's limit. The local"
+        " model has its own.",
     )
     vertex_location: str = Field(default="europe-west1", description="The Vertex AI region.")
     vertex_base_url: str | None = Field(
@@ -379,15 +327,6 @@ class EmbeddingSettings(SettingGroup):
     openai_base_url: str = Field(
         default="https://api.openai.com/v1",
         description="The endpoint's address without `/embeddings`: https, or http on loopback.",
-    )
-    openai_model: str = Field(
-        default="text-embedding-3-small", description="The embedding model at the endpoint."
-    )
-    openai_dimension: int = Field(
-        default=768,
-        ge=1,
-        le=2048,
-        description="The dimension of its vectors, at most 2,048, Firestore's limit.",
     )
     openai_shortens: bool = Field(
         default=True,
@@ -406,11 +345,11 @@ class EmbeddingSettings(SettingGroup):
         description="gs://bucket/prefix for the files of Vertex AI's batch predictions. Without it,"
         " texts are embedded online only.",
     )
-    bulk_from: int = Field(
-        default=10_000,
-        ge=1,
-        description="The number of pending passages from which they are embedded in bulk.",
-    )
+
+    @property
+    def embedding_model_or_default(self) -> str:
+        """The embedding model, at Vertex AI or an endpoint."""
+        return self.embedding_model or _EMBEDDING_MODELS[self.embedding_provider]
 
     @property
     def embeds_with_callers_keys(self) -> bool:
@@ -509,15 +448,6 @@ class TelemetrySettings(SettingGroup):
     )
     otel_exporter_otlp_headers: SecretStr | None = Field(
         default=None, description="Headers for that collector, such as api-key=SECRET."
-    )
-    otel_traces_sampler: str | None = Field(
-        default=None,
-        description="Which traces are recorded, by the names of OpenTelemetry. The default,"
-        " parentbased_always_on, records all but those that the caller or Cloud Run does not"
-        " sample; always_on records all.",
-    )
-    otel_traces_sampler_arg: str | None = Field(
-        default=None, description="The argument of that sampler: the share of traces, as in 0.1."
     )
 
     @property

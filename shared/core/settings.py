@@ -27,6 +27,10 @@ from shared.core.setting_groups import (
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+KNOWLEDGE_DATABASE: Final = "(default)"
+"""The Firestore database of the knowledge base and of users' data, which tools and jobs use."""
+ACCESS_DATABASE: Final = "access"
+"""The Firestore database of credentials, accounts, calls and limits, which the gateway uses."""
 _EXPECTED_VALUES: Final = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",

@@ -392,7 +392,7 @@ def _translate_errors(conflicts: tuple[type[Exception], ...] = ()) -> Iterator[N
         raise WriteConflict(f"The database refused: {type(error).__name__}.") from error
     except (exceptions.FailedPrecondition, exceptions.NotFound) as error:
         # In the cloud, a query fails like this if an index or the database is missing or not ready.
-        log.error("query_refused", hint="deploy firestore.indexes.json; check FIRESTORE_DATABASE")
+        log.error("query_refused", hint="deploy firestore.indexes.json")
         raise PlatformFault(f"The database refused: {type(error).__name__}.") from error
     except exceptions.InvalidArgument as error:
         raise InvalidContent("The database refused: InvalidArgument.") from error

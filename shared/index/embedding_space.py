@@ -1,7 +1,7 @@
 """`meta/embedding`: the model with which this database is embedded.
 
 `{model, dimension}` identifies the space in which vectors are compared. During a migration to
-another model, the document also contains `moving_to {model, dimension, since, places, cleared}`. A
+another model, the document also contains `moving_to {model, dimension, since, cleared}`. A
 migration, run by `shared.pipeline.embedding`, deletes every vector of the old space before it
 stores the first vector of the new space. The database therefore never contains vectors of both
 spaces, and search by meaning is unavailable until the migration is complete.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.errors import Conflict, Unavailable
@@ -54,14 +54,11 @@ class SpaceMigration:
         target: The new space.
         since: When the migration was announced.
         cleared: Whether all vectors of other spaces are deleted.
-        progress: The last id that each pass over a collection has reached, by the pass's name:
-            None if the pass is complete. A pass that has not begun is missing.
     """
 
     target: Space
     since: datetime
     cleared: bool = False
-    progress: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,17 +170,14 @@ class EmbeddingSpace:
         """
         model, dimension = _get_space(embedder)
         migration = {"model": model, "dimension": dimension, "since": now, "cleared": False}
-        change = {_MIGRATION_FIELD: migration | {"places": {}}}
+        change = {_MIGRATION_FIELD: migration}
         await self._database.commit([Update(self._reference, change, state.snapshot.update_time)])
         return SpaceMigration((model, dimension), now)
 
-    async def save_progress(self, name: str, last_id: str | None) -> None:
-        """Store the last id that a pass has reached, or None once the pass is complete."""
-        await self._update({f"{_MIGRATION_FIELD}.places.{name}": last_id})
-
     async def mark_cleared(self) -> None:
         """Record that all vectors of other spaces are deleted, so that new ones may be stored."""
-        await self._update({f"{_MIGRATION_FIELD}.cleared": True})
+        change = {f"{_MIGRATION_FIELD}.cleared": True}
+        await self._database.commit([Update(self._reference, change)])
 
     async def complete_migration(self, migration: SpaceMigration) -> None:
         """End a migration. From now on, vectors are compared in the new space."""
@@ -221,9 +215,6 @@ class EmbeddingSpace:
             raise _make_conflict(state, space)
         self._confirmed[space] = time.monotonic()
 
-    async def _update(self, change: dict[str, Any]) -> None:
-        await self._database.commit([Update(self._reference, change)])
-
 
 def _get_space(embedder: Embedder) -> Space:
     return embedder.model, embedder.dimension
@@ -234,7 +225,6 @@ def _to_migration(fields: Mapping[str, Any]) -> SpaceMigration:
         target=(fields["model"], fields["dimension"]),
         since=fields["since"],
         cleared=fields["cleared"],
-        progress=fields["places"],
     )
 
 

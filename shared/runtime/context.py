@@ -16,6 +16,7 @@ from shared.core.dates import load_time_zone, utc_now
 from shared.core.errors import Forbidden, InvalidInput, PlatformFault, Unavailable
 from shared.core.log import log
 from shared.core.meter import Meter
+from shared.core.settings import KNOWLEDGE_DATABASE
 from shared.firestore.connection import Connection
 from shared.firestore.database import Database
 from shared.firestore.documents import Reference
@@ -198,7 +199,7 @@ class App:
     @cached_property
     def connection(self) -> Connection:
         """The connection to the database."""
-        return Connection(self.settings.google_cloud_project, self.settings.firestore_database)
+        return Connection(self.settings.google_cloud_project, KNOWLEDGE_DATABASE)
 
     @cached_property
     def zone(self) -> tzinfo:
@@ -294,8 +295,8 @@ def _make_embedder(settings: Settings) -> Embedder:
             return VertexEmbedder(
                 project=settings.google_cloud_project,
                 location=settings.vertex_location,
-                model=settings.vertex_model,
-                dimension=settings.vertex_dimension,
+                model=settings.embedding_model_or_default,
+                dimension=settings.embedding_dimension,
                 base_url=settings.vertex_base_url,
             )
         case "openai":
@@ -303,8 +304,8 @@ def _make_embedder(settings: Settings) -> Embedder:
 
             return OpenAIEmbedder(
                 base_url=settings.openai_base_url,
-                model=settings.openai_model,
-                dimension=settings.openai_dimension,
+                model=settings.embedding_model_or_default,
+                dimension=settings.embedding_dimension,
                 sends_dimension=settings.openai_shortens,
                 api_key=settings.openai_api_key,
             )

@@ -18,7 +18,7 @@ from phonenumbers import (
     parse,
 )
 
-from shared.screening.detection import Detection
+from shared.screening.detection import Detection, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,16 +29,10 @@ _DIGITS: Final = re.compile(r"\d(?:[^\w\n]{0,4}\d){6}")
 """Every phone number contains a match, so that a quick check rules out most lines."""
 _INTERNATIONAL: Final = re.compile(r"\+ ?\(?[1-9](?:[ ().-]{0,3}\d){6}")
 """The beginning of a number with `+` and a country code."""
-_AMERICAN: Final = re.compile(
-    r"(?<![a-z])(?:phone|mobile|cell|tel|call|fax|sms|whatsapp)(?![a-z]).{0,40}?"
-    r"(?<!\d)\(?[2-9]\d\d\)?[ .-]{0,2}\d{3}[ .-]?\d{4}(?!\d)",
-    re.IGNORECASE,
-)
-"""A ten-digit North American number after a word for a phone."""
 _END: Final = r"(?![\w-]|[ .:/,]\d)"
 """Where a number ends: not before more digits or a word."""
 _DIALLED_ABROAD: Final = re.compile(
-    r"(?<![\w.+/-])(?<![0-9a-f]{4} )00 ?[1-9]\d{0,2}[ /(-]{1,3}\d(?:[ /()-]{0,3}\d){5,12}"
+    r"(?<![\w.+/-])(?<![0-9a-f]{4} )(00 ?[1-9]\d{0,2}[ /(-]{1,3}\d(?:[ /()-]{0,3}\d){5,12})"
     rf"{_END}(?! [0-9a-f]{{4}}\b)"
 )
 """A number such as `0049 171 ...`. The space after the country code distinguishes phone numbers
@@ -51,8 +45,8 @@ _WEAK_PHONE_WORDS: Final = (
     r"(?<![^\W_])(?:durchwahl|cell|call(?: (?:me|us|back|him|her))?(?: (?:at|on|under))?|signal"
     r"|portable|telegram)"
 )
-"""Words that often precede other numbers, too. After them, only a number with a leading zero counts
-as a phone number."""
+"""Words that often precede other numbers, too. After them, a phone number has a leading zero or is
+grouped as in North America."""
 _BETWEEN: Final = (
     r"(?:[ _-]?(?:numbers?|nummer|num|no|nr))?(?![^\W\d_])"
     r"[^\w\s]{0,3}\s{0,20}[\W_]{0,4}(?<![+-])"
@@ -63,38 +57,34 @@ _ZERO_NUMBER: Final = (
 )
 """A number with a leading zero (national) or two (international)."""
 _PLAIN_NUMBER: Final = (
-    r"(?!\d{1,3}(?:\.\d{1,3}){3}(?!\.?\d))"
-    r"(?:[2-9]\d{8,9}|1[3-9]\d{9}|[2-9]\d\d?(?:[ .-]\d{2,4}){2,4}|[6-9]\d{4} \d{5}"
+    r"(?!\d{1,3}(?:\.\d{1,3}){3}(?!\.?\d))"  # not an IP address
+    r"(?:[2-9]\d{8,9}|1[3-9]\d{9}|\(?[2-9]\d\d?\)?(?:[ .-]{1,2}\d{2,4}){2,4}|[6-9]\d{4} \d{5}"
     rf"|8[ -]?\(?9\d\d\)?[ -]?\d{{3}}(?:[ -]?\d\d){{2}}){_END}"
 )
-"""A number without a leading zero, in a length and grouping that is usual in some country, but not
-an IP address."""
-_NATIONAL: Final = re.compile(
-    rf"(?:{_PHONE_WORDS}){_BETWEEN}(?P<strong>{_ZERO_NUMBER}|{_PLAIN_NUMBER})"
-    rf"|(?:{_WEAK_PHONE_WORDS}){_BETWEEN}(?P<weak>{_ZERO_NUMBER})",
-    re.IGNORECASE,
+"""A number without a leading zero, in a length and grouping that is usual in some country."""
+_AMERICAN_NUMBER: Final = rf"\(?[2-9]\d\d\)?[ .-]{{1,2}}\d{{3}}[ .-]\d{{4}}{_END}"
+_NATIONAL: Final = tuple(
+    re.compile(rf"(?:{words}){_BETWEEN}({numbers})", re.IGNORECASE)
+    for words, numbers in (
+        (_PHONE_WORDS, f"{_ZERO_NUMBER}|{_PLAIN_NUMBER}"),
+        (_WEAK_PHONE_WORDS, f"{_ZERO_NUMBER}|{_AMERICAN_NUMBER}"),
+    )
 )
-"""A national number after a word for a phone, with a leading zero or a usual length."""
-_PERSONAL_TYPES: Final = frozenset(
-    {
-        PhoneNumberType.FIXED_LINE,
-        PhoneNumberType.MOBILE,
-        PhoneNumberType.FIXED_LINE_OR_MOBILE,
-        PhoneNumberType.PERSONAL_NUMBER,
-        PhoneNumberType.PAGER,
-        PhoneNumberType.VOIP,
-    }
+_PERSONAL: Final = (
+    PhoneNumberType.FIXED_LINE,
+    PhoneNumberType.MOBILE,
+    PhoneNumberType.FIXED_LINE_OR_MOBILE,
+    PhoneNumberType.PERSONAL_NUMBER,
+    PhoneNumberType.VOIP,
 )
 """The types of numbers that may belong to a person, unlike toll-free or premium-rate numbers."""
 _FICTITIOUS: Final = {
-    1: re.compile(r"\d{3}555\d{4}"),
-    33: re.compile(r"[1-5]9900\d{5}|6399[89]\d{5}|[1-5]\d55\d{6}"),
-    44: re.compile(r"7700900\d{3}|1632960\d{3}|2079460\d{3}|1\d\d49[68]0\d{3}|2920180\d{3}"),
-    49: re.compile(r"(?:3023125|6990009|4066969|22147107|8999998)\d{2,4}"),
-    61: re.compile(r"491570\d{3}|[2378]5550\d{4}|[2378]7010\d{4}"),
+    1: r"\d{3}555\d{4}",
+    44: r"7700900\d{3}|1632960\d{3}|2079460\d{3}|1\d\d49[68]0\d{3}|2920180\d{3}",
+    49: r"(?:3023125|6990009|4066969|22147107|8999998)\d{2,4}",
 }
 """Numbers that regulators reserve for films and documentation, by country code: NANPA (whose other
-555 numbers are not in use either), Arcep, Ofcom, Bundesnetzagentur and ACMA."""
+555 numbers are not in use either), Ofcom and Bundesnetzagentur."""
 _INVENTED: Final = re.compile(r"123456|234567|987654|(\d)\1{5}")
 """Runs of digits that only invented numbers contain."""
 _NATIONAL_LENGTHS: Final = range(9, 13)
@@ -105,48 +95,41 @@ _MAX_INVENTED_DIGITS: Final = 3
 """A number with at most this many different digits counts as invented."""
 
 
-def detect_phone_numbers(line: str) -> Iterator[Detection]:
-    """Find people's phone numbers that have a country code or follow a word for a phone."""
-    if not _DIGITS.search(line):
-        return
-    international = _INTERNATIONAL.search(line)
-    if international or _AMERICAN.search(line):
-        # Without a region, the matcher finds only numbers with a country code.
-        for phone in PhoneNumberMatcher(line, None if international else "US"):
-            if _is_personal(phone.number):
-                yield Detection("phone number", phone.start, phone.end)
-    for match in _DIALLED_ABROAD.finditer(line):
-        if _may_be_personal(match[0]):
-            yield Detection("phone number", *match.span())
-    for match in _NATIONAL.finditer(line):
-        if _may_be_personal(match["strong"] or match["weak"]):
-            yield Detection("phone number", *match.span())
-
-
-def _may_be_personal(text: str) -> bool:
-    """Return whether a number without `+` may be a person's phone number.
-
-    The library checks a number with a country code. Without one, the country is unknown, and only
-    the digits are checked.
-    """
-    digits = "".join(filter(str.isdigit, text))
+def _classify_number(match: re.Match[str]) -> str | None:
+    """Judge a number without `+`, whose country is known only after two zeros."""
+    digits = "".join(filter(str.isdigit, match[1]))
     if digits.startswith("00"):
         try:
-            return _is_personal(parse(f"+{text.lstrip('(0 ')}"))
+            number = parse(f"+{match[1].lstrip('(0 ')}")
         except NumberParseException:
-            return False
-    if len(digits) not in _NATIONAL_LENGTHS:
-        return False
+            return None
+        return "phone number" if _is_personal(number) else None
     national = digits.removeprefix("0")
-    if len(set(national)) <= _MAX_INVENTED_DIGITS or _INVENTED.search(digits):
-        return False
-    is_fictitious = any(form.fullmatch(national) for form in _FICTITIOUS.values())
-    return not is_fictitious and not _TOLL_FREE.match(national)
+    is_invented = len(set(national)) <= _MAX_INVENTED_DIGITS or _INVENTED.search(digits)
+    is_impersonal = re.fullmatch("|".join(_FICTITIOUS.values()), national) or _TOLL_FREE.match(
+        national
+    )
+    is_personal = len(digits) in _NATIONAL_LENGTHS and not is_invented and not is_impersonal
+    return "phone number" if is_personal else None
 
 
 def _is_personal(number: PhoneNumber) -> bool:
     """Return whether a valid number may belong to a person, by its type and its digits."""
     digits = national_significant_number(number)
-    form = _FICTITIOUS.get(number.country_code or 0)
-    is_fictitious = _INVENTED.search(digits) or (form and form.fullmatch(digits))
-    return number_type(number) in _PERSONAL_TYPES and not is_fictitious
+    fictitious = _FICTITIOUS.get(number.country_code or 0)
+    is_fictitious = fictitious and re.fullmatch(fictitious, digits)
+    return number_type(number) in _PERSONAL and not (_INVENTED.search(digits) or is_fictitious)
+
+
+def _detect_with_country_code(line: str) -> Iterator[Detection]:
+    if _INTERNATIONAL.search(line):
+        # Without a region, the matcher finds only numbers with a country code.
+        for phone in PhoneNumberMatcher(line, None):
+            if _is_personal(phone.number):
+                yield Detection("phone number", phone.start, phone.end)
+
+
+PHONE_NUMBERS: Final = (
+    _detect_with_country_code,
+    Rule(_classify_number, _DIALLED_ABROAD, *_NATIONAL, hint=_DIGITS),
+)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_TEMPLATE: Final = re.compile(r"<[^<>]*>|\{[^{}]*\}|…|^\$[\w(:.)-]+$|^%\w+%|\*{3}|\.{3}|\\[du(]")
-"""Text to be replaced, such as `<TOKEN>`, `{token}` or `$TOKEN`, an omission, or a pattern."""
 _SAMPLE: Final = re.compile(
-    r"example|placeholder|change.?(?:me|this|it)|redacted|dummy|x{4}|insert|replace|removed"
+    # Text to be replaced, such as `<TOKEN>`, `{token}` or `$TOKEN`, an omission, or a pattern
+    r"<[^<>]*>|\{[^{}]*\}|…|^\$[\w(:.)-]+$|^%\w+%|\*{3}|\.{3}|\\(?-i:[du(])"
+    # Words that mark a sample. The last is the cookie in MDN's documentation.
+    r"|example|placeholder|change.?(?:me|this|it)|redacted|dummy|x{4}|insert|replace|removed"
     r"|0{6}|123456|abcdef|qwerty|deadbeef|u32t4o3tb3gg43",
     re.IGNORECASE,
 )
-"""Words that mark a text as a sample. The last alternative is the cookie in MDN's documentation."""
 _SAMPLE_WORD: Final = re.compile(
     r"passw[o0]rd|p@ssw|secret|your|fake|test|sample|demo|foobar|letmein|s3cr3t|"
     r"(?:^|[^a-z])(?:my|foo|bar|some|dev|local|none|null|undefined|token|key)(?![a-z])"
@@ -21,47 +21,39 @@ _SAMPLE_WORD: Final = re.compile(
 )
 """Words in invented passwords and in names for them."""
 _SEPARATOR: Final = re.compile(r"[^A-Za-z0-9!?%^&*]+")
-"""What separates the words of a name. The signs `!?%^&*` are missing, because they occur in
-passwords, but not in names."""
+"""What separates the words of a name, unlike the signs `!?%^&*` of passwords."""
 _WORD: Final = re.compile(r"[A-Za-z]*\d{0,4}|\d+[A-Za-z]{0,2}|[A-Za-z]{1,6}\d[A-Za-z]{1,6}")
 """A word of a name, which may contain a number: `oauth2`, `3rd`, `k8s`."""
 _PATH: Final = re.compile(r"[a-z][a-z0-9+]*://|\.{0,2}/[\w.-]+/|~/|[A-Z]:\\")
 """The beginning of an address or a path."""
-_MIN_DIFFERENT_CHARACTERS: Final = 6
-"""A token with fewer different characters is a placeholder."""
-_MIN_SECRET_LENGTH: Final = 8
-"""A shorter value is not considered a secret, because too many ordinary values are as short."""
-_MAX_NAME_LENGTH: Final = 80
-"""A longer value is not considered a name."""
-_MIN_LETTERS_ONLY_LENGTH: Final = 12
-"""A shorter value of only letters is considered a word, not a secret."""
 _CASE_CHANGE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[a-z])")
 """A place between two letters of different case."""
-_MIN_CASE_CHANGE_SHARE: Final = 0.4
-"""A value of only letters is a secret if the case changes more often than this, per letter. Between
-random letters, it changes half of the time; in a name, only twice per word."""
-_SAMPLE_PASSWORD: Final = re.compile(
-    r"p(?:ass(?:w(?:or)?d)?|wd?)?|p(?:ass(?:w(?:or)?d)?|wd?)\d{0,4}|secret|postgres|root|admin|guest"
-    r"|test|token|key|foo|bar|baz|[a-z]*(?:password|passwd|secret)|x-oauth-basic|open ?sesame",
+_DEFAULT_PASSWORD: Final = re.compile(
+    r"p(?:ass(?:w(?:or)?d)?|wd?)?\d{0,4}|secret|postgres|root|admin|guest"
+    r"|test|token|key|foo|bar|baz|[a-z]*(?:password|passwd|secret)|x-oauth-basic|open ?sesame|\d+",
     re.IGNORECASE,
 )
 """Passwords that are common in documentation, or are the defaults of services."""
-
-
-def is_sample(text: str) -> bool:
-    """Return whether a text is marked as a sample, such as `<...>`, `xxxx` or `EXAMPLE`."""
-    return bool(_TEMPLATE.search(text) or _SAMPLE.search(text))
+_MIN_DIFFERENT_CHARACTERS: Final = 6
+"""A token with fewer different characters is a placeholder."""
+_MIN_SECRET_LENGTH: Final = 8
+"""Too many ordinary values are shorter."""
+_MIN_LETTERS_LENGTH: Final = 12
+"""A shorter value of only letters is a word."""
+_MIN_CASE_CHANGE_SHARE: Final = 0.4
+"""A value of only letters is a secret if the case changes more often than this, per letter. Between
+random letters, it changes half of the time; in a name, only twice per word."""
 
 
 def is_placeholder(token: str) -> bool:
     """Return whether a token in a known format is not real, but only illustrates the format."""
-    return is_sample(token) or len(set(token.lower())) < _MIN_DIFFERENT_CHARACTERS
+    return bool(_SAMPLE.search(token)) or len(set(token.lower())) < _MIN_DIFFERENT_CHARACTERS
 
 
 def is_sample_password(password: str, user: str) -> bool:
     """Return whether a password in a URL or a header is a common default, such as `root:1234`."""
-    is_default = _SAMPLE_PASSWORD.fullmatch(password) or password == user or password.isdigit()
-    return bool(is_default) or is_sample(password)
+    is_default = password == user or _DEFAULT_PASSWORD.fullmatch(password)
+    return bool(is_default or _SAMPLE.search(password))
 
 
 def is_secret(value: str) -> bool:
@@ -73,21 +65,19 @@ def is_secret(value: str) -> bool:
     """
     if len(value) < _MIN_SECRET_LENGTH or not _is_mixed(value) or any(map(str.isspace, value)):
         return False
-    if _PATH.match(value) or _SAMPLE_WORD.search(value):
-        return False
-    return not is_placeholder(value) and not _is_name(value)
+    is_harmless = _PATH.match(value) or _SAMPLE_WORD.search(value) or is_placeholder(value)
+    return not is_harmless and not _is_name(value)
 
 
 def _is_mixed(value: str) -> bool:
     """Return whether a value contains letters and digits, or letters in random case."""
     if any(map(str.isdigit, value)):
         return any(map(str.isalpha, value))
-    case_changes = len(_CASE_CHANGE.findall(value))
-    is_long = len(value) >= _MIN_LETTERS_ONLY_LENGTH
-    return is_long and case_changes > len(value) * _MIN_CASE_CHANGE_SHARE
+    is_long = len(value) >= _MIN_LETTERS_LENGTH
+    return is_long and len(_CASE_CHANGE.findall(value)) > len(value) * _MIN_CASE_CHANGE_SHARE
 
 
 def _is_name(value: str) -> bool:
     """Return whether a value consists of words and numbers, such as `oauth2_token` or `v1.2.3`."""
     parts = [part for part in _SEPARATOR.split(value) if part]
-    return len(parts) > 1 and len(value) < _MAX_NAME_LENGTH and all(map(_WORD.fullmatch, parts))
+    return len(parts) > 1 and all(map(_WORD.fullmatch, parts))

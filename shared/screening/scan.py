@@ -8,15 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
-from shared.screening.credentials import (
-    detect_assigned_secrets,
-    detect_command_passwords,
-    detect_headers,
-    find_private_keys,
-)
-from shared.screening.personal import detect_addresses, detect_home_folders, detect_numbers
-from shared.screening.phones import detect_phone_numbers
-from shared.screening.tokens import detect_tokens
+from shared.screening.credentials import CREDENTIALS, find_private_keys
+from shared.screening.personal import PERSONAL_DATA
+from shared.screening.phones import PHONE_NUMBERS
+from shared.screening.tokens import TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -25,23 +20,11 @@ if TYPE_CHECKING:
 
     Detector = Callable[[str], Iterable[Detection]]
 
-_SECRET_DETECTORS: Final = (
-    detect_tokens,
-    detect_headers,
-    detect_assigned_secrets,
-    detect_command_passwords,
-)
-"""Detectors that find secrets in one line, in order: those with the most specific kinds first."""
-_PERSONAL_DATA_DETECTORS: Final = (
-    detect_addresses,
-    detect_home_folders,
-    detect_phone_numbers,
-    detect_numbers,
-)
-"""Detectors that find personal data in one line. What overlaps a secret is not reported again."""
+_SECRETS: Final[Sequence[Detector]] = (*TOKENS, *CREDENTIALS)
+"""Of detections that overlap, the first counts. So the most specific detectors come first."""
+_ALL: Final[Sequence[Detector]] = (*_SECRETS, *PERSONAL_DATA, *PHONE_NUMBERS)
 _MIN_LINE_LENGTH: Final = len("a@b.io")
-"""Lines with fewer characters are skipped, because they are too short for a secret or personal
-data. A text can have 50,000 of them."""
+"""Shorter lines, of which a text can have 50,000, are skipped."""
 _LINE_BREAK: Final = regex.compile(r"\r\n|\r|\n")
 _INVISIBLE: Final = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cf}]+")
 """Zero-width characters, soft hyphens, variation selectors and other invisible characters."""
@@ -50,51 +33,36 @@ _INVISIBLE: Final = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cf}]+")
 def scan_text(text: str, *, personal_data: bool = True) -> list[tuple[int, str]]:
     """Find secrets and, if requested, personal data in a text.
 
-    Args:
-        personal_data: Whether to find personal data, too.
-
     Returns:
         The line number, from 1, and the kind of each detection, sorted and without duplicates.
     """
-    detectors: Sequence[Detector] = _SECRET_DETECTORS
-    if personal_data:
-        detectors = _SECRET_DETECTORS + _PERSONAL_DATA_DETECTORS
-    lines = _normalize_lines(text)
-    detections = {(index, "private key") for index in find_private_keys(lines)}
-    for index, line in enumerate(lines):
+    # As editors do: U+2028, for example, does not end a line.
+    lines = [line if line.isascii() else _normalize(line) for line in _LINE_BREAK.split(text)]
+    detections = {(number, "private key") for number in find_private_keys(lines)}
+    for number, line in enumerate(lines, start=1):
         if len(line) >= _MIN_LINE_LENGTH:
-            detections.update((index, detection.kind) for detection in _scan_line(line, detectors))
-    return sorted((index + 1, kind) for index, kind in detections)
+            detections.update((number, kind) for kind in _scan_line(line, personal_data))
+    return sorted(detections)
 
 
-def _scan_line(line: str, detectors: Sequence[Detector]) -> list[Detection]:
-    """Return the detections in a line.
-
-    If detections overlap, only the one of the first detector is kept.
-    """
-    detections: list[Detection] = []
-    for detect in detectors:
+def _scan_line(line: str, personal_data: bool) -> set[str]:  # noqa: FBT001 - private
+    detections: list[tuple[str, int, int]] = []
+    for detect in _ALL if personal_data else _SECRETS:
         detections += [
-            detection for detection in detect(line) if not any(map(detection.overlaps, detections))
+            (kind, start, end)
+            for kind, start, end in detect(line)
+            if all(end <= first or last <= start for _, first, last in detections)
         ]
-    return detections
-
-
-def _normalize_lines(text: str) -> list[str]:
-    """Split a text into lines as editors do, and undo disguises of characters.
-
-    Invisible characters are removed, and full-width and mathematical letters and digits become
-    plain. NFKC is applied to each character by itself, and only where the result is a single
-    character, so that no line grows.
-    """
-    return [line if line.isascii() else _normalize(line) for line in _LINE_BREAK.split(text)]
+    return {kind for kind, _, _ in detections}
 
 
 def _normalize(line: str) -> str:
+    """Undo disguises: remove invisible characters, and make full-width and similar ones plain."""
     return "".join(map(_normalize_character, _INVISIBLE.sub("", line)))
 
 
 @lru_cache(maxsize=4096)
 def _normalize_character(character: str) -> str:
+    """Apply NFKC where the result is a single character, so that no line grows."""
     normalized = unicodedata.normalize("NFKC", character)
     return normalized if len(normalized) == 1 else character

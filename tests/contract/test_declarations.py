@@ -145,9 +145,9 @@ def test_every_setting_goes_to_a_function_unless_it_is_secret() -> None:
 
 def test_only_embedding_functions_depend_on_the_model() -> None:
     settings_by_function = {function.name: set(function.settings) for function in functions()}
-    assert "VERTEX_MODEL" in settings_by_function["search_kb"]
-    assert "VERTEX_MODEL" not in settings_by_function["get_chunk"]
-    assert "VERTEX_MODEL" not in settings_by_function["cards"]
+    assert "EMBEDDING_MODEL" in settings_by_function["search_kb"]
+    assert "EMBEDDING_MODEL" not in settings_by_function["get_chunk"]
+    assert "EMBEDDING_MODEL" not in settings_by_function["cards"]
     assert {"GENERATION_MODEL", "VERTEX_BASE_URL"} <= settings_by_function["cards"]
 
 

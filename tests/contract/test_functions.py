@@ -11,14 +11,13 @@ import pytest
 
 from infra.build.discovery import jobs, tools
 from infra.build.functions import (
-    ACCESS_DATABASE,
     JOB_GRACE_SECONDS,
-    KNOWLEDGE_DATABASE,
     MAX_JOB_SECONDS,
     USER_ROLE,
     VIEWER_ROLE,
     functions,
 )
+from shared.core.settings import ACCESS_DATABASE, KNOWLEDGE_DATABASE
 from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect
 

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx2
 import pytest
 
+from functions.gateway.oauth import google as google_module
 from tests.e2e.access.conftest import build_key_maker
 from tests.support.certificates import write_certificate
 from tests.support.fakes.google import FakeGoogle
@@ -318,11 +319,12 @@ async def test_an_expired_request_says_to_start_again(
 
 
 async def test_google_sign_in_gives_the_client_its_code(
-    browsers: Browsers, settings: Settings, client: str
+    browsers: Browsers, settings: Settings, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FakeGoogle() as google:
+        monkeypatch.setattr(google_module, "ISSUER", google.issuer)
         async with (
-            serve_sign_in(make_google_settings(settings, google)) as sign_in_app,
+            serve_sign_in(make_google_settings(settings)) as sign_in_app,
             browsers.open_window(scripts=False) as browser,
         ):
             await open_consent_page(browser, sign_in_app, f"{client}/cb")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mcp import Client
 
-from shared.core.settings import Settings
+from shared.core.settings import ACCESS_DATABASE
 from shared.firestore.connection import Connection
 from tests.e2e.access.conftest import build_key_maker
 from tests.support.gateway_process import PRIVATE_WORD
@@ -136,7 +136,7 @@ async def test_the_log_has_sizes_and_hashes_but_no_text(inline: RunningGateway, 
 
 async def read_audit(project: str) -> list[dict[str, Any]]:
     """Read the audit records of a project."""
-    connection = Connection(project, Settings().access_database)
+    connection = Connection(project, ACCESS_DATABASE)
     try:
         records = connection.client.collection("calls").stream()
         return [record.to_dict() or {} async for record in records]

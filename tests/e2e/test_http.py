@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from functions.gateway.mcp.server import INSTRUCTIONS
-from tests.support.gateway_process import ALLOWED_ORIGIN, INLINE_MAIN, run_gateway
+from tests.support.gateway_process import ALLOWED_ORIGIN
 from tests.support.mcp_wire import (
     CLIENT_META,
     HANDSHAKE,
@@ -25,10 +25,7 @@ from tests.support.mcp_wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.gateway_process import FilledProject, RunningGateway
+    from tests.support.gateway_process import RunningGateway
 
 PING = make_request("ping")
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
@@ -292,35 +289,3 @@ def test_a_proxy_may_join_two_equal_version_headers(
 
 def test_an_unknown_path_is_not_found(carrel: RunningGateway) -> None:
     assert httpx2.get(f"{carrel.url}/nothing", timeout=60).status_code == 404
-
-
-@pytest.fixture(scope="module")
-def small_gateway(filled_project: FilledProject, log: Path) -> Iterator[RunningGateway]:
-    """A gateway that accepts requests of at most 500 bytes."""
-    environment = {**filled_project.environment, "MAX_REQUEST_BYTES": "500"}
-    with run_gateway(INLINE_MAIN, environment, log) as gateway:
-        yield gateway
-
-
-@pytest.mark.parametrize("version", [MODERN, None])
-@pytest.mark.slow
-def test_a_body_over_the_limit_is_rejected(
-    small_gateway: RunningGateway, version: str | None
-) -> None:
-    body = make_request("ping", _meta={"filler": "x" * 500})
-    response = post(small_gateway.endpoint, body, {"mcp-protocol-version": version})
-    assert response.status_code == 413
-
-
-@pytest.mark.slow
-def test_a_body_over_the_limit_without_a_length_is_rejected(small_gateway: RunningGateway) -> None:
-    # An iterator is sent in chunks, without the header Content-Length.
-    parts = iter([b'{"jsonrpc": "2.0", "filler": "', b"x" * 500, b'"}'])
-    headers = {"content-type": "application/json", "accept": "application/json"}
-    response = httpx2.post(small_gateway.endpoint, content=parts, headers=headers, timeout=60)
-    assert response.status_code == 413
-
-
-@pytest.mark.slow
-def test_a_body_under_the_limit_is_accepted(small_gateway: RunningGateway) -> None:
-    assert post(small_gateway.endpoint, PING).status_code == 200

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
+from functions.gateway.app import MAX_REQUEST_BYTES
 from shared.core.settings import Settings
 from tests.support.mcp_wire import HEADERS, MODERN, make_call, post
 
 if TYPE_CHECKING:
     from tests.support.gateway_process import RunningGateway
 
-MAX_BYTES = Settings().max_request_bytes
 TOO_LARGE_MESSAGE = (
     "This request is larger than 8,388,608 bytes. Send less in one request: provide long materials"
-    ' in several calls with the same task_id, then ask with the scope "task". The operator of this'
-    " server can raise the limit with MAX_REQUEST_BYTES, up to Cloud Run's 33,554,432."
+    ' in several calls with the same task_id, then ask with the scope "task".'
 )
 
 
@@ -33,12 +32,12 @@ def make_body(size: int, letter: str) -> bytes:
 def test_the_largest_materials_fit_a_request() -> None:
     materials = "🧀" * Settings().extract_materials_characters
     message = make_call("extract_key_info", {"query": "cheese", "materials": materials})
-    assert len(json.dumps(message, ensure_ascii=False).encode()) < MAX_BYTES
+    assert len(json.dumps(message, ensure_ascii=False).encode()) < MAX_REQUEST_BYTES
 
 
 @pytest.mark.parametrize("letter", ["a", "熟", "🧀"])
 def test_a_call_as_large_as_allowed_reaches_its_tool(carrel: RunningGateway, letter: str) -> None:
-    response = post(carrel.endpoint, make_body(MAX_BYTES, letter))
+    response = post(carrel.endpoint, make_body(MAX_REQUEST_BYTES, letter))
     assert response.status_code == 200
     result = response.json()["result"]
     assert "search_kb was not run. query: " in result["content"][0]["text"]
@@ -49,7 +48,7 @@ def test_a_call_as_large_as_allowed_reaches_its_tool(carrel: RunningGateway, let
 def test_a_larger_request_gets_advice_to_send_less(
     inline: RunningGateway, version: str | None
 ) -> None:
-    body = make_body(MAX_BYTES + 1, "a")
+    body = make_body(MAX_REQUEST_BYTES + 1, "a")
     response = post(inline.endpoint, body, {"mcp-protocol-version": version})
     assert response.status_code == 413
     assert response.headers["content-type"] == "application/json"
@@ -63,6 +62,6 @@ def test_a_larger_request_gets_advice_to_send_less(
 def test_a_larger_request_without_a_length_gets_the_same_advice(inline: RunningGateway) -> None:
     mebibyte = 2**20
     # An iterator is sent in chunks, without the header Content-Length.
-    parts = (b"x" * mebibyte for _ in range(MAX_BYTES // mebibyte + 1))
+    parts = (b"x" * mebibyte for _ in range(MAX_REQUEST_BYTES // mebibyte + 1))
     response = httpx2.post(inline.endpoint, content=parts, headers=HEADERS, timeout=60)
     assert response.json()["error"]["message"] == TOO_LARGE_MESSAGE

@@ -140,24 +140,6 @@ def test_a_call_is_one_line_of_json_with_its_cost(inline: RunningGateway) -> Non
     }
 
 
-def test_the_level_debug_adds_a_line_when_a_call_starts(
-    filled_project: FilledProject, tmp_path: Path
-) -> None:
-    environment = {**filled_project.environment, "LOG_LEVEL": "debug"}
-    with run_gateway(INLINE_MAIN, environment, tmp_path / "gateway.log") as gateway:
-        size_before = gateway.log.stat().st_size
-        post(gateway.endpoint, make_call("search_kb", {"query": PRIVATE_WORD}))
-        lines = [json.loads(line) for line in read_lines(size_before, gateway.log)]
-    start, end = [line for line in lines if line["message"].startswith("tool_call")]
-    assert start["message"] == "tool_call_started"
-    assert start["severity"] == "DEBUG"
-    assert end["message"] == "tool_call"
-    assert end["severity"] == "INFO"
-    for name in ("tool", "call_id", "user", "arguments"):
-        assert start[name] == end[name]
-    assert start["arguments"] == {"query": len(f'"{PRIVATE_WORD}"')}  # the length as JSON
-
-
 def test_the_function_of_a_tool_logs_the_trace_of_its_call(small_functions: RunningGateway) -> None:
     size_before = small_functions.log.stat().st_size
     trace = f"00-{'c' * 32}-{'d' * 16}-01"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from shared.core.settings import KNOWLEDGE_DATABASE
 from shared.firestore.connection import Connection
 from shared.runtime.context import App
 
@@ -59,8 +60,7 @@ class WatchedApp(App):
     @cached_property
     def connection(self) -> Connection:
         """The connection whose commits go through the hook."""
-        settings = self.settings
-        return _Connection(settings.google_cloud_project, settings.firestore_database, self)
+        return _Connection(self.settings.google_cloud_project, KNOWLEDGE_DATABASE, self)
 
     async def commit(self, send: Send) -> Response:
         """Count a commit and send it through the hook."""

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.core.settings import Settings
-    from tests.support.fakes.google import FakeGoogle
 
 ADA: Final = "ada@example.com"
 """The e-mail address of the only person who may sign in."""
@@ -23,12 +22,11 @@ DISCOVERY_PATH, KEYS, TOKEN = "/.well-known/openid-configuration", "/oauth2/v3/c
 """The paths of Google's discovery document, public keys and token endpoint."""
 
 
-def make_google_settings(settings: Settings, google: FakeGoogle) -> Settings:
-    """Return settings for signing in with a fake Google, where only Ada is allowed."""
+def make_google_settings(settings: Settings) -> Settings:
+    """Return settings for signing in with Google, where only Ada is allowed."""
     changes = {
         "google_client_id": CLIENT_ID,
         "google_client_secret": SecretStr(CLIENT_SECRET),
-        "google_issuer": google.issuer,
         "allowed_emails": (ADA.upper(),),
     }
     return settings.model_copy(update=changes)

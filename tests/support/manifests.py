@@ -32,7 +32,7 @@ def make_function(kind: str, name: str, **parts: Any) -> dict[str, Any]:
         "min_instances": 0,
         "max_instances": 10,
         "ingress": "ALLOW_ALL",
-        "settings": ["EMBEDDING_PROVIDER", "VERTEX_DIMENSION"],
+        "settings": ["EMBEDDING_PROVIDER", "EMBEDDING_DIMENSION"],
         "secrets": [],
         "databases": {},
         "project_roles": [],

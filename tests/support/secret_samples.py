@@ -141,6 +141,7 @@ def make_secrets_in_context(seed: int = 0) -> list[SecretSample]:
             "AWS secret, .env", f"AWS_REGION=eu-west-1\nAWS_SECRET_ACCESS_KEY={aws}", aws, 2
         ),
         SecretSample("AWS secret, Python", f'aws_secret_access_key="{aws}"', aws),
+        SecretSample("AWS secret like a path", f"AWS_SECRET={aws.replace(aws[0], '/')}", aws),
         SecretSample("Azure storage", f"AccountName=sample;AccountKey={azure};Endpoint=x", azure),
         SecretSample(
             "basic auth", f"git clone https://deploy:{password}@git.acme.io/a.git", password
@@ -255,6 +256,7 @@ def make_personal_data() -> list[SecretSample]:
         SecretSample("phone, mobile", f"Call {mobile} when it is down.", mobile),
         SecretSample("phone, plain", f"to='{landline}'", landline),
         SecretSample("phone, American", f"Phone: {american}", american),
+        SecretSample("phone, American, called", f"Call {american} at night.", american),
         SecretSample("card", f"charge('{card}')", card),
         SecretSample("American Express", f"number: {amex}", amex),
         SecretSample("IBAN", f"IBAN {account}", account),

@@ -26,6 +26,7 @@ from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope
 from shared.core.errors import RateLimited
+from shared.core.settings import ACCESS_DATABASE
 from shared.firestore.connection import Connection
 from tests.support.clock import SettableClock
 
@@ -84,7 +85,7 @@ class SignInApp:
         """Assemble the pages as the gateway does."""
         self.settings = settings
         self.keyring = Keyring([SecretStr(SECRET)])
-        self.connection = Connection(settings.google_cloud_project, settings.access_database)
+        self.connection = Connection(settings.google_cloud_project, ACCESS_DATABASE)
         self.clock = SettableClock()
         self.sign_in_limit = FakeSignInLimit()
         issuer = get_issuer_url(settings)
@@ -129,11 +130,7 @@ class SignInApp:
 
     async def count_grants(self) -> int:
         """Count the stored grants."""
-        snapshots = (
-            AccessStore(self.connection)
-            .database.connection.client.collection("oauth_grants")
-            .stream()
-        )
+        snapshots = self.connection.client.collection("oauth_grants").stream()
         return len([snapshot async for snapshot in snapshots])
 
 

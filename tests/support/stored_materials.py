@@ -53,8 +53,8 @@ def make_openai_fields(fake: FakeOpenAI, project: str, **overrides: Any) -> dict
         "google_cloud_project": project,
         "embedding_provider": "openai",
         "openai_base_url": fake.base_url,
-        "openai_model": MODEL,
-        "openai_dimension": DIMENSION,
+        "embedding_model": MODEL,
+        "embedding_dimension": DIMENSION,
     } | overrides
 
 

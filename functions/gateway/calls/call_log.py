@@ -19,24 +19,9 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallAnswer, CallRequest
 
 EVENT: Final = "tool_call"
-START_EVENT: Final = "tool_call_started"
 _TASK_HASH_PURPOSE: Final = "task in the log"
 _TASK_HASH_LENGTH: Final = 16
 """The number of characters of a logged hash of a task: enough to distinguish a user's tasks."""
-
-
-def log_start(tool: Declaration, request: CallRequest) -> None:
-    """Write a line at the start of a call, which shows calls that never end.
-
-    Its level is DEBUG, because logs cost money, and the line at the end has all its fields.
-    """
-    log.debug(
-        START_EVENT,
-        tool=tool.name,
-        call_id=request.call_id,
-        user=request.caller.user_id,
-        arguments=_measure_arguments(tool, request),
-    )
 
 
 def log_call(

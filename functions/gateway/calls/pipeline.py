@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from functions.gateway.calls.arguments import check_arguments
 from functions.gateway.calls.billing import close_bill, make_bill
-from functions.gateway.calls.call_log import log_call, log_start
+from functions.gateway.calls.call_log import log_call
 from functions.gateway.calls.call_span import record_answer, start_call_span
 from functions.gateway.calls.normalization import normalize_arguments
 from shared.core.errors import CarrelError, Unauthorized, Unavailable, make_internal_error
@@ -73,7 +73,6 @@ class CallPipeline:
             embedding_key=visitor.embedding_key,
         )
         with start_call_span(tool, request, self._keyring) as call_span:
-            log_start(tool, request)
             try:
                 await self._limits.take(visitor, tool.effect)
                 if invalid:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from shared.core.dates import Clock
     from shared.core.settings import Settings
 
+ISSUER: Final = "https://accounts.google.com"
 CALLBACK_PATH: Final = "/signin/google"
 _STATE_PURPOSE: Final = "google state"
 _NONCE_PURPOSE: Final = "google nonce"
@@ -73,7 +74,7 @@ class GoogleSignIn:
         """Read the settings; no request is sent before the first sign-in."""
         self._client_id = settings.google_client_id
         self._client_secret = settings.google_client_secret
-        self._issuer = settings.google_issuer.rstrip("/")
+        self._issuer = ISSUER
         self._callback = get_issuer_url(settings) + CALLBACK_PATH
         self._emails = {email.lower() for email in settings.allowed_emails}
         self._domains = {domain.lower() for domain in settings.allowed_domains}

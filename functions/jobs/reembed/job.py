@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shared.index.embedding_space import EmbeddingSpace
-from shared.pipeline.embedding.migration import announce_migration, continue_migration
-from shared.pipeline.embedding.migration_repository import ReembeddingStore
+from shared.pipeline.embedding.migration import (
+    announce_migration,
+    continue_migration,
+    count_embedded_documents,
+)
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
 
@@ -38,7 +41,7 @@ async def count_documents(ctx: Context) -> int:
     target = (ctx.embedder.model, ctx.embedder.dimension)
     if state.space is None or (state.space == target and not state.migration):
         return 0
-    return await ReembeddingStore(ctx.database).count()
+    return await count_embedded_documents(ctx)
 
 
 JOB = Job(

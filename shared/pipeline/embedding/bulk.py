@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
+MIN_PASSAGES: Final = 10_000
+"""The number of pending passages from which they are embedded in bulk."""
 MAX_ROWS: Final = 200_000
 """The maximum number of passages of a job."""
 MAX_BYTES: Final = 500_000_000
@@ -98,7 +100,8 @@ class _JobOutput:
 def make_bulk_services(settings: Settings) -> BulkServices | None:
     """Make the configured services, or return None without any, or if the model has no batches."""
     bucket = settings.bulk_bucket
-    if settings.embedding_provider != "vertex" or not bucket or settings.vertex_model not in MODELS:
+    model = settings.embedding_model_or_default
+    if settings.embedding_provider != "vertex" or not bucket or model not in MODELS:
         return None
     from shared.ai.batch_files import BatchFiles
 
@@ -107,9 +110,9 @@ def make_bulk_services(settings: Settings) -> BulkServices | None:
         location=settings.vertex_location,
         base_url=settings.vertex_base_url,
     )
-    vertex = VertexBatch(endpoint, model=settings.vertex_model, dimension=settings.vertex_dimension)
+    vertex = VertexBatch(endpoint, model=model, dimension=settings.embedding_dimension)
     files = BatchFiles(bucket, settings.google_cloud_project)
-    return BulkServices(vertex, files, settings.bulk_from)
+    return BulkServices(vertex, files, MIN_PASSAGES)
 
 
 class BulkRun:
@@ -138,6 +141,7 @@ class BulkRun:
         task = await self._load_unfinished_task() or await self._begin_task()
         if task is None:
             return False
+        self._services.vertex.require_package()
         if not task.stored:
             task = await self._start(task)
             if task.job and not await self._finish(task):

@@ -1,38 +1,43 @@
 """Migrates the knowledge base to another embedding model, while search by words keeps working.
 
 A migration is announced, and then waits until all calls and jobs have ended that may not have read
-the announcement. It deletes all vectors, embeds everything again, and finally records the new
-model. It works in small commits, so that each run continues where the run before stopped.
+the announcement. It replaces every vector by the pending step `embed`, performs that step, and
+finally records the new model. Only documents say what remains to be done, so each run continues
+where the run before stopped.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.errors import CarrelError
+from shared.extractions import extracted_chunks
+from shared.extractions import repository as extraction_repository
+from shared.firestore.documents import Document, Reference
+from shared.firestore.queries import Query
+from shared.firestore.values import DELETE_FIELD
+from shared.firestore.writes import Write, put_if_unchanged
 from shared.index.embedding_space import FRESH_SECONDS, EmbeddingSpace
+from shared.index.stored_vector import NO_VECTOR, build_vector_fields
+from shared.knowledge import chunk_repository
+from shared.knowledge.queue import MAX_WRITES
 from shared.pipeline.embedding.chunks import embed_chunks
-from shared.pipeline.embedding.migration_repository import CORPORA, ReembeddingStore
-from shared.pipeline.embedding.online import embed_texts
+from shared.pipeline.embedding.online import STEP, embed_texts
 from shared.runtime.job import Failure
+from shared.traces import repository as trace_repository
+from shared.workspaces.model import DocumentStatus
+from shared.workspaces.repository import DOCUMENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from shared.ai.embedding import Vector
-    from shared.index.embedding_space import SpaceMigration
-    from shared.pipeline.embedding.migration_repository import EmbeddedCorpus, UnembeddedDocument
+    from shared.index.embedding_space import Space, SpaceMigration
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
-
-PageStep = Callable[[str], Awaitable[str | None]]
-"""Processes the page after a path. Returns the last path of the page, or None at the end."""
 
 MAX_CALL_SECONDS: Final = 60.0
 """The maximum duration of a tool call, in seconds."""
@@ -40,6 +45,9 @@ QUIET_PERIOD: Final = timedelta(seconds=FRESH_SECONDS + MAX_CALL_SECONDS)
 """The time between the announcement and the start of a migration."""
 POLL_SECONDS: Final = 1.0
 """The interval at which a run checks whether all work with the former model has ended."""
+BLOCKED_JOBS: Final = ("cluster", "extract", "ingest_materials")
+"""The names of the leases of other jobs that read or store vectors. During a migration, these jobs
+do not start."""
 
 
 async def announce_migration(ctx: Context) -> SpaceMigration | None:
@@ -69,16 +77,22 @@ async def continue_migration(
     Raises:
         CarrelError: The embedding provider or the database is down, or misconfigured.
     """
-    run = _MigrationRun(migration, ctx, budget, report, ReembeddingStore(ctx.database))
+    run = _MigrationRun(migration, ctx, budget, report)
     report.finished = await run.clear()
     if not report.finished:
         return
     await embed_chunks(ctx, budget, report)
     if report.finished:
-        report.finished = await run.embed()
+        report.finished = await run.embed_other_documents()
     if report.finished:
         await EmbeddingSpace(ctx.database).complete_migration(migration)
         report.note = f"The knowledge base is now embedded with {migration.target[0]}."
+
+
+async def count_embedded_documents(ctx: Context) -> int:
+    """Count the documents that a migration embeds: all except those of workspaces."""
+    queries = [Query(name).order_by("__name__") for name in _COLLECTIONS]
+    return sum(await asyncio.gather(*map(ctx.database.count, queries)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +103,6 @@ class _MigrationRun:
     ctx: Context
     budget: Budget
     report: Report
-    store: ReembeddingStore
 
     async def clear(self) -> bool:
         """Delete all old vectors, as soon as nothing stores such vectors any longer.
@@ -102,20 +115,28 @@ class _MigrationRun:
         if not await self._is_quiet():
             self.report.note = "Waiting for work with the former model to end."
             return False
-        for corpus in CORPORA:
-            if not await self._process_pages(
-                f"clear_{corpus.name}", partial(self._clear_page, corpus)
-            ):
-                return False
+        for name in _COLLECTIONS:
+            # The new model may accept a text that the former model rejected.
+            for field in ("embedding_model", f"parked.{STEP}"):
+                if not await self._clear_documents_with(field, name):
+                    return False
+        if not await self._queue_workspaces():
+            return False
         await EmbeddingSpace(self.ctx.database).mark_cleared()
         return True
 
-    async def embed(self) -> bool:
-        """Embed the documents that no other job embeds. Return whether all are embedded."""
-        for corpus in CORPORA:
-            step = partial(self._embed_page, corpus)
-            if corpus.text_to_embed and not await self._process_pages(f"embed_{corpus.name}", step):
-                return False
+    async def embed_other_documents(self) -> bool:
+        """Embed what waits beside the chunks, and return whether that is all.
+
+        A document that the model rejects stays without a vector, so that only its words find it.
+        """
+        database = self.ctx.database
+        for name in _TEXTS:
+            query = Query(name).order_by(f"pending.{STEP}").limit(MAX_WRITES)
+            while page := await database.find(query):
+                if self.budget.spent:
+                    return False
+                await self._embed_page(name, page)
         return True
 
     async def _is_quiet(self) -> bool:
@@ -124,60 +145,121 @@ class _MigrationRun:
         Returns:
             Whether they have ended before the time is up.
         """
+        database = self.ctx.database
+        references = [Reference("leases", name) for name in BLOCKED_JOBS]
         while True:
             now = self.ctx.clock()
-            is_announced_long_enough = now >= self.migration.since + QUIET_PERIOD
-            if is_announced_long_enough and not await self.store.list_busy_jobs(now):
-                return True
+            if now >= self.migration.since + QUIET_PERIOD:
+                leases = await database.get_all(references, ["expires_at"])
+                if all(lease.get("expires_at") <= now for lease in leases):
+                    return True
             if self.budget.deadline - time.monotonic() <= POLL_SECONDS:
                 return False
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _process_pages(self, name: str, step: PageStep) -> bool:
-        """Process all pages of a pass, and store the position after each.
+    async def _clear_documents_with(self, field: str, collection: str) -> bool:
+        """Make the step pending on the documents that have a field, which the update deletes.
 
         Returns:
-            Whether the pass is complete.
+            Whether none is left. A document that changed meanwhile is read again.
         """
-        position = self.migration.progress.get(name, "")
-        while position is not None:
+        database = self.ctx.database
+        query = Query(collection).order_by(field).select([field]).limit(MAX_WRITES)
+        requeue = chunk_repository.build_step_pending(STEP, self.ctx.clock())
+        update = NO_VECTOR | chunk_repository.build_step_done("cluster") | requeue
+        while page := await database.find(query):
             if self.budget.spent:
                 return False
-            position = await step(position)
-            await EmbeddingSpace(self.ctx.database).save_progress(name, position)
+            await database.commit_skipping_conflicts(
+                [put_if_unchanged(document, update) for document in page]
+            )
         return True
 
-    async def _clear_page(self, corpus: EmbeddedCorpus, after: str) -> str | None:
-        """Delete the old vectors of the page after a path, as a `PageStep`."""
-        return await self.store.clear_page(corpus, after, self.migration, self.ctx.clock())
+    async def _queue_workspaces(self) -> bool:
+        """Queue the documents of workspaces for their own job. Return whether all are queued."""
+        database = self.ctx.database
+        query = Query(DOCUMENTS, in_group=True).order_by("__name__")
+        query = query.select(["making", "status"]).limit(MAX_WRITES)
+        page_query = query
+        while page := await database.find(page_query):
+            if self.budget.spent:
+                return False
+            updates = [
+                (document, _queue_workspace_document(document.fields, self.migration.target))
+                for document in page
+            ]
+            due = {"next_at": self.ctx.clock()}
+            writes = [
+                put_if_unchanged(document, update | due) for document, update in updates if update
+            ]
+            if await database.commit_skipping_conflicts(writes) == len(writes):
+                page_query = query.start_after(page[-1])
+        return True
 
-    async def _embed_page(self, corpus: EmbeddedCorpus, after: str) -> str | None:
-        """Embed the documents without a vector of the page after a path, as a `PageStep`.
-
-        The page is read again until none is left, because documents may be edited in the meantime.
-        A document that the model rejects stays without a vector, so that only its words find it.
-        """
-        rejected: set[str] = set()
-        while True:
-            page, position = await self.store.load_unembedded_page(corpus, after)
-            documents = [document for document in page if document.snapshot.id not in rejected]
-            if not documents:
-                return position
-            rejected |= await self._embed(documents)
-
-    async def _embed(self, documents: Sequence[UnembeddedDocument]) -> set[str]:
-        """Embed documents, and return the ids of those that the model rejects."""
-        outcomes = await embed_texts([document.text for document in documents], self.ctx)
-        embedded: list[tuple[UnembeddedDocument, Vector]] = []
-        rejected: set[str] = set()
-        for document, outcome in zip(documents, outcomes, strict=True):
-            if isinstance(outcome, CarrelError):
-                path = document.snapshot.reference.path
-                self.report.failures.append(Failure.of(path, outcome))
-                rejected.add(document.snapshot.id)
-            else:
-                embedded.append((document, outcome))
-        stored = await self.store.store_vectors(embedded, self.ctx.embedder.model)
+    async def _embed_page(self, collection: str, page: Sequence[Document]) -> None:
+        """Embed documents. The step also ends for those without a text, and those rejected."""
+        texts = {
+            document.id: text
+            for document in page
+            if (text := _TEXTS[collection](document.id, document.fields))
+        }
+        outcomes = await embed_texts(list(texts.values()), self.ctx)
+        by_id = dict(zip(texts, outcomes, strict=True))
+        embedded: list[Write] = []
+        ended: list[Write] = []
+        for document in page:
+            match by_id.get(document.id):
+                case None:
+                    ended.append(put_if_unchanged(document, _DONE))
+                case CarrelError() as error:
+                    failure = Failure.of(document.reference.path, error)
+                    self.report.failures.append(failure)
+                    dead_letter = {"parked": {STEP: failure.reason}}
+                    ended.append(put_if_unchanged(document, _DONE | dead_letter))
+                case vector:
+                    fields = build_vector_fields(vector, self.ctx.embedder.model)
+                    embedded.append(put_if_unchanged(document, _DONE | fields))
+        stored = await self.ctx.database.commit_skipping_conflicts(embedded)
+        await self.ctx.database.commit_skipping_conflicts(ended)
         self.report.counts["embedded"] += stored
         self.budget.progress(stored)
-        return rejected
+
+
+def _queue_workspace_document(data: dict[str, Any], target: Space) -> dict[str, Any]:
+    """Build the update that queues a complete document for new vectors, or an empty one.
+
+    An incomplete document does not change, because its caller uploads it again.
+    """
+    model, dimension = target
+    embedding_job = data.get("making", {})
+    is_complete = data.get("status") in {DocumentStatus.READY, DocumentStatus.WAITING}
+    if not is_complete or (embedding_job.get("model"), embedding_job.get("dimension")) == target:
+        return {}
+    return {
+        "making": {**embedding_job, "model": model, "dimension": dimension},
+        "status": DocumentStatus.WAITING.value,
+        "tries": 0,
+        "reason": None,
+        "worked_until": None,
+    }
+
+
+def _get_trace_text(trace_id: str, data: dict[str, Any]) -> str | None:
+    """Return the text to embed, or None if the trace was withdrawn while it waited."""
+    trace = trace_repository.to_trace(trace_id, data)
+    return trace.content.embedding_text if trace.is_listed else None
+
+
+def _get_extraction_text(_extraction_id: str, data: dict[str, Any]) -> str | None:
+    return extraction_repository.to_content(data).text
+
+
+_TEXTS: Final[Mapping[str, Callable[[str, dict[str, Any]], str | None]]] = {
+    trace_repository.COLLECTION: _get_trace_text,
+    extracted_chunks.COLLECTION: _get_extraction_text,
+}
+"""The functions that return the text to embed of a document, by collection. Chunks have a queue of
+their own."""
+_COLLECTIONS: Final = (chunk_repository.COLLECTION, *_TEXTS)
+_DONE: Final = {"pending": DELETE_FIELD, "parked": DELETE_FIELD}
+"""The update that ends the only step on which a trace or an extraction waits."""

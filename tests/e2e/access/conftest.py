@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 NOTEBOOK = Path(__file__).with_name("gateway_main.py")
 """The program of a gateway that serves only the notebook."""
+WITH_FAKE_GOOGLE = Path(__file__).with_name("fake_google_main.py")
+"""The program of a gateway where people sign in at the fake Google that FAKE_GOOGLE names."""
 CLOUD_SETTINGS = {
     "LOCAL_USER": "",
     "READS_PER_MINUTE": "1000",
@@ -116,10 +118,10 @@ def google_url(project: str, log: Path) -> Iterator[str]:
             **CLOUD_SETTINGS,
             "GOOGLE_CLIENT_ID": CLIENT_ID,
             "GOOGLE_CLIENT_SECRET": CLIENT_SECRET,
-            "GOOGLE_ISSUER": google.issuer,
+            "FAKE_GOOGLE": google.issuer,
             "ALLOWED_EMAILS": json.dumps([ADA]),
         }
-        with run_gateway(INLINE_MAIN, environment, log) as gateway:
+        with run_gateway(WITH_FAKE_GOOGLE, environment, log) as gateway:
             yield gateway.url
 
 

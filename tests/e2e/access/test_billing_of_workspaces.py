@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.e2e.access.conftest import CLOUD_SETTINGS, FUNDS, run_on_access_store
+from tests.e2e.access.conftest import CLOUD_SETTINGS, FUNDS, build_key_maker, run_on_access_store
 from tests.support.fakes.openai import MODEL, FakeOpenAI, Reply, make_error_reply
 from tests.support.gateway_process import INLINE_MAIN, RunningGateway, run_gateway
 from tests.support.mcp_wire import make_call, post
@@ -43,8 +44,6 @@ PRICE: Final = 1_000
 TEXT: Final = make_text()
 LONG_TEXT: Final = make_text(60)
 """A text that is too long for one call."""
-KNOWLEDGE: Final = {"firestore_database": "embedded-elsewhere"}
-"""Settings for a separate database, because other tests use another embedding model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class Deployment:
         """Return the stored materials of a user."""
 
         async def read() -> dict[str, dict[str, Any]]:
-            app = App(Settings(google_cloud_project=self.project, **KNOWLEDGE))
+            app = App(Settings(google_cloud_project=self.project))
             try:
                 return await read_workspaces(app, Caller.of(user))
             finally:
@@ -101,6 +100,18 @@ class Deployment:
 
 
 @pytest.fixture(scope="module")
+def project() -> str:
+    """A project of these tests alone, because others use another embedding model."""
+    return f"billing-{uuid.uuid4().hex[:16]}"
+
+
+@pytest.fixture(scope="module")
+def make_key(project: str) -> MakeKey:
+    """A function that makes keys for that project."""
+    return build_key_maker(project)
+
+
+@pytest.fixture(scope="module")
 def deployment(project: str, log: Path) -> Iterator[Deployment]:
     """A gateway that charges `PRICE` for `extract_key_info`."""
     with ExitStack() as stack:
@@ -108,13 +119,12 @@ def deployment(project: str, log: Path) -> Iterator[Deployment]:
         environment = {
             "GOOGLE_CLOUD_PROJECT": project,
             **CLOUD_SETTINGS,
-            **{name.upper(): value for name, value in KNOWLEDGE.items()},
             "TOOL_PRICES": json.dumps({"extract_key_info": PRICE}),
             "EXTRACT_MATERIALS_CHARACTERS": str(len(TEXT)),
             "EMBEDDING_PROVIDER": "openai",
             "OPENAI_BASE_URL": fake.base_url,
-            "OPENAI_MODEL": MODEL,
-            "OPENAI_DIMENSION": str(DIMENSION),
+            "EMBEDDING_MODEL": MODEL,
+            "EMBEDDING_DIMENSION": str(DIMENSION),
         }
         gateways = (stack.enter_context(run_gateway(INLINE_MAIN, environment, log)),)
         yield Deployment(gateways, fake, project, environment)

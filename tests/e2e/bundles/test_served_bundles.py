@@ -207,7 +207,7 @@ async def test_deployed_functions_search_with_vertex_ai(
     settings = {
         "EMBEDDING_PROVIDER": "vertex",
         "VERTEX_BASE_URL": vertex.base_url,
-        "VERTEX_DIMENSION": DIMENSION,
+        "EMBEDDING_DIMENSION": DIMENSION,
     }
     await assert_found_by_meaning(ctx, staged, settings, tmp_path)
     task_types = [call.config["taskType"] for call in vertex.calls]
@@ -221,8 +221,8 @@ async def test_deployed_functions_search_with_an_openai_endpoint(
     settings = {
         "EMBEDDING_PROVIDER": "openai",
         "OPENAI_BASE_URL": openai.base_url,
-        "OPENAI_MODEL": MODEL,
-        "OPENAI_DIMENSION": DIMENSION,
+        "EMBEDDING_MODEL": MODEL,
+        "EMBEDDING_DIMENSION": DIMENSION,
         "OPENAI_API_KEY": KEY,
     }
     await assert_found_by_meaning(ctx, staged, settings, tmp_path)

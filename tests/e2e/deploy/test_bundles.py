@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from infra.build import requirements
 from infra.build.bundles import pack, stage
 from infra.build.discovery import ROOT
 from infra.build.functions import Function, functions
@@ -249,6 +250,18 @@ def test_an_import_missing_in_pyproject_is_rejected() -> None:
 def test_an_import_that_is_not_installed_is_rejected() -> None:
     with pytest.raises(InvalidInput, match="no_such_library is imported, but no installed"):
         find_requirements({"no_such_library"})
+
+
+def test_a_namespace_hides_no_missing_package() -> None:
+    with pytest.raises(InvalidInput, match=r"google.cloud.no_such_library is imported, but no"):
+        find_requirements({"google.cloud", "google.cloud.no_such_library"})
+
+
+def test_the_extra_is_staged_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = {"google": None, "google.cloud": None, "google.cloud.storage": "google-cloud-storage"}
+    monkeypatch.setattr(requirements, "_map_modules_to_distributions", lambda: modules)
+    names = {"google.cloud.aiplatform_v1", "google.cloud.aiplatform_v1.JobServiceClient"}
+    assert find_requirements(names) == {"google-cloud-aiplatform>=2.7"}
 
 
 def test_the_standard_library_needs_no_requirement() -> None:

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from tests.support.fakes.secret_manager import FakeSecretManager
 
 VARIABLES = (
-    "ACCESS_SECRETS", "ALLOWED_EMAILS", "BILLING_URL", "BULK_BUCKET", "EMBEDDING_PROVIDER",
-    "FIRESTORE_EMULATOR_HOST", "GENERATION_PROVIDER", "GOOGLE_CLIENT_ID", "GOOGLE_CLOUD_PROJECT",
-    "GOOGLE_CLOUD_QUOTA_PROJECT", "INGEST_BUCKET", "OPENAI_API_KEY", "OPENAI_DIMENSION",
-    "READWISE_TOKEN", "TIME_ZONE", "VERTEX_DIMENSION",
+    "ACCESS_SECRETS", "ALLOWED_EMAILS", "BILLING_URL", "BULK_BUCKET", "EMBEDDING_DIMENSION",
+    "EMBEDDING_PROVIDER", "FIRESTORE_EMULATOR_HOST", "GENERATION_PROVIDER", "GOOGLE_CLIENT_ID",
+    "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_QUOTA_PROJECT", "INGEST_BUCKET", "OPENAI_API_KEY",
+    "READWISE_TOKEN", "TIME_ZONE",
 )  # fmt: skip
 """The environment variables that the commands of these tests read or set."""
 
@@ -52,7 +52,7 @@ def test_the_deployment_sets_the_environment(deployment_file: Path, project: str
     use_deployment(embedding=True, path=deployment_file)
     assert os.environ["GOOGLE_CLOUD_PROJECT"] == project
     assert os.environ["EMBEDDING_PROVIDER"] == "vertex"
-    assert os.environ["VERTEX_DIMENSION"] == "1024"
+    assert os.environ["EMBEDDING_DIMENSION"] == "1024"
 
 
 def test_the_quota_project_is_the_deployments(deployment_file: Path, project: str) -> None:

@@ -46,7 +46,7 @@ def make_deployment(settings: dict[str, str], *secrets: str, **options: str) -> 
             VERTEX | {"TIME_ZONE": "Europe/Atlantis"},
             "TIME_ZONE: not a time zone of the IANA",
         ),
-        (VERTEX | {"EXTRACT_TOP_K": "30"}, "EXTRACT_TOP_K must be at most EXTRACT_TOP_K_LIMIT"),
+        (VERTEX | {"EXTRACT_TOP_K": "30"}, "EXTRACT_TOP_K must be 20 or less"),
         (VERTEX | SIGN_IN, "GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET must be set together"),
         (VERTEX | {"LOCAL_USER": "me"}, "LOCAL_USER opens everything"),
         (VERTEX | {"EMAILS": "[]"}, "settings.EMAILS: there is no such setting"),

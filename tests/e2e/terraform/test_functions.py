@@ -111,8 +111,7 @@ def test_a_function_gets_its_settings_and_the_project(state: State) -> None:
         **SETTINGS,
         "INGEST_START_URL": "https://cloudscheduler.googleapis.com/v1/projects/"
         f"{PROJECT}/locations/{REGION}/jobs/carrel-ingest:run",
-        "OPENAI_DIMENSION": "768",
-        "VERTEX_DIMENSION": "768",
+        "EMBEDDING_DIMENSION": "768",
         "INGEST_BUCKET": f"{texts}/texts",
         "BULK_BUCKET": f"{texts}/bulk",
     }

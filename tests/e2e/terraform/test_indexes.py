@@ -168,7 +168,7 @@ def test_another_dimension_changes_vector_indexes_and_settings(deployment: Deplo
     changed_functions = {
         f'google_cloudfunctions2_function.carrel["{key}"]'
         for key, function in make_manifest()["functions"].items()
-        if "VERTEX_DIMENSION" in function["settings"]
+        if "EMBEDDING_DIMENSION" in function["settings"]
     }
     assert changes.keys() == changed_indexes | changed_functions
 

@@ -22,6 +22,7 @@ from shared.accounts.grant import (
 )
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
+from shared.core.settings import ACCESS_DATABASE
 from shared.firestore.connection import Connection
 from shared.firestore.database import WriteConflict
 
@@ -59,7 +60,7 @@ CLIENT = OAuthClient(
 @pytest.fixture
 async def store(settings: Settings, meter: Meter) -> AsyncIterator[AccessStore]:
     """The grants and clients, with a meter of reads and writes."""
-    connection = Connection(settings.google_cloud_project, settings.access_database)
+    connection = Connection(settings.google_cloud_project, ACCESS_DATABASE)
     yield AccessStore(connection, meter)
     await connection.aclose()
 

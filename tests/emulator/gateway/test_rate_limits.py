@@ -26,6 +26,7 @@ from functions.gateway.rate_limits import (
 from shared.accounts.token_bucket import Rate, TokenBucket, TokenLease
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, RateLimited
+from shared.core.settings import ACCESS_DATABASE
 from shared.firestore.connection import Connection
 from shared.runtime.tool import Effect
 from tests.support.clock import NOON, SettableClock
@@ -75,7 +76,7 @@ async def make_instance(
     settings: Settings, clock: SettableClock
 ) -> AsyncIterator[Callable[[], CallLimits]]:
     """A function that makes instances with one database."""
-    connection = Connection(settings.google_cloud_project, settings.access_database)
+    connection = Connection(settings.google_cloud_project, ACCESS_DATABASE)
     yield lambda: CallLimits(settings, connection, clock)
     await connection.aclose()
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from functions.gateway.oauth import google as google_module
 from tests.support.authorization_server import serve_authorization_server
 from tests.support.fakes.google import FakeGoogle
 from tests.support.google_sign_in import make_google_settings
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from mcp.shared.auth import OAuthClientInformationFull
 
     from shared.core.settings import Settings
-    from tests.support.authorization_server import AuthorizationServer
+from tests.support.authorization_server import AuthorizationServer
 
 
 @pytest.fixture
@@ -33,13 +34,14 @@ async def client(server: AuthorizationServer) -> OAuthClientInformationFull:
 
 
 @pytest.fixture
-def google() -> Iterator[FakeGoogle]:
+def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGoogle]:
     """A fake Google that works, and whose only account is Ada's."""
     with FakeGoogle() as fake_google:
+        monkeypatch.setattr(google_module, "ISSUER", fake_google.issuer)
         yield fake_google
 
 
 @pytest.fixture
-def google_settings(settings: Settings, google: FakeGoogle) -> Settings:
+def google_settings(settings: Settings, google: FakeGoogle) -> Settings:  # noqa: ARG001 - it runs
     """Settings that let Ada sign in with Google."""
-    return make_google_settings(settings, google)
+    return make_google_settings(settings)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from functions.gateway.oauth import google as google_module
 from functions.gateway.oauth.google import MAX_RESPONSE_BYTES, GoogleSignIn, OpenIdProvider
 from shared.core.errors import Unavailable
 from tests.support.fakes.google import CLIENT_ID, Account
@@ -148,9 +149,11 @@ async def test_a_slow_google_is_an_outage(google_settings: Settings, google: Fak
         ).make_authorization_url("a sealed request", "a browser")
 
 
-async def test_an_unreachable_issuer_is_an_outage(google_settings: Settings) -> None:
-    settings = google_settings.model_copy(update={"google_issuer": "http://127.0.0.1:9"})
-    async with open_sign_in_app(settings) as (sign_in_app, browser):
+async def test_an_unreachable_issuer_is_an_outage(
+    google_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(google_module, "ISSUER", "http://127.0.0.1:9")
+    async with open_sign_in_app(google_settings) as (sign_in_app, browser):
         assert (await press_google_button(sign_in_app, browser)).status_code == 503
 
 

@@ -28,7 +28,16 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 NOTE_COUNT: Final = 12
-COMMAND: Final = [sys.executable, "-c", "from infra.cli.main import main; main()"]
+PROGRAM: Final = """
+import pytest
+
+from infra.cli.main import main
+from shared.pipeline.embedding import bulk
+
+pytest.MonkeyPatch().setattr(bulk, "MIN_PASSAGES", 10)
+main()
+"""
+COMMAND: Final = [sys.executable, "-c", PROGRAM]
 
 
 @pytest.fixture
@@ -59,9 +68,8 @@ def start_embed(
         "GOOGLE_CLOUD_PROJECT": project,
         "EMBEDDING_PROVIDER": "vertex",
         "VERTEX_BASE_URL": vertex.base_url,
-        "VERTEX_DIMENSION": "8",
+        "EMBEDDING_DIMENSION": "8",
         "BULK_BUCKET": "gs://bulk/work",
-        "BULK_FROM": "10",
         "LEASE_SECONDS": "1",
         "STORAGE_EMULATOR_HOST": vertex.storage.base_url,
         "GCE_METADATA_HOST": host,

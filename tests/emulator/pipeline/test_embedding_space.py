@@ -153,15 +153,6 @@ async def test_a_run_joins_only_a_migration_to_its_own_model(ctx: Context, app: 
         await reread_space(app).join(OTHER)
 
 
-async def test_the_progress_of_each_pass_is_stored(ctx: Context) -> None:
-    space = await make_migrating_space(ctx)
-    await space.save_progress("clear_chunks", "chunks/a")
-    await space.save_progress("clear_traces", None)
-    state = await space.load_state()
-    assert state.migration
-    assert state.migration.progress == {"clear_chunks": "chunks/a", "clear_traces": None}
-
-
 async def test_a_finished_migration_stores_the_new_space(ctx: Context, app: App) -> None:
     space = await make_migrating_space(ctx)
     await space.complete_migration(MIGRATION)

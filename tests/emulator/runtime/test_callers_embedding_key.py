@@ -47,8 +47,8 @@ async def open_app(server: FakeOpenAI, **options: Any) -> AsyncIterator[App]:
     defaults: dict[str, Any] = {
         "embedding_provider": "openai",
         "openai_base_url": server.base_url,
-        "openai_model": MODEL,
-        "openai_dimension": 8,
+        "embedding_model": MODEL,
+        "embedding_dimension": 8,
         "openai_api_key": SecretStr(KEY_OF_DEPLOYMENT),
         "openai_key_of_caller": True,
     }
@@ -141,7 +141,11 @@ async def test_calls_share_the_deployments_embedder_by_default(settings: dict[st
 async def test_the_endpoint_is_used_as_configured() -> None:
     with FakeOpenAI() as server:
         server.accepts_dimensions = False
-        settings = {"openai_shortens": False, "openai_dimension": 64, "openai_key_of_caller": False}
+        settings = {
+            "openai_shortens": False,
+            "embedding_dimension": 64,
+            "openai_key_of_caller": False,
+        }
         async with open_app(server, **settings) as app:
             vector = await app.context(Caller(), Meter()).embed_query("bread")
     assert len(vector) == 64

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from functions.tools.workspaces.extract_key_info import ranking
 from functions.tools.workspaces.extract_key_info.tool import TOOL
 from shared.core.caller import Caller
 from shared.core.settings import Settings
@@ -113,14 +114,10 @@ async def test_both_spellings_of_top_k_together_are_refused(app: App) -> None:
     assert "not a parameter" not in error.message
 
 
-async def test_the_default_and_the_limit_of_top_k_are_settings(
-    open_app: Callable[..., App],
-) -> None:
-    app = open_app(extract_top_k=3, extract_top_k_limit=25)
+async def test_the_default_of_top_k_is_a_setting(open_app: Callable[..., App]) -> None:
+    app = open_app(extract_top_k=3)
     assert await count_contexts(app) == 3
-    assert await count_contexts(app, top_k=25) == 25
-    error = await extract_error(app, "log", materials=LOG, top_k=26)
-    assert error.details == {"top_k": "must be at most 25"}
+    assert await count_contexts(app, top_k=4) == 4
 
 
 @pytest.mark.parametrize(
@@ -304,9 +301,11 @@ async def test_a_refused_call_stores_and_costs_nothing(app: App) -> None:
     assert (await extract_result(app, "comet", materials=TEXT))["known"] is False
 
 
-async def test_the_weight_ranges_from_words_to_meaning(open_app: Callable[..., App]) -> None:
+async def test_the_weight_ranges_from_words_to_meaning(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for weight, part in ((1.0, "similarity"), (0.0, "bm25")):
-        app = open_app(extract_semantic_weight=weight)
+        monkeypatch.setattr(ranking, "SEMANTIC_WEIGHT", weight)
         passages = (await extract_result(app, "rye and a comet", materials=TEXT))["passages"]
         parts = [passage[part] for passage in passages]
         scores = [passage["score"] for passage in passages]

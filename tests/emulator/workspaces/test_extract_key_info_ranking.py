@@ -52,7 +52,7 @@ QUERIES: Final = st.lists(st.sampled_from((*WORDS, "unheard")), min_size=1, max_
     " ".join
 )
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
-MAX_CONTEXTS: Final = 50
+MAX_CONTEXTS: Final = 20
 """The maximum number of contexts that settings allow."""
 
 few_examples = hypothesis_settings(
@@ -72,7 +72,7 @@ def local_model() -> LocalEmbedder:
 @pytest.fixture
 def settings(project: str) -> Settings:
     """Settings of `app` with the largest number of contexts."""
-    return Settings(google_cloud_project=project, extract_top_k_limit=MAX_CONTEXTS)
+    return Settings(google_cloud_project=project)
 
 
 @pytest.fixture

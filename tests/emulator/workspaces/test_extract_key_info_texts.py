@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
+from functions.tools.workspaces.extract_key_info import ranking
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
@@ -141,12 +142,10 @@ async def fast_app(project: str) -> AsyncIterator[App]:
 
 
 @pytest.fixture
-async def lexical_app(project: str) -> AsyncIterator[App]:
+def lexical_app(fast_app: App, monkeypatch: pytest.MonkeyPatch) -> App:
     """An app that ranks by words alone."""
-    settings = Settings(google_cloud_project=project, extract_semantic_weight=0)
-    instance = App(settings, embedder=WordEmbedder())
-    yield instance
-    await instance.aclose()
+    monkeypatch.setattr(ranking, "SEMANTIC_WEIGHT", 0)
+    return fast_app
 
 
 def assert_quoted(text: str, result: dict[str, Any], max_characters: int = 1_500) -> None:

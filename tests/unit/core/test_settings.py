@@ -90,10 +90,9 @@ def test_an_unknown_setting_is_refused() -> None:
         ("LEASE_SECONDS", "0", "LEASE_SECONDS must be more than 0.0."),
         ("LEASE_SECONDS", "soon", "LEASE_SECONDS must be a number."),
         ("LEASE_SECONDS", "[5]", "LEASE_SECONDS must be a number."),
-        ("MAX_REQUEST_BYTES", "-1", "MAX_REQUEST_BYTES must be more than 0."),
         ("READS_PER_MINUTE", "0", "READS_PER_MINUTE must be 1 or more."),
         ("READS_PER_MINUTE", "1.5", "READS_PER_MINUTE must be a whole number."),
-        ("VERTEX_DIMENSION", "2049", "VERTEX_DIMENSION must be 2048 or less."),
+        ("EMBEDDING_DIMENSION", "2049", "EMBEDDING_DIMENSION must be 2048 or less."),
         ("PUBLIC_ACCESS", "perhaps", "PUBLIC_ACCESS must be true or false."),
         ("PUBLIC_ACCESS", "{}", "PUBLIC_ACCESS must be true or false."),
         ("GENERATION_MODEL", "[]", "GENERATION_MODEL must be text, not JSON."),
@@ -178,15 +177,12 @@ def test_a_secret_is_not_in_the_repr() -> None:
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("extract_top_k", [0]),
-        ("extract_top_k_limit", [0, 51]),
-        ("extract_semantic_weight", [-0.1, 1.1, "nan"]),
-        ("extract_passage_characters", [199, 8_001]),
+        ("extract_top_k", [0, 21]),
+        ("extract_passage_characters", [199, 7_501]),
         ("extract_materials_characters", [0]),
         ("materials_days", [0]),
-        ("openai_dimension", [0, 2_049]),
+        ("embedding_dimension", [0, 2_049]),
         ("tool_prices", [{"search_kb": -1}, {"search_kb": 0.5}]),
-        ("max_request_bytes", [0, 32 * 1024 * 1024 + 1]),
     ],
 )
 def test_values_out_of_range_are_refused(name: str, values: list[Any]) -> None:
@@ -303,23 +299,14 @@ def test_half_a_google_client_is_refused(half: dict[str, str]) -> None:
         Settings(**half)
 
 
-def test_the_default_is_five_passages_and_the_limit_twenty() -> None:
-    settings = Settings()
-    assert settings.extract_top_k == 5
-    assert settings.extract_top_k_limit == 20
-
-
-def test_the_default_count_is_at_most_the_limit() -> None:
-    assert Settings(extract_top_k=7, extract_top_k_limit=7).extract_top_k == 7
-    for invalid in ({"extract_top_k": 21}, {"extract_top_k_limit": 4}):
-        with pytest.raises(InvalidInput, match="EXTRACT_TOP_K must be at most EXTRACT_TOP_K_LIMIT"):
-            Settings(**invalid)
-
-
-def test_an_answer_fits_into_a_document() -> None:
-    with pytest.raises(InvalidInput, match="at most 150,000"):
-        Settings(extract_top_k_limit=50, extract_passage_characters=8_000)
-    Settings(extract_top_k_limit=50, extract_passage_characters=3_000)
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [("vertex", "gemini-embedding-001"), ("openai", "text-embedding-3-small")],
+)
+def test_each_provider_has_a_default_model(provider: str, model: str) -> None:
+    assert Settings(embedding_provider=provider).embedding_model_or_default == model
+    settings = Settings(embedding_provider=provider, embedding_model="mine")
+    assert settings.embedding_model_or_default == "mine"
 
 
 @pytest.mark.parametrize(

@@ -95,19 +95,6 @@ def test_headers_for_a_collector_are_sent() -> None:
     assert len(collector.spans) == 1
 
 
-@pytest.mark.parametrize(("name", "argument"), [("always_off", ""), ("traceidratio", "0.0")])
-def test_the_sampler_can_be_set(name: str, argument: str) -> None:
-    with FakeCollector() as collector:
-        run_program(
-            EXPORTING_PROGRAM,
-            "",
-            OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint,
-            OTEL_TRACES_SAMPLER=name,
-            OTEL_TRACES_SAMPLER_ARG=argument,
-        )
-    assert collector.spans == []
-
-
 def test_telemetry_that_is_off_imports_no_library() -> None:
     assert run_program(IMPORT_REPORTING_PROGRAM).stdout == "False False\n"
 

@@ -67,6 +67,7 @@ class In(IdempotentArguments):
     top_k: int | None = Field(
         default=None,
         ge=1,
+        le=20,
         description="Maximum number of passages. Default: 5, unless configured otherwise.",
         validation_alias=AliasChoices("top_k", "topK"),
     )
@@ -134,7 +135,7 @@ def validate_request(args: In, ctx: Context) -> ExtractionRequest:
     workspace_id = choose_workspace_id(args, ctx.caller)
     return ExtractionRequest(
         query=args.query,
-        top_k=_resolve_top_k(args, ctx),
+        top_k=args.top_k or ctx.settings.extract_top_k,
         max_tokens=args.max_tokens,
         scope=args.scope,
         text=text,
@@ -165,12 +166,3 @@ def choose_workspace_id(args: In, caller: Caller) -> str:
         return safe_id(args.task_id)
     except ValueError:
         raise make_argument_error("task_id", "must not be blank") from None
-
-
-def _resolve_top_k(args: In, ctx: Context) -> int:
-    limit = ctx.settings.extract_top_k_limit
-    if args.top_k is None:
-        return ctx.settings.extract_top_k
-    if args.top_k > limit:
-        raise make_argument_error("top_k", f"must be at most {limit}")
-    return args.top_k

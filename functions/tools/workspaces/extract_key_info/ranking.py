@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from shared.search.query import Candidate
     from shared.workspaces.model import WorkspacePassage
 
+SEMANTIC_WEIGHT: Final = 0.65
+"""The weight of similarity in meaning; words (BM25) have the rest."""
 _UNREACHABLE: Final = "The embedding model cannot be reached"
 _WITHOUT_MEANING: Final = {
     Degradation.EMBEDDING_UNAVAILABLE: _UNREACHABLE,
@@ -73,8 +75,7 @@ async def rank_passages(
         DocumentErased: A document has since been erased.
         Unavailable: The database is down.
     """
-    weight = ctx.settings.extract_semantic_weight
-    question = SearchQuery(query, Mode.HYBRID, Selection(), weight, may_be_far=True)
+    question = SearchQuery(query, Mode.HYBRID, Selection(), SEMANTIC_WEIGHT, may_be_far=True)
     ranking = await rank(question, searched.corpus, ctx)
     outage = _WITHOUT_MEANING.get(ranking.degradation) if ranking.degradation else None
     locations = searched.locate([hit.id for hit in ranking.hits])

@@ -186,10 +186,7 @@ TOOL = Tool(
     idempotent=True,
     task=choose_workspace_id,
     capabilities=frozenset({Capability.EMBEDDING}),
-    settings=(
-        *("extract_top_k", "extract_top_k_limit", "extract_semantic_weight"),
-        *("extract_passage_characters", "extract_materials_characters"),
-    ),
+    settings=("extract_top_k", "extract_passage_characters", "extract_materials_characters"),
     memory=1024,
     concurrency=2,
 )

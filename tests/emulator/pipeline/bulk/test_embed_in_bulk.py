@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from shared.ai import vertex_batch
+from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 from shared.knowledge.source import Section
 from shared.pipeline.embedding.bulk import BulkServices, make_bulk_services
@@ -235,13 +237,21 @@ async def test_vectors_longer_than_requested_are_cut(
     assert set(map(len, (await read_vectors(base)).values())) == {DIMENSION}
 
 
+async def test_a_missing_package_is_named(
+    base: Context, bulk: BulkServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vertex_batch, "find_spec", lambda _: None)
+    with pytest.raises(InvalidInput, match="run `pip install google-cloud-aiplatform`"):
+        await run_bulk_embedding(base, bulk)
+
+
 @pytest.mark.parametrize(
     ("changes", "is_available"),
     [
         ({}, True),
         ({"bulk_bucket": None}, False),
         ({"embedding_provider": "local"}, False),
-        ({"vertex_model": "text-embedding-005"}, False),
+        ({"embedding_model": "text-embedding-005"}, False),
     ],
 )
 def test_bulk_embedding_needs_a_bucket_and_a_known_model(

@@ -219,6 +219,24 @@ async def test_a_refused_text_is_reported_and_blocks_no_other(
     answer = await call_result(new_app, "search_traces", None, query=make_sample_trace(1)["title"])
     assert make_sample_trace(1)["title"] in [result["title"] for result in answer["results"]]
 
+    await complete_migration(old_app, clock)
+    assert await read_spaces(old_app) == make_expected_spaces("words-1", 16)
+
+
+async def test_a_trace_withdrawn_while_it_waits_is_not_embedded(
+    old_app: App, new_app: App, clock: SettableClock
+) -> None:
+    await clear_vectors(new_app, clock)
+    trace_id = next(iter(await read_app_documents(new_app, "traces")))
+    await call_result(new_app, "withdraw_trace", trace_id=trace_id)
+
+    report = await run_reembed(new_app)
+    assert report.counts == {"embedded": DOCUMENT_COUNT - 1}
+    assert report.finished
+    withdrawn = (await read_app_documents(old_app, "traces"))[trace_id]
+    assert "embedding_model" not in withdrawn
+    assert "pending" not in withdrawn
+
 
 async def test_a_dead_letter_is_retried_with_the_new_model(
     old_app: App, new_app: App, clock: SettableClock
