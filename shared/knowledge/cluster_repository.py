@@ -8,11 +8,11 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.ai.embedding import Vector
 from shared.core.blocks import split
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
+from shared.firestore.values import Vector as StoredVector
 from shared.firestore.writes import Set, Update, Write, put_if_unchanged
 from shared.index.stored_vector import COMPACT, from_compact, read_compact
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from shared.ai.embedding import Vector
     from shared.firestore.database import Database
 
     Snapshots = dict[str, Document]
@@ -344,7 +345,7 @@ def _build_chunk_writes(
 def to_document(entry: ClusterWithCentroid) -> dict[str, Any]:
     """Return the stored fields of a cluster."""
     return _CODEC.write(entry.cluster) | {
-        "centroid": Vector(list(entry.centroid)),
+        "centroid": StoredVector(list(entry.centroid)),
         "reach": entry.min_similarity,
         "named_by": entry.named_by,
         "central": list(entry.central_chunk_ids),

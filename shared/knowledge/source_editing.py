@@ -112,9 +112,9 @@ class SourceEditing:
         snapshot, chunks = await asyncio.gather(
             self._database.get(reference), self._load_page(source_id, 1)
         )
-        data = snapshot.fields
-        if data is None:
+        if not snapshot.exists:
             return None
+        data = snapshot.fields
         return EditableSource(
             to_source(snapshot), data.get("saved_by"), MOVING in data, snapshot, chunks
         )

@@ -120,7 +120,7 @@ def test_new_documents_are_encoded_as_by_googles_client(fields: dict[str, Any]) 
         {"a": DELETE_FIELD, "b.c": Increment(1), "b.d": {}},
         {"`a.b`.c": 1, "é": SERVER_TIMESTAMP},
     ],
-    ids=str,
+    ids=["values", "computed", "quoted"],
 )
 def test_an_update_is_encoded_as_by_googles_client(fields: dict[str, Any]) -> None:
     assert_same(Update(NOTE, fields), "update", fields)
