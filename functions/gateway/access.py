@@ -12,6 +12,7 @@ from functions.gateway.calls.external_billing import ExternalBilling
 from functions.gateway.calls.pipeline import CallPipeline
 from functions.gateway.rate_limits import CallLimits
 from shared.accounts.keyring import Keyring
+from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.dates import utc_now
 from shared.core.settings import ACCESS_DATABASE
 from shared.firestore.connection import Connection
@@ -70,4 +71,9 @@ class Access:
             settings.billing_token,
             self.connection,
             self.clock,
+            breaker=CircuitBreaker(
+                "The billing service",
+                failures=settings.circuit_failure_threshold,
+                pause=settings.circuit_recovery_timeout,
+            ),
         )

@@ -65,6 +65,7 @@ GATEWAY_SETTINGS: Final = (
     *("requests_per_minute", "reads_per_minute", "writes_per_minute", "anonymous_per_minute"),
     *("sign_ins_per_ten_minutes", "registrations_per_hour"),
     *("google_client_id", "allowed_emails", "allowed_domains"),
+    *("circuit_failure_threshold", "circuit_recovery_timeout"),
     *("billing_url", "disabled_tools", "tool_groups", "read_only", "tool_timeouts", "tool_prices"),
     *("embedding_provider", "openai_key_of_caller"),  # to know whether callers send an OpenAI key
 )

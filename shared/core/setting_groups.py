@@ -23,6 +23,7 @@ from pydantic import (
 
 from shared.core.addresses import check_endpoint, check_host, check_origin, is_loopback
 from shared.core.caller import USER_ID_FORMAT, is_user_id
+from shared.core.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS
 from shared.core.dates import load_time_zone
 
 MIN_SECRET_LENGTH: Final = 32
@@ -257,6 +258,18 @@ class ToolSettings(SettingGroup):
     )
     billing_token: SecretStr | None = Field(
         default=None, description="The bearer token for the billing service."
+    )
+    circuit_failure_threshold: int = Field(
+        default=FAILURE_THRESHOLD,
+        ge=1,
+        description="How many calls in a row must fail before a tool's function or the billing"
+        " service gets no calls for a while.",
+    )
+    circuit_recovery_timeout: float = Field(
+        default=OPEN_SECONDS,
+        gt=0,
+        description="Seconds until one call tries again whether a function or a billing service"
+        " that kept failing works.",
     )
     time_zone: str = Field(
         default="UTC",

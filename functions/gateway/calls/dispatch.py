@@ -64,7 +64,7 @@ class HttpDispatcher:
         """Store the URLs of the functions; no connection is opened yet.
 
         Args:
-            settings: The settings, with the URLs.
+            settings: The settings, with the URLs and the limits of the circuit breakers.
             tokens: The source of ID tokens.
             names: The tools that should exist, by default those with a URL. A tool without a URL is
                 reported as not deployed, and the URL of any other tool is ignored.
@@ -74,7 +74,12 @@ class HttpDispatcher:
         self._names = urls.keys() if names is None else names
         self._urls = {name: url for name, url in urls.items() if name in self._names}
         self._tokens = tokens or IdTokens()
-        self._breakers = {name: CircuitBreaker(name, clock) for name in self._urls}
+        self._breakers = {
+            name: CircuitBreaker(
+                name, clock, settings.circuit_failure_threshold, settings.circuit_recovery_timeout
+            )
+            for name in self._urls
+        }
         # Calls have a total timeout below, since a slow drip would satisfy a timeout per read.
         self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(None, connect=3))
 

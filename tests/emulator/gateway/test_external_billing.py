@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
+from functions.gateway.access import Access
 from functions.gateway.calls.external_billing import ExternalBilling
 from shared.accounts.call_record import PAID_LIFETIME, Bill, CallEntry, PaymentState
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.circuit_breaker import OPEN_SECONDS, CircuitBreaker
 from shared.core.errors import CarrelError, PaymentRequired, PlatformFault, Unavailable
+from shared.core.settings import Settings
 from shared.firestore.connection import Connection
 from tests.support.clock import NOON, SettableClock, SettableMonotonicClock
 from tests.support.fakes.billing import (
@@ -401,6 +403,26 @@ async def test_a_failing_service_opens_the_circuit_breaker(
         await billing.reserve(BILL)
     await billing.aclose()
     assert len(service.requests) == 4
+
+
+async def test_the_threshold_of_the_circuit_breaker_is_a_setting(
+    service: FakeBilling, access: Connection
+) -> None:
+    settings = Settings(
+        google_cloud_project=access.client.project,
+        access_secrets=(SecretStr("s" * 32),),
+        billing_url=service.url,
+        billing_token=SecretStr(TOKEN),
+        circuit_failure_threshold=1,
+    )
+    services = Access(settings)
+    service.script.extend([BROKEN] * 2)
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        await services.billing.reserve(BILL)
+    with pytest.raises(Unavailable, match="The billing service is temporarily unavailable"):
+        await services.billing.reserve(BILL)
+    await services.aclose()
+    assert len(service.requests) == 2
 
 
 @pytest.mark.parametrize("answer", [DENIED, Reply(429), Reply(404)])

@@ -178,7 +178,7 @@ def where(field: str, operator: str, value: Any) -> Any:
             RAW.order_by("a").order_by(NAME).start_after({"a": 1, NAME: RAW_NOTE}),
         ),
     ],
-    ids=str,
+    ids=["limit", "addresses", "select", "group", "null", "filters", "cursors", "after address"],
 )
 def test_a_query_is_encoded_as_by_googles_client(query: Query, raw: Any) -> None:
     assert query.encode(ROOT) == (ROOT, raw._to_protobuf()._pb)

@@ -254,6 +254,21 @@ async def test_five_failures_in_a_row_open_the_breaker(
     )
 
 
+async def test_threshold_and_pause_of_the_breaker_are_settings(
+    call_request: CallRequest, clock: SettableMonotonicClock
+) -> None:
+    settings = {"circuit_failure_threshold": 2, "circuit_recovery_timeout": 90}
+    with FakeToolServer(BROKEN_REPLY) as server:
+        async with open_dispatcher(server.url, settings, clock=clock) as dispatcher:
+            await fail_calls(dispatcher, call_request, 2)
+            clock.now += 89
+            await fail_calls(dispatcher, call_request, 3)
+            assert len(server.bodies) == 2
+            clock.now += 1
+            server.reply = Reply()
+            assert (await dispatcher.call(WRITING_TOOL, call_request)).result
+
+
 async def test_timeouts_open_the_breaker(
     call_request: CallRequest, clock: SettableMonotonicClock, monotonic: MonotonicClock
 ) -> None:
