@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database
 
+COLLECTION: Final = "keys"
 MAX_LISTED_KEYS: Final = 1_000
 """A query returns at most this many keys, more than a deployment is expected to have."""
 
@@ -73,12 +74,12 @@ class AccessKeys:
         await self._database.commit([Update(self._get_reference(key_id), fields)])
 
     def _get_reference(self, key_id: str) -> Reference:
-        return Reference("keys", key_id)
+        return Reference(COLLECTION, key_id)
 
 
 def keys_query(user_id: str | None) -> Query:
     """Build the query for all keys, newest first, or those of one user in any order."""
-    query = Query("keys").limit(MAX_LISTED_KEYS)
+    query = Query(COLLECTION).limit(MAX_LISTED_KEYS)
     if user_id is None:
         return query.order_by("created_at", descending=True)
     # `list_keys` sorts a user's keys, which are too few to justify a composite index.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shared.accounts.token_bucket import Rate, TokenLease
     from shared.firestore.database import Database
 
+COLLECTION: Final = "limits"
 _FULL_AT: Final = "expires_at"
 """A bucket's `full_at` is stored in this field, by which Firestore deletes expired documents. A
 full bucket may be deleted, because it equals a new one."""
@@ -34,7 +35,7 @@ class Limits:
         Costs one read and at most one write. If the response is lost, another block is leased, and
         the tokens of the lost block are not returned.
         """
-        reference = Reference("limits", limit_id)
+        reference = Reference(COLLECTION, limit_id)
         return await self._database.retry_on_conflict(lambda: self._attempt(reference, rate, now))
 
     async def _attempt(self, reference: Reference, rate: Rate, now: datetime) -> TokenLease:

@@ -26,11 +26,6 @@ def find_collections(source: str) -> set[str]:
         match node:
             case ast.AnnAssign(target=ast.Name("COLLECTION"), value=ast.Constant(str(name))):
                 names.add(name)
-            case ast.Call(
-                func=ast.Attribute(ast.Attribute(attr="_database"), "document" | "collection"),
-                args=[ast.Constant(str(name)), *_],
-            ):
-                names.add(name)
     return names
 
 
