@@ -1,4 +1,4 @@
-"""Deploys Carrel and tests it, and removes a deployment. All steps can be repeated.
+"""Deploys, smoke-tests and removes Carrel. Every step can be repeated.
 
 A manifest describes the functions that are deployed together, and names their bundles, which
 contain their source.
@@ -50,7 +50,7 @@ GRANTS: Final = (
 """The addresses of the grants that builds and functions need when they start. A grant takes effect
 only after some minutes."""
 SMOKE_ATTEMPTS: Final = 6
-"""The smoke test is tried this often. Grants and new revisions take minutes to reach all of
+"""The smoke test is tried this many times. Grants and new revisions take minutes to reach all of
 Google's front ends."""
 _SMOKE_PAUSE_SECONDS: Final = 15.0
 _RANDOM_BYTES: Final = 48
@@ -134,7 +134,7 @@ def deploy(cloud: Cloud, *, staged: bool = False) -> str:
 def _upload_bundles(cloud: Cloud) -> None:
     """Upload new bundles, and add the generation of each bundle to the manifest.
 
-    By the generation, Terraform requests exactly the uploaded bundle.
+    The generation pins Terraform to the bundle that was just uploaded.
     """
     path = cloud.terraform.manifest
     if not path.exists():
@@ -154,7 +154,7 @@ def _require_location(cloud: Cloud) -> None:
     """Require that no database would move. Terraform would first delete its indexes, and then fail.
 
     Raises:
-        ClickException: A database is at another location than configured.
+        ClickException: A database is at a location other than configured.
     """
     resources = cloud.terraform.read_resources()
     for location in {resources[name]["location_id"] for name in DATABASES if name in resources}:

@@ -54,7 +54,8 @@ def build_removal_writes(extracted: ExtractionSummaries) -> list[Write]:
 def build_deletion_writes(extracted: ExtractionSummaries) -> Iterator[Write]:
     """Build the writes that delete extractions and leave a deletion marker for each."""
     for extraction_id in extracted:
-        yield Together([_build_deletion(extraction_id), _build_marker(extraction_id)])
+        marker = Reference(DELETION_MARKERS, extraction_id)
+        yield Together([Delete(Reference(COLLECTION, extraction_id)), Set(marker, {})])
 
 
 def build_marker_writes(extraction_ids: Iterable[str]) -> Iterator[Write]:
@@ -63,7 +64,7 @@ def build_marker_writes(extraction_ids: Iterable[str]) -> Iterator[Write]:
     If the extraction of a marker exists, processing the marker changes nothing.
     """
     for extraction_id in extraction_ids:
-        yield _build_marker(extraction_id)
+        yield Set(Reference(DELETION_MARKERS, extraction_id), {})
 
 
 def build_topic_count_writes(
@@ -107,16 +108,6 @@ def _compute_digest(extraction: Extraction) -> str:
     """
     fields = [SCHEMA_VERSION, extraction.topics, extraction.quote, extraction.confidence]
     return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:16]
-
-
-def _build_deletion(extraction_id: str) -> Write:
-    reference = Reference(COLLECTION, extraction_id)
-    return Delete(reference)
-
-
-def _build_marker(extraction_id: str) -> Write:
-    reference = Reference(DELETION_MARKERS, extraction_id)
-    return Set(reference, {})
 
 
 def _build_topic_write(topic: str, by_type: Mapping[str, int]) -> Write:

@@ -196,7 +196,10 @@ class Extractions:
 
 async def count_extractions(database: Database) -> dict[ExtractionType, int]:
     """Count the extractions of each type, duplicates excluded. Costs one Firestore round trip."""
-    queries = [visible_query(extraction_type) for extraction_type in ExtractionType]
+    queries = [
+        Query(EXTRACTIONS).where("facets", "array_contains", build_facet(extraction_type))
+        for extraction_type in ExtractionType
+    ]
     counts = await asyncio.gather(*map(database.count, queries))
     return dict(zip(ExtractionType, counts, strict=True))
 
@@ -228,11 +231,6 @@ def to_fields(extraction: Extraction, vector: Vector, embedding_model: str) -> d
 def make_page_key(extraction: Extraction) -> PageKey:
     """Return an extraction's position in the order of confidence."""
     return round(extraction.confidence * _CONFIDENCE_SCALE), extraction.extraction_id
-
-
-def visible_query(extraction_type: ExtractionType) -> Query:
-    """Build the query for the extractions of a type, duplicates excluded."""
-    return Query(EXTRACTIONS).where("facets", "array_contains", build_facet(extraction_type))
 
 
 def page_query(facet_value: str, limit: int, after: PageKey | None) -> Query:

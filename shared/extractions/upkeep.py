@@ -108,7 +108,13 @@ class ExtractionUpkeep:
         return [marker.id in ids for marker in markers]
 
     async def _load_duplicates(self, extraction_id: str) -> list[Snapshot]:
-        return await self._database.find(duplicates_query(extraction_id))
+        return await self._database.find(
+            Query(EXTRACTIONS)
+            .where("duplicate_of", "==", extraction_id)
+            .order_by("__name__")
+            .select(_DUPLICATE_FIELDS)
+            .limit(MAX_DUPLICATES)
+        )
 
     async def _promote(self, marker: Snapshot, duplicates: Sequence[Snapshot]) -> Counter[str]:
         """Promote one of a deleted original's duplicates, unless one is already promoted.
@@ -177,7 +183,7 @@ class ExtractionUpkeep:
 
         Costs one read if there are none.
         """
-        topics = await self._database.find(empty_topics_query())
+        topics = await self._database.find(Query(TOPICS).where("total", "<=", 0).limit(PAGE_SIZE))
         writes = list(map(delete_if_unchanged, topics))
         return await self._database.commit_skipping_conflicts(writes) if writes else 0
 
@@ -192,17 +198,6 @@ class ExtractionUpkeep:
 def markers_query() -> Query:
     """Build the query for the deletion markers."""
     return Query(DELETION_MARKERS).order_by("__name__")
-
-
-def duplicates_query(extraction_id: str) -> Query:
-    """Build the query for the first page of the duplicates of an extraction, sorted by id."""
-    query = Query(EXTRACTIONS).where("duplicate_of", "==", extraction_id)
-    return query.order_by("__name__").select(_DUPLICATE_FIELDS).limit(MAX_DUPLICATES)
-
-
-def empty_topics_query() -> Query:
-    """Build the query for topics without extractions."""
-    return Query(TOPICS).where("total", "<=", 0).limit(PAGE_SIZE)
 
 
 def _get_chunk_id(extraction: Snapshot) -> str:

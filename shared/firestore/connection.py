@@ -1,7 +1,6 @@
 """Sends requests to Firestore, and decodes its responses.
 
-They go to the generated client of Google's API. The client above it, with its own queries and
-documents, copies each document twice.
+It uses Google's generated client, because the `AsyncClient` above it copies each document twice.
 """
 
 from __future__ import annotations
@@ -64,8 +63,8 @@ class Connection:
         """The Firestore client.
 
         Raises:
-            PlatformFault: This process was not told which database is meant.
-            Unavailable: The database cannot be opened. The message says what to do.
+            PlatformFault: This process has no target (`shared.core.target`).
+            Unavailable: The target's files cannot be opened.
         """
         target = get_target()
         if target is None:
@@ -75,7 +74,7 @@ class Connection:
 
     async def aclose(self) -> None:
         """Close the client, if it was used."""
-        if "client" in self.__dict__:
+        if "client" in self.__dict__:  # the cached property was used
             # The async client has no public close. Its channel must be closed on its own loop, and
             # the loop must run until gRPC's last callbacks have arrived.
             await self.client._firestore_api.transport.close()  # noqa: SLF001
@@ -84,7 +83,10 @@ class Connection:
     async def load(
         self, references: Sequence[Reference], fields: Sequence[str] | None = None
     ) -> list[Document]:
-        """Read documents, or some of their fields. Those that do not exist are among the result."""
+        """Read documents, or some of their fields, in any order.
+
+        Missing documents are included, without fields. Duplicates are dropped.
+        """
         names = dict.fromkeys(f"{self._root}/{reference.path}" for reference in references)
         request = BatchGetDocumentsRequest(database=self._database_name, documents=names)
         if fields is not None:
@@ -94,9 +96,9 @@ class Connection:
             request=types.BatchGetDocumentsRequest.wrap(request), metadata=self._metadata
         )
         return [
-            self._read(response.found, response.read_time)
+            self._decode(response.found, response.read_time)
             if response.HasField("found")
-            else Document(self._read_name(response.missing), {}, None, response.read_time)
+            else Document(self._parse_name(response.missing), {}, None, response.read_time)
             async for response in _unwrap(responses)
         ]
 
@@ -108,7 +110,7 @@ class Connection:
             request=types.RunQueryRequest.wrap(request), metadata=self._metadata
         )
         return [
-            self._read(response.document, response.read_time)
+            self._decode(response.document, response.read_time)
             async for response in _unwrap(responses)
             if response.HasField("document")
         ]
@@ -127,7 +129,7 @@ class Connection:
         return int(response.result.aggregate_fields["count"].integer_value)
 
     def build_commit(self, writes: Iterable[Write]) -> Any:
-        """Return the request that commits the writes. Its `writes` has one for each document."""
+        """Return the request that commits the writes. It has one of `writes` for each document."""
         request = CommitRequest(database=self._database_name)
         for write in writes:
             request.writes.extend(write.encode(self._root))
@@ -140,7 +142,7 @@ class Connection:
         )
         return to_time(response._pb.commit_time)  # noqa: SLF001 - the wrapper rounds it
 
-    # Google's client has no public way to these three.
+    # Google's client has these three only privately.
 
     @property
     def _api(self) -> Any:
@@ -156,14 +158,14 @@ class Connection:
 
     @property
     def _root(self) -> str:
-        """The name above all documents, which begins the name of each."""
+        """The beginning of every document's name."""
         return f"{self._database_name}/documents"
 
-    def _read(self, document: Any, read_time: Any) -> Document:
-        reference = self._read_name(document.name)
+    def _decode(self, document: Any, read_time: Any) -> Document:
+        reference = self._parse_name(document.name)
         return Document(reference, decode_fields(document.fields), document.update_time, read_time)
 
-    def _read_name(self, name: str) -> Reference:
+    def _parse_name(self, name: str) -> Reference:
         return Reference.parse(name.removeprefix(f"{self._root}/"))
 
 

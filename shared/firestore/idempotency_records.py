@@ -71,7 +71,7 @@ class IdempotencyRecords:
 
         A deletion can require that an answer's `update_time` is unchanged. Costs one round trip.
         """
-        query = belongs_to_query(self._collection, path, limit)
+        query = Query(self._collection).where("about", "==", path).select(["about"]).limit(limit)
         return await self._database.find(query)
 
     def write(self, call_id: str, record: IdempotencyRecord) -> Write:
@@ -81,9 +81,3 @@ class IdempotencyRecords:
 
     def _get_reference(self, call_id: str) -> Reference:
         return Reference(self._collection, call_id)
-
-
-def belongs_to_query(collection: str, path: str, limit: int) -> Query:
-    """Build the query for the answers about the records at a path, without the results."""
-    query = Query(collection).where("about", "==", path)
-    return query.select(["about"]).limit(limit)

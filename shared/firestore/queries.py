@@ -1,4 +1,4 @@
-"""Queries, which `Database.find` and `Database.count` run."""
+"""The queries that `Database.find` and `Database.count` run."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ _OPERATORS: Final = {
     "array_contains": "ARRAY_CONTAINS",
     "array_contains_any": "ARRAY_CONTAINS_ANY",
 }
+_AND: Final = 1
+_IS_NULL: Final = 3
 _ASCENDING: Final = 1
 _DESCENDING: Final = 2
 _COSINE: Final = 2
@@ -41,11 +43,11 @@ class _Nearest:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query of a collection. Each method returns a narrower query.
+    """An immutable query. Methods such as `where` return a changed copy.
 
     Attributes:
-        collection: The path of the collection. In a group, only its last name.
-        in_group: Whether all collections of that name are searched, wherever they are.
+        collection: The path of the collection, or only its id if `in_group`.
+        in_group: Whether all collections with that id are searched, below any document.
     """
 
     collection: str
@@ -74,12 +76,12 @@ class Query:
         Args:
             path: The path of the field.
             operator: One of < <= == > >= in array_contains array_contains_any.
-            value: What to compare with. None is compared by == only.
+            value: The value to compare with. None is supported by == only.
         """
         return replace(self, _filters=(*self._filters, (path, operator, value)))
 
     def order_by(self, path: str, *, descending: bool = False) -> Self:
-        """Order the documents by a field, after those named before. Others have no order."""
+        """Sort by a field, among equals of those before. Documents without it are left out."""
         return replace(self, _orders=(*self._orders, (path, descending)))
 
     def select(self, paths: Sequence[str]) -> Self:
@@ -91,9 +93,9 @@ class Query:
         return replace(self, _limit=count)
 
     def start_after(self, last: Document | Mapping[str, Any]) -> Self:
-        """Begin after a document, or after values of the fields that determine the order.
+        """Begin after a document, or after these values of the fields that the query sorts by.
 
-        After a document, the order continues by address, in the last direction.
+        After a document, equals are also sorted by name, in the direction of the last field.
         """
         if not isinstance(last, Document):
             return replace(self, _start_after=last)
@@ -105,7 +107,7 @@ class Query:
         return replace(query, _start_after=cursor | {NAME: last.reference})
 
     def end_at(self, last: Mapping[str, Any]) -> Self:
-        """End with these values of the fields that determine the order."""
+        """End with these values of the fields that the query sorts by."""
         return replace(self, _end_at=last)
 
     def find_nearest(
@@ -157,24 +159,26 @@ class Query:
 
     def _encode_filters(self, proto: Any, root: str) -> None:
         if len(self._filters) > 1:
-            proto.where.composite_filter.op = 1  # and
+            proto.where.composite_filter.op = _AND
         for path, operator, value in self._filters:
             single = proto.where
             if len(self._filters) > 1:
                 single = proto.where.composite_filter.filters.add()
             if value is None and operator == "==":
                 single.unary_filter.field.field_path = path
-                single.unary_filter.op = 3  # is null
+                single.unary_filter.op = _IS_NULL
             else:
                 single.field_filter.field.field_path = path
                 single.field_filter.op = single.field_filter.Operator.Value(_OPERATORS[operator])
                 encode_into(single.field_filter.value, value, root)
 
     def _encode_cursor(self, target: Any, values: Mapping[str, Any], root: str) -> None:
-        """Encode the values in the order of the query, which may have further fields at its end."""
+        """Encode the values of the first fields that the query sorts by.
+
+        `before` stays false: a query starts after these values, and ends with them.
+        """
         for path, _ in self._orders[: len(values)]:
             encode_into(target.values.add(), values[path], root)
-        # `before` is False in a start after these values, and in an end at them.
 
 
 def _encode_nearest(target: Any, nearest: _Nearest, root: str) -> None:

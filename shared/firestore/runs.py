@@ -102,7 +102,12 @@ class Runs:
 
     async def load_latest(self, job: str, limit: int) -> list[Run]:
         """Load the latest runs of a job, latest first. Costs one round trip."""
-        query = latest_query(job, limit)
+        query = (
+            Query(COLLECTION)
+            .where("job", "==", job)
+            .order_by("started_at", descending=True)
+            .limit(limit)
+        )
         return [_to_run(snapshot) for snapshot in await self._database.find(query)]
 
     def record(self, run: Run) -> Write:
@@ -117,12 +122,6 @@ class Runs:
         reference = Reference(COLLECTION, run_id)
         data = {"state": run.state.value} | _build_index_fields(run)
         return Set(reference, data, merge=True)
-
-
-def latest_query(job: str, limit: int) -> Query:
-    """Build the query for the runs of a job, latest first."""
-    query = Query(COLLECTION).where("job", "==", job)
-    return query.order_by("started_at", descending=True).limit(limit)
 
 
 def _build_index_fields(run: Run) -> dict[str, Any]:

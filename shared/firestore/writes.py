@@ -1,7 +1,7 @@
-"""Writes, which `Database.commit` sends.
+"""The writes that `Database.commit` sends.
 
-A write is a value, so it can be sized, split into commits and shown before it is sent. Field values
-may be those of `shared.firestore.values` that the database computes, such as `Increment`.
+A write is a value, so it can be sized, split into commits and inspected before it is sent. A field
+may have a value that the database computes, such as `Increment` of `shared.firestore.values`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from shared.firestore.documents import Document, Reference
 
     UpdateTime = DatetimeWithNanoseconds | None
-    """When a document must have changed last. None makes no such condition."""
+    """The update time that a document must still have. None: any."""
 
 _REQUEST_TIME: Final = 1
-"""The number of the only value that the server sets (`FieldTransform.ServerValue`)."""
+"""`FieldTransform.ServerValue.REQUEST_TIME`, the only server value there is."""
 
 
 class Write(ABC):
@@ -57,7 +57,7 @@ class Create(Write):
 
     def encode(self, root: str) -> Iterable[Any]:
         """See `Write`."""
-        proto = _encode_change(self.reference, _split(self.fields), root)
+        proto = _encode_change(self.reference, _to_change(self.fields), root)
         proto.current_document.exists = False
         return [proto]
 
@@ -76,7 +76,7 @@ class Set(Write):
 
     def encode(self, root: str) -> Iterable[Any]:
         """See `Write`."""
-        change = _split(self.fields)
+        change = _to_change(self.fields)
         proto = _encode_change(self.reference, change, root)
         if self.merge:
             proto.update_mask.SetInParent()
@@ -145,10 +145,10 @@ class Together(Write):
 
 
 def put_if_unchanged(document: Document, fields: dict[str, Any]) -> Write:
-    """Return the write that puts fields into a document, and keeps all others.
+    """Build the write that sets these fields of a document, and keeps the rest.
 
-    It fails if the document has changed since it was read. If it did not exist then, the write
-    creates it.
+    It fails if the document has changed since it was read. If it was missing then, the write
+    creates it, and no key of `fields` may be a path.
     """
     if not document.exists:
         return Create(document.reference, fields)
@@ -156,7 +156,7 @@ def put_if_unchanged(document: Document, fields: dict[str, Any]) -> Write:
 
 
 def delete_if_unchanged(document: Document) -> Write:
-    """Return the write that deletes a document. It fails if the document has changed since."""
+    """Build the write that deletes a document. It fails if it has changed since it was read."""
     return Delete(document.reference, document.update_time)
 
 
@@ -175,7 +175,7 @@ class _Change:
         self.computed: dict[str, Any] = {}
 
     def add(self, names: tuple[str, ...], value: Any) -> None:
-        """Add a value at a path. Of a map, each value is added."""
+        """Add a value at a path. A map is flattened, unless it is empty."""
         if isinstance(value, dict) and value:
             for name, item in value.items():
                 self.add((*names, name), item)
@@ -190,7 +190,7 @@ class _Change:
                 target[names[-1]] = value
 
 
-def _split(fields: dict[str, Any]) -> _Change:
+def _to_change(fields: dict[str, Any]) -> _Change:
     change = _Change()
     for name, value in fields.items():
         change.add((name,), value)
@@ -210,7 +210,7 @@ def _encode_change(reference: Reference, change: _Change, root: str) -> Any:
                 _encode_items(transform.append_missing_elements, value.values, root)
             case ArrayRemove():
                 _encode_items(transform.remove_all_from_array, value.values, root)
-            case _:
+            case _:  # SERVER_TIMESTAMP, a singleton
                 transform.set_to_server_value = _REQUEST_TIME
     return proto
 

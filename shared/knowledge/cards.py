@@ -71,7 +71,9 @@ class Cards:
             The number of chunks.
         """
         count = 0
-        async for page in self._database.iterate(chunks_query(), BATCH_SIZE):
+        async for page in self._database.iterate(
+            Query(CHUNKS).order_by("__name__").select(_RENEWAL_FIELDS), BATCH_SIZE
+        ):
             outdated = [snapshot for snapshot in page if _is_outdated(snapshot, maker)]
             change = chunk_repository.build_step_pending(STEP, now)
             count += await self._database.commit_skipping_conflicts(
@@ -95,11 +97,6 @@ def build_card_change(card: KnowledgeCard | None, model: str, now: datetime) -> 
         {**_to_card_fields(card), "model": model, "generated_at": now} if card else DELETE_FIELD
     )
     return {"knowledge_card": fields, **chunk_repository.build_step_pending("index", now)}
-
-
-def chunks_query() -> Query:
-    """Build the query for all chunks, by id."""
-    return Query(CHUNKS).order_by("__name__").select(_RENEWAL_FIELDS)
 
 
 def _build_card_writes(

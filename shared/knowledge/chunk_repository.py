@@ -233,7 +233,7 @@ class Chunks(Documents[Chunk]):
 
     async def count_with_card(self) -> int:
         """Count the chunks that have a knowledge card. Costs one round trip."""
-        return await self._database.count(with_card_query())
+        return await self._database.count(Query(COLLECTION).order_by("knowledge_card.generated_at"))
 
 
 def _to_present_chunk(chunk_id: str, data: dict[str, Any]) -> Chunk | None:
@@ -261,8 +261,3 @@ def notes_about_query(field: AboutField, document_id: str, limit: int) -> Query:
         .order_by("dated_at", descending=True)
         .limit(limit)
     )
-
-
-def with_card_query() -> Query:
-    """Build the query for the chunks that have a knowledge card."""
-    return Query(COLLECTION).order_by("knowledge_card.generated_at")

@@ -102,7 +102,7 @@ class Clusters:
 
     async def list_named_by_words(self, limit: int) -> list[ClusterWithCentroid]:
         """Load clusters that a language model could still name. Costs one round trip."""
-        query = named_by_words_query().limit(limit)
+        query = Query(COLLECTION).where("named_by", "==", BY_WORDS).limit(limit)
         return [
             _to_cluster_with_centroid(snapshot) for snapshot in await self._database.find(query)
         ]
@@ -121,7 +121,7 @@ class Clusters:
     async def put_clusters(self, clusters: Sequence[ClusterWithCentroid]) -> int:
         """Store or replace these clusters, but not their members. Return the number of writes."""
         writes = [
-            _build_replacement(Reference(COLLECTION, entry.cluster.cluster_id), to_document(entry))
+            Set(Reference(COLLECTION, entry.cluster.cluster_id), to_document(entry))
             for entry in clusters
         ]
         return await self._commit(writes)
@@ -290,11 +290,6 @@ def clusters_query() -> Query:
     return Query(COLLECTION).order_by("__name__")
 
 
-def named_by_words_query() -> Query:
-    """Build the query for the clusters that a language model could still name."""
-    return Query(COLLECTION).where("named_by", "==", BY_WORDS)
-
-
 def _collect_memberships(
     clusters: Sequence[ClusterWithCentroid],
     members: Mapping[str, Sequence[str]],
@@ -357,10 +352,6 @@ def _complete_new_cluster(
     entry: ClusterWithCentroid, size: int, run_id: str, now: datetime
 ) -> ClusterWithCentroid:
     return replace(entry, cluster=replace(entry.cluster, size=size, run_id=run_id, created_at=now))
-
-
-def _build_replacement(reference: Reference, stored_fields: dict[str, Any]) -> Write:
-    return Set(reference, stored_fields)
 
 
 def _to_cluster(snapshot: Document) -> Cluster:

@@ -137,14 +137,14 @@ class Clusterings:
 
     async def count_members(self) -> int:
         """Count the chunks that belong to a cluster."""
-        return await self._database.count(members_query())
+        return await self._database.count(Query(CHUNKS).where("cluster_id", ">", []))
 
     async def load_pending(self, limit: int, dimension: int) -> list[AssignedChunk]:
         """Load chunks that wait to be assigned to a cluster, the longest waiting first.
 
         Vectors of another length than `dimension` are not loaded.
         """
-        query = pending_query().select(_FIELDS).limit(limit)
+        query = Query(CHUNKS).order_by(f"pending.{STEP}").select(_FIELDS).limit(limit)
         return await self._to_chunks(await self._database.find(query), dimension)
 
     async def iterate_embedded(
@@ -284,7 +284,9 @@ class Clusterings:
     async def _count_sizes(self, clusters: Sequence[Document]) -> dict[str, int]:
         sizes: dict[str, int] = {}
         for block in split(clusters, CONCURRENCY):
-            queries = [cluster_members_query(cluster.id) for cluster in block]
+            queries = [
+                Query(CHUNKS).where("cluster_id", "array_contains", cluster.id) for cluster in block
+            ]
             counts = await asyncio.gather(*map(self._database.count, queries))
             sizes |= {cluster.id: size for cluster, size in zip(block, counts, strict=True)}
         return sizes
@@ -315,21 +317,6 @@ class Clusterings:
 def embedded_query(model: str) -> Query:
     """Build the query for the chunks that have a vector of a model."""
     return Query(CHUNKS).where("embedding_model", "==", model)
-
-
-def members_query() -> Query:
-    """Build the query for the chunks that belong to any cluster."""
-    return Query(CHUNKS).where("cluster_id", ">", [])
-
-
-def cluster_members_query(cluster_id: str) -> Query:
-    """Build the query for the chunks that belong to one cluster."""
-    return Query(CHUNKS).where("cluster_id", "array_contains", cluster_id)
-
-
-def pending_query() -> Query:
-    """Build the query for the chunks that wait to be assigned to a cluster, oldest first."""
-    return Query(CHUNKS).order_by(f"pending.{STEP}")
 
 
 def _to_chunk(snapshot: Document) -> AssignedChunk:

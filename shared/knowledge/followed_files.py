@@ -149,9 +149,7 @@ class FollowedFiles:
         *first, last = _split_into_commits(new_parts)
         for writes in first:
             await self._database.commit(writes)
-        await self._database.commit(
-            [*last, self._build_index_write(), *map(_build_deletion, old_parts)]
-        )
+        await self._database.commit([*last, self._build_index_write(), *map(Delete, old_parts)])
 
     def _build_parts(
         self, number: int, states: Mapping[str, FileState]
@@ -172,9 +170,7 @@ class FollowedFiles:
     def _build_index_write(self) -> Write:
         shards = {str(number): asdict(shard) for number, shard in self._shards.items()}
         data = {"address": self._address, "shards": shards}
-        return _build_set(
-            self._reference, data | ({"read_at": self.read_at} if self.read_at else {})
-        )
+        return Set(self._reference, data | ({"read_at": self.read_at} if self.read_at else {}))
 
     def _get_parts(self, number: int) -> list[Reference]:
         shard = self._shards.get(number, _Shard("", 0, 0))
@@ -223,14 +219,6 @@ def _split_into_commits(
         if commit and size + len(data) > MAX_BYTES:
             yield commit
             commit, size = [], 0
-        commit.append(_build_set(reference, {"data": data}))
+        commit.append(Set(reference, {"data": data}))
         size += len(data)
     yield commit
-
-
-def _build_set(reference: Reference, data: dict[str, Any]) -> Write:
-    return Set(reference, data)
-
-
-def _build_deletion(reference: Reference) -> Write:
-    return Delete(reference)

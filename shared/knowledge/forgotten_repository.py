@@ -95,7 +95,11 @@ class ForgottenSources:
 
         Costs one round trip.
         """
-        snapshots = await self._database.find(unfinished_query(limit))
+        snapshots = await self._database.find(
+            Query(COLLECTION)
+            .where("unfinished", "in", [state.value for state in Unfinished])
+            .limit(limit)
+        )
         return [
             (_CODEC.read(snapshot.id, snapshot.fields), snapshot.update_time)
             for snapshot in snapshots
@@ -105,12 +109,3 @@ class ForgottenSources:
 def build_forgotten_fields(source: ForgottenSource) -> dict[str, Any]:
     """Return the stored fields of a record."""
     return _CODEC.write(source)
-
-
-def unfinished_query(limit: int) -> Query:
-    """Build the query for sources with an unfinished operation."""
-    return (
-        Query(COLLECTION)
-        .where("unfinished", "in", [state.value for state in Unfinished])
-        .limit(limit)
-    )

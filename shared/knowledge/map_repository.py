@@ -378,14 +378,9 @@ class Maps:
 
     async def _delete_other_pages(self, version: int) -> None:
         """Delete the pages of all versions except this one. Costs one read per page."""
-        pages = await self._database.find(pages_query())
+        pages = await self._database.find(Query(COLLECTION).order_by("__name__").select([]))
         others = [page for page in pages if not page.id.startswith(f"{version}-")]
-        await self._database.commit([_build_deletion(page.reference) for page in others])
-
-
-def pages_query() -> Query:
-    """Build the query for the ids of the pages of all versions."""
-    return Query(COLLECTION).order_by("__name__").select([])
+        await self._database.commit([Delete(page.reference) for page in others])
 
 
 def unpack_points(points: Iterable[bytes]) -> PointColumns:
@@ -425,7 +420,3 @@ def _group_by_page(chunk_ids: Iterable[str], page_count: int) -> dict[int, list[
 def _hash(chunk_id: str) -> int:
     digest = hashlib.blake2b(chunk_id.encode(), digest_size=_HASH_BYTES).digest()
     return int.from_bytes(digest, "big")
-
-
-def _build_deletion(reference: Reference) -> Write:
-    return Delete(reference)

@@ -138,7 +138,7 @@ class SourceEditing:
 
     async def load_unfinished(self, limit: int) -> list[str]:
         """Load ids of sources whose chunks may not be rewritten yet. Costs one round trip."""
-        query = unfinished_query(limit)
+        query = Query(SOURCES).where("rewriting", "==", value=True).select([]).limit(limit)
         return [snapshot.id for snapshot in await self._database.find(query)]
 
     async def rewrite_chunks(self, source_id: str, now: datetime) -> AsyncIterator[int]:
@@ -170,11 +170,6 @@ class SourceEditing:
     async def _load_page(self, source_id: str, first: int) -> list[Snapshot]:
         query = of_source_query(source_id, MAX_WRITES, first)
         return await self._database.find(query.select(_CHUNK_FIELDS))
-
-
-def unfinished_query(limit: int) -> Query:
-    """Build the query for sources whose chunks may not be rewritten yet."""
-    return Query(SOURCES).where("rewriting", "==", value=True).select([]).limit(limit)
 
 
 def _compute_edited_facets(before: StoredSource, after: StoredSource) -> list[str]:

@@ -60,17 +60,19 @@ class SavedLinks:
 
     async def list_due(self, now: datetime, limit: int) -> list[StoredLink]:
         """Load the links to fetch now, the longest due first. Costs one round trip."""
-        query = due_query(now).limit(limit)
+        query = Query(COLLECTION).where("due_at", "<=", now).order_by("due_at").limit(limit)
         return [_to_stored(snapshot) for snapshot in await self._database.find(query)]
 
     async def list_newest(self, limit: int) -> list[Link]:
         """Load the links that were saved last, in any state. Costs one round trip."""
-        query = newest_query(limit)
+        query = Query(COLLECTION).order_by("requested_at", descending=True).limit(limit)
         return [_to_link(snapshot) for snapshot in await self._database.find(query)]
 
     async def count_waiting(self) -> int:
         """Count the links that wait to be fetched, due or not. Costs one round trip."""
-        return await self._database.count(waiting_query())
+        return await self._database.count(
+            Query(COLLECTION).where("state", "==", LinkState.WAITING.value)
+        )
 
     async def list_dead_letters(self, limit: int) -> list[Link]:
         """Load up to `limit` of the links that could not be fetched. Costs one round trip."""
@@ -97,25 +99,6 @@ def _to_link(snapshot: Document) -> Link:
 
 def _to_stored(snapshot: Document) -> StoredLink:
     return StoredLink(_to_link(snapshot) if snapshot.exists else None, snapshot)
-
-
-def waiting_query() -> Query:
-    """Build the query for the links that wait, due or not."""
-    return Query(COLLECTION).where("state", "==", LinkState.WAITING.value)
-
-
-def due_query(now: datetime) -> Query:
-    """Build the query for the links to fetch now, the longest due first.
-
-    Only waiting links are ever due.
-    """
-    return Query(COLLECTION).where("due_at", "<=", now).order_by("due_at")
-
-
-def newest_query(limit: int) -> Query:
-    """Build the query for the links that were saved last."""
-    newest = Query(COLLECTION).order_by("requested_at", descending=True)
-    return newest.limit(limit)
 
 
 def failed_query() -> Query:

@@ -102,18 +102,16 @@ async def list_removed_by_run(database: Database, removed_at: datetime) -> list[
 
     Costs one round trip.
     """
-    pages = await asyncio.gather(*(database.find(run_query(name, removed_at)) for name in _FIELDS))
+    pages = await asyncio.gather(
+        *(
+            database.find(
+                Query(name).where("expires_at", "==", removed_at + RESTORABLE).select(_FIELDS[name])
+            )
+            for name in _FIELDS
+        )
+    )
     items = [_to_item(snapshot) for snapshots in pages for snapshot in snapshots]
     return [item for item in items if item.forgotten_by == INGEST]
-
-
-def run_query(collection: str, removed_at: datetime) -> Query:
-    """Build the query for what a run removed. Its items expire together, 30 days later."""
-    return (
-        Query(collection)
-        .where("expires_at", "==", removed_at + RESTORABLE)
-        .select(_FIELDS[collection])
-    )
 
 
 def restorable_query(

@@ -96,7 +96,9 @@ class IndexRepair:
 
     async def iterate_indexed_states(self) -> AsyncIterator[tuple[str, IndexedState]]:
         """Yield the id and the indexed state of each document."""
-        async for page in self._iterate_pages(indexed_states_query(self._corpus)):
+        async for page in self._database.iterate(
+            Query(self._corpus.documents).order_by("__name__").select(["indexed"]), PAGE
+        ):
             for snapshot in page:
                 yield snapshot.id, read_indexed_state(snapshot.fields)
 
@@ -108,7 +110,7 @@ class IndexRepair:
             if collection < after[0] or (until and until[0] < collection):
                 continue
             query = postings_query(collection, after, until)
-            async for page in self._iterate_pages(query):
+            async for page in self._database.iterate(query, PAGE):
                 yield {(collection, snapshot.id): snapshot for snapshot in page}
 
     async def load_postings(self, refs: Sequence[PostingsRef]) -> Snapshots:
@@ -157,14 +159,6 @@ class IndexRepair:
             )
         )
 
-    async def _iterate_pages(self, query: Query) -> AsyncIterator[list[Document]]:
-        page = await self._database.find(query.limit(PAGE))
-        while page:
-            yield page
-            if len(page) < PAGE:
-                return
-            page = await self._database.find(query.start_after(page[-1]).limit(PAGE))
-
     def _build_guarded_write(
         self,
         ref: PostingsRef,
@@ -199,11 +193,6 @@ class RepairProgress:
         else:
             data = {"collection": position[0], "list": position[1]}
             await self._database.commit([Set(self._reference, data)])
-
-
-def indexed_states_query(corpus: IndexedCorpus) -> Query:
-    """Build the query for the indexed states of all documents, sorted by id."""
-    return Query(corpus.documents).order_by("__name__").select(["indexed"])
 
 
 def postings_query(collection: str, after: PostingsRef, until: PostingsRef | None) -> Query:

@@ -137,17 +137,13 @@ class Indexing:
         Costs a read and a write for each chunk. Indexing it later costs as much again, and a write
         for each of the postings that change. If the run is killed, the next run begins again.
         """
-        last = ""
         count = 0
-        while True:
-            query = ids_query(last)
-            ids = [snapshot.id for snapshot in await self._database.find(query)]
+        query = Query(chunk_repository.COLLECTION).order_by("__name__").select([])
+        async for page in self._database.iterate(query, REQUEUE_BATCH_SIZE):
             count += await self._database.commit_skipping_conflicts(
-                [self._build_requeue_write(chunk_id, now) for chunk_id in ids]
+                [Update(chunk.reference, {f"pending.{STEP}": now}) for chunk in page]
             )
-            if len(ids) < REQUEUE_BATCH_SIZE:
-                return count
-            last = ids[-1]
+        return count
 
     def _build_state_write(self, change: IndexChange) -> Write:
         reference = Reference(chunk_repository.COLLECTION, change.pending.chunk_id)
@@ -156,20 +152,8 @@ class Indexing:
         data = _build_state_update(change)
         return Update(reference, data, change.pending.update_time)
 
-    def _build_requeue_write(self, chunk_id: str, now: datetime) -> Write:
-        reference = Reference(chunk_repository.COLLECTION, chunk_id)
-        change = {f"pending.{STEP}": now}
-        return Update(reference, change)
-
     def _get_reference(self, ref: PostingsRef) -> Reference:
         return Reference(*ref)
-
-
-def ids_query(after: str) -> Query:
-    """Build the query for the ids of the next chunks after an id."""
-    query = Query(chunk_repository.COLLECTION).order_by("__name__").select([])
-    start = Reference(chunk_repository.COLLECTION, after) if after else None
-    return (query.start_after({"__name__": start}) if start else query).limit(REQUEUE_BATCH_SIZE)
 
 
 def _build_state_update(change: IndexChange) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.core.blocks import split
 from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
 from shared.extractions.extracted_chunks import (
     DELETION_MARKERS,
@@ -180,9 +181,12 @@ class Restoring:
         restored_sources = {chunk.fields.get("of_source") for chunk in forgotten} - {None}
         names = sorted(extraction_ids) if restored_sources else []
         later: set[str] = set()
-        for start in range(0, len(names), MAX_QUERY_VALUES):
-            block = names[start : start + MAX_QUERY_VALUES]
-            query = forgotten_extractions_query(block)
+        for block in split(names, MAX_QUERY_VALUES):
+            query = (
+                Query(COLLECTION)
+                .where("extraction_ids", "array_contains_any", list(block))
+                .select(["of_source", "extraction_ids"])
+            )
             for snapshot in await self._database.find(query):
                 if snapshot.fields.get("of_source") in restored_sources:
                     later.update(snapshot.get("extraction_ids"))
@@ -241,12 +245,6 @@ class _ReferenceTargets:
             for name, data in extractions.items()
             if data.get("duplicate_of") and data["duplicate_of"] not in originals
         )
-
-
-def forgotten_extractions_query(extraction_ids: Sequence[str]) -> Query:
-    """Build the query for forgotten chunks with any of up to `MAX_QUERY_VALUES` extractions."""
-    query = Query(COLLECTION).where("extraction_ids", "array_contains_any", list(extraction_ids))
-    return query.select(["of_source", "extraction_ids"])
 
 
 def _make_original(extraction: Mapping[str, Any]) -> dict[str, Any]:

@@ -180,7 +180,7 @@ class SourceMove:
         async def forget(chunks: Sequence[Document]) -> None:
             await self._commit(await forgetting.build_move_writes(chunks, record, now))
 
-        query = chunks_of_source_query(self._source_id)
+        query = Query(CHUNKS).where("source_id", "==", self._source_id).limit(CHUNKS_PER_COMMIT)
         async for chunks in self._commit_pages(query, forget):
             yield count_contents(chunk.fields for chunk in chunks)
 
@@ -288,8 +288,3 @@ async def _require_free_text(database: Database, fields: Mapping[str, Any], sour
             " restored: forget that note first, or keep it instead.",
             details={"source_id": source_id, "duplicate": holder},
         )
-
-
-def chunks_of_source_query(source_id: str) -> Query:
-    """Build the query for the next chunks of a source, with their vectors."""
-    return Query(CHUNKS).where("source_id", "==", source_id).limit(CHUNKS_PER_COMMIT)

@@ -13,7 +13,7 @@ from shared.knowledge.map_repository import Maps
 from shared.pipeline.indexing import STEP
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
     from datetime import datetime
 
     from shared.firestore.database import Database
@@ -34,13 +34,15 @@ class Tombstones:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def load(self, before: datetime, last: Document | None) -> list[Document]:
-        """Load a page of chunks that were marked before a moment, the earliest first.
-
-        Costs one round trip. The next page begins after the `last` chunk of this one.
-        """
-        query = tombstones_query(before)
-        return await self._database.find(query.start_after(last) if last else query)
+    def iterate(self, before: datetime) -> AsyncIterator[list[Document]]:
+        """Yield the chunks that were marked before a moment, page by page, the earliest first."""
+        query = (
+            Query(CHUNKS)
+            .where("deleted_at", "<", before)
+            .order_by("deleted_at")
+            .select(["deleted_at", "extracted", f"pending.{STEP}"])
+        )
+        return self._database.iterate(query, PAGE)
 
     async def delete(self, tombstones: Sequence[Document]) -> int:
         """Delete the tombstones that do not wait for the index job. Return their number.
@@ -52,17 +54,9 @@ class Tombstones:
         chunk_ids = [tombstone.id for tombstone in not_pending]
         await self._database.commit(await Maps(self._database).build_removal_writes(chunk_ids))
         writes = list(map(self._build_deletion, not_pending))
-        starts = range(0, len(writes), COMMIT_SIZE)
-        batches = (writes[start : start + COMMIT_SIZE] for start in starts)
-        return sum([await self._database.commit_skipping_conflicts(batch) for batch in batches])
+        return await self._database.commit_skipping_conflicts(writes, COMMIT_SIZE)
 
     def _build_deletion(self, tombstone: Document) -> Write:
         extracted = tombstone.fields.get("extracted") or {}
         removals = build_removal_writes(extracted)
         return Together([delete_if_unchanged(tombstone), *removals])
-
-
-def tombstones_query(before: datetime) -> Query:
-    """Build the query for the chunks that were marked as deleted before a moment, oldest first."""
-    query = Query(CHUNKS).where("deleted_at", "<", before).order_by("deleted_at")
-    return query.select(["deleted_at", "extracted", f"pending.{STEP}"]).limit(PAGE)

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from shared.core.blocks import split
 from shared.core.errors import CarrelError, PlatformFault, Unavailable
 from shared.core.log import error_fields, log
 from shared.firestore.database import LeaseLost
@@ -132,11 +133,10 @@ async def process_pending(work: StepWork, ctx: Context, budget: Budget, report: 
         if not page:
             return
         attempts.update(chunk.chunk_id for chunk in page)
-        for start in range(0, len(page), work.batch_size):
+        for batch in split(page, work.batch_size):
             if budget.spent:
                 report.finished = False
                 return
-            batch = page[start : start + work.batch_size]
             for chunk, error in await _process(batch, work, ctx, budget, report):
                 await defer_chunk(work.step, chunk, error, ctx, report)
 

@@ -69,7 +69,12 @@ class TraceErasure:
 
         Costs one Firestore round trip.
         """
-        query = followers_query(trace_id, MAX_FOLLOWERS)
+        query = (
+            Query(COLLECTION)
+            .where("supersedes", "==", trace_id)
+            .select(["contributor"])
+            .limit(MAX_FOLLOWERS)
+        )
         return await self._database.find(query)
 
     async def begin(
@@ -105,7 +110,7 @@ class TraceErasure:
         for name, size in PAGE_SIZES.items():
             query = names_query(f"{COLLECTION}/{trace_id}/{name}", size)
             while page := await self._database.find(query):
-                await self._database.commit(map(_build_deletion, page))
+                await self._database.commit(Delete(document.reference) for document in page)
                 yield Counter({name: len(page)})
         record = self._get_erasure_reference(trace_id)
         await self._database.commit([Delete(record)])
@@ -133,16 +138,6 @@ def withdrawn_query(before: datetime) -> Query:
     return Query(COLLECTION).where("withdrawn_at", "<", before).order_by("withdrawn_at")
 
 
-def followers_query(trace_id: str, limit: int) -> Query:
-    """Build the query for the followers of a trace, with only the field `contributor`."""
-    query = Query(COLLECTION).where("supersedes", "==", trace_id)
-    return query.select(["contributor"]).limit(limit)
-
-
 def names_query(collection: str, limit: int) -> Query:
     """Build the query for the first documents of a collection, without their fields."""
     return Query(collection).select(["__name__"]).limit(limit)
-
-
-def _build_deletion(snapshot: Document) -> Write:
-    return Delete(snapshot.reference)

@@ -153,7 +153,13 @@ class Traces(Documents[Trace]):
             limit: The maximum number of traces.
             after: The id of the last trace of the previous page, or None for the first page.
         """
-        query = contributor_query(user_id).select(READ_FIELDS).limit(limit)
+        query = (
+            Query(COLLECTION)
+            .where("contributor", "==", user_id)
+            .order_by("__name__")
+            .select(READ_FIELDS)
+            .limit(limit)
+        )
         if after:
             query = query.start_after({"__name__": self._get_reference(after)})
         snapshots = await self._database.find(query)
@@ -177,7 +183,11 @@ class Traces(Documents[Trace]):
 
     async def list_latest_feedback(self, trace_id: str, limit: int) -> list[Feedback]:
         """Load the latest feedback on any revision of a trace. Costs one Firestore round trip."""
-        query = feedback_query(trace_id, limit)
+        query = (
+            Query(f"{COLLECTION}/{trace_id}/{VOTES}")
+            .order_by("said_at", descending=True)
+            .limit(limit)
+        )
         return [_read_feedback(snapshot) for snapshot in await self._database.find(query)]
 
     async def get_record(self, user_id: str) -> ContributorRecord:
@@ -298,21 +308,6 @@ _UNINDEXED_FIELDS: Final = {
     "indexed": NOT_INDEXED.to_document(),
 }
 """An update with these fields removes a trace from the index."""
-
-
-def feedback_query(trace_id: str, limit: int) -> Query:
-    """Build the query for the downvotes on a trace that have a text, the latest first.
-
-    Only these votes have the field `said_at`.
-    """
-    votes = Query(f"{COLLECTION}/{trace_id}/{VOTES}")
-    return votes.order_by("said_at", descending=True).limit(limit)
-
-
-def contributor_query(user_id: str) -> Query:
-    """Build the query for the traces of a contributor, sorted by id."""
-    traces = Query(COLLECTION)
-    return traces.where("contributor", "==", user_id).order_by("__name__")
 
 
 def _read_listed_trace(trace_id: str, data: dict[str, Any]) -> Trace | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from shared.core.dates import from_microseconds
 from shared.firestore.idempotency_records import IdempotencyRecords
 from shared.firestore.queries import Query
-from shared.firestore.writes import Delete, Write, delete_if_unchanged, put_if_unchanged
+from shared.firestore.writes import Delete, delete_if_unchanged, put_if_unchanged
 from shared.workspaces.repository import DOCUMENTS, PARTS, PASSAGES
 
 if TYPE_CHECKING:
@@ -79,7 +79,9 @@ class WorkspaceErasure:
         database = self._database
         answers = IdempotencyRecords(database, self._workspace.user_id)
         for kind in (DOCUMENTS, PARTS, PASSAGES):
-            query = names_query(f"{self._workspace.path}/{kind}", PAGE_SIZES[kind])
+            query = (
+                Query(f"{self._workspace.path}/{kind}").select(["__name__"]).limit(PAGE_SIZES[kind])
+            )
             while snapshots := await database.find(query):
                 if not await self._delete(snapshots):
                     return
@@ -104,19 +106,10 @@ class WorkspaceErasure:
                 return False
             guard = put_if_unchanged(workspace.snapshot, {"erasing": True})
             await self._database.commit(
-                [guard, *map(_build_deletion, snapshots)]
+                [guard, *(Delete(snapshot.reference) for snapshot in snapshots)]
                 if snapshots
                 else [delete_if_unchanged(workspace.snapshot)]
             )
             return True
 
         return await self._database.retry_on_conflict(attempt)
-
-
-def names_query(collection: str, limit: int) -> Query:
-    """Build the query for the first documents of a collection, without their fields."""
-    return Query(collection).select(["__name__"]).limit(limit)
-
-
-def _build_deletion(snapshot: Document) -> Write:
-    return Delete(snapshot.reference)

@@ -43,7 +43,12 @@ class UserWorkspaces:
 
     async def list_latest(self, limit: int) -> list[WorkspaceSummary]:
         """Load the most recently used workspaces, latest first. Costs one Firestore round trip."""
-        query = latest_query(self._path, limit)
+        query = (
+            Query(self._path)
+            .select(["touched_at", "erasing"])
+            .order_by("touched_at", descending=True)
+            .limit(limit)
+        )
         fields = {snapshot.id: snapshot.fields for snapshot in await self._database.find(query)}
         return [
             WorkspaceSummary(task_id, data["touched_at"], data.get("erasing", False))
@@ -60,9 +65,3 @@ class UserWorkspaces:
     async def _count(self, task_id: str) -> int:
         documents = Query(f"{self._path}/{task_id}/{DOCUMENTS}")
         return await self._database.count(documents.select(["__name__"]))
-
-
-def latest_query(path: str, limit: int) -> Query:
-    """Build the query for the most recently used workspaces, latest first."""
-    workspaces = Query(path).select(["touched_at", "erasing"])
-    return workspaces.order_by("touched_at", descending=True).limit(limit)

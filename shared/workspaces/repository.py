@@ -209,7 +209,9 @@ class Workspace:
 
     async def count_waiting(self) -> int:
         """Count the documents that wait for vectors. Costs one Firestore round trip."""
-        return await self._database.count(waiting_query(self.path))
+        return await self._database.count(
+            Query(f"{self.path}/{DOCUMENTS}").where("status", "==", DocumentStatus.WAITING.value)
+        )
 
     async def load_parts(
         self, documents: Sequence[WorkspaceDocument]
@@ -310,7 +312,7 @@ class Workspace:
             # the workspace is erased.
             parts = [self._get_reference(PARTS, name) for name in list_part_names(previous)]
             obsolete = [self._get_marker(previous), *parts]
-            writes += [_build_deletion(reference) for reference in obsolete[:MAX_DELETED_PARTS]]
+            writes += [Delete(reference) for reference in obsolete[:MAX_DELETED_PARTS]]
         return writes
 
     def build_touch_writes(self, workspace: WorkspaceRecord, now: datetime) -> list[Write]:
@@ -372,7 +374,7 @@ class Workspace:
             fields: dict[str, Any] = {"text": text, "facets": ArrayUnion([facet])}
             if vector := vectors.get(passage_id):
                 fields |= build_vector_fields(vector, document.profile.model)
-            writes.append(_build_merge(self._get_reference(PASSAGES, passage_id), fields))
+            writes.append(Set(self._get_reference(PASSAGES, passage_id), fields, merge=True))
         await self._commit(document, writes)
 
     async def store_parts(self, document: WorkspaceDocument, parts: Sequence[DocumentPart]) -> None:
@@ -383,7 +385,7 @@ class Workspace:
         """
         encoded = await asyncio.to_thread(lambda: [part.to_bytes() for part in parts])
         writes = [
-            _build_merge(self._get_reference(PARTS, name), {"data": part})
+            Set(self._get_reference(PARTS, name), {"data": part}, merge=True)
             for name, part in zip(list_part_names(document), encoded, strict=True)
         ]
         for block in split(writes, MAX_WRITTEN_PARTS):
@@ -504,11 +506,6 @@ def ready_query(path: str, profile: IndexProfile, limit: int) -> Query:
     return query.order_by("brought_at", descending=True).limit(limit)
 
 
-def waiting_query(path: str) -> Query:
-    """Build the query for the documents of a workspace that wait for vectors."""
-    return Query(f"{path}/{DOCUMENTS}").where("status", "==", DocumentStatus.WAITING.value)
-
-
 def _to_passage(passage_id: str, data: dict[str, Any]) -> WorkspacePassage:
     return WorkspacePassage(passage_id, data["text"])
 
@@ -521,11 +518,3 @@ def _build_update(record: DocumentRecord, **changes: Any) -> Write:
 def _to_stored_fields(changes: dict[str, Any]) -> dict[str, Any]:
     """Return changed fields under their stored names."""
     return _CODEC.write(SimpleNamespace(**changes), only=changes)
-
-
-def _build_deletion(reference: Reference) -> Write:
-    return Delete(reference)
-
-
-def _build_merge(reference: Reference, fields: dict[str, Any]) -> Write:
-    return Set(reference, fields, merge=True)

@@ -10,7 +10,6 @@ from shared.extractions.upkeep import ExtractionUpkeep, promote_duplicates
 from shared.pipeline.tombstones import GRACE_PERIOD, PAGE, Tombstones
 
 if TYPE_CHECKING:
-    from shared.firestore.documents import Document
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
@@ -21,14 +20,9 @@ async def delete_tombstones(ctx: Context, budget: Budget, report: Report) -> Non
     Chunks that are still pending stay, because the index job deletes them.
     """
     tombstones = Tombstones(ctx.database)
-    before = ctx.clock() - GRACE_PERIOD
-    last: Document | None = None
-    while page := await tombstones.load(before, last):
+    async for page in tombstones.iterate(ctx.clock() - GRACE_PERIOD):
         report.counts += Counter(tombstones=await tombstones.delete(page))
-        if len(page) < PAGE:
-            return
-        last = page[-1]
-        if budget.spent:
+        if len(page) == PAGE and budget.spent:
             report.finished = False
             return
 

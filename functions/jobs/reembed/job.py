@@ -8,7 +8,7 @@ from shared.index.embedding_space import EmbeddingSpace
 from shared.pipeline.embedding.migration import (
     announce_migration,
     continue_migration,
-    count_embedded_documents,
+    count_documents_to_embed,
 )
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
@@ -41,7 +41,7 @@ async def count_documents(ctx: Context) -> int:
     target = (ctx.embedder.model, ctx.embedder.dimension)
     if state.space is None or (state.space == target and not state.migration):
         return 0
-    return await count_embedded_documents(ctx)
+    return await count_documents_to_embed(ctx)
 
 
 JOB = Job(

@@ -102,7 +102,13 @@ class CallRecords:
 
         Costs one round trip, and at least one read for each day: one for every 1,000 calls.
         """
-        queries = [day_query(user_id, day) for day in days]
+        queries = [
+            Query(COLLECTION)
+            .where("user_id", "==", user_id)
+            .where("started_at", ">=", day.start)
+            .where("started_at", "<=", day.end)
+            for day in days
+        ]
         return await asyncio.gather(*map(self._database.count, queries))
 
     async def _change(
@@ -146,16 +152,6 @@ class CallRecords:
 
     def _get_reference(self, call_id: str) -> Reference:
         return Reference(COLLECTION, call_id)
-
-
-def day_query(user_id: str, day: DateSpan) -> Query:
-    """Build the query for a user's calls on a day."""
-    return (
-        Query(COLLECTION)
-        .where("user_id", "==", user_id)
-        .where("started_at", ">=", day.start)
-        .where("started_at", "<=", day.end)
-    )
 
 
 _BILL: Final = Codec(Bill, inline={"entry": Codec(CallEntry)})

@@ -100,17 +100,12 @@ class BulkRepository:
     ) -> AsyncIterator[list[PendingChunk]]:
         """Yield up to `limit` pending passages that were due at a time, in pages, oldest first."""
         query = due_until_query(until).select(_READ_FIELDS)
-        page: list[Document] = []
         remaining = limit
-        while remaining:
-            size = min(PAGE, remaining)
-            after = query.start_after(page[-1]) if page else query
-            page = await self._database.find(after.limit(size))
-            if page:
-                yield [to_pending(STEP, snapshot) for snapshot in page]
-            if len(page) < size:
+        async for page in self._database.iterate(query, min(PAGE, limit)):
+            yield [to_pending(STEP, snapshot) for snapshot in page[:remaining]]
+            remaining -= len(page)
+            if remaining <= 0:
                 return
-            remaining -= size
 
     async def load_pending_since(
         self, after: datetime, now: datetime, limit: int

@@ -1,9 +1,9 @@
-"""Migrates the knowledge base to another embedding model, while search by words keeps working.
+"""Migrates the knowledge base to another embedding model, while keyword search keeps working.
 
 A migration is announced, and then waits until all calls and jobs have ended that may not have read
 the announcement. It replaces every vector by the pending step `embed`, performs that step, and
-finally records the new model. Only documents say what remains to be done, so each run continues
-where the run before stopped.
+finally records the new model. Progress is kept in the documents only, so each run continues where
+the last one stopped.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ async def continue_migration(
         return
     await embed_chunks(ctx, budget, report)
     if report.finished:
-        report.finished = await run.embed_other_documents()
+        report.finished = await run.embed_traces_and_extractions()
     if report.finished:
         await EmbeddingSpace(ctx.database).complete_migration(migration)
         report.note = f"The knowledge base is now embedded with {migration.target[0]}."
 
 
-async def count_embedded_documents(ctx: Context) -> int:
-    """Count the documents that a migration embeds: all except those of workspaces."""
+async def count_documents_to_embed(ctx: Context) -> int:
+    """Count the documents that a migration embeds: all but those of workspaces."""
     queries = [Query(name).order_by("__name__") for name in _COLLECTIONS]
     return sum(await asyncio.gather(*map(ctx.database.count, queries)))
 
@@ -105,7 +105,7 @@ class _MigrationRun:
     report: Report
 
     async def clear(self) -> bool:
-        """Delete all old vectors, as soon as nothing stores such vectors any longer.
+        """Delete all old vectors and queue their documents, once nothing stores such vectors.
 
         Returns:
             Whether all are deleted.
@@ -116,7 +116,7 @@ class _MigrationRun:
             self.report.note = "Waiting for work with the former model to end."
             return False
         for name in _COLLECTIONS:
-            # The new model may accept a text that the former model rejected.
+            # A text that the former model rejected is parked, and tried again.
             for field in ("embedding_model", f"parked.{STEP}"):
                 if not await self._clear_documents_with(field, name):
                     return False
@@ -125,8 +125,8 @@ class _MigrationRun:
         await EmbeddingSpace(self.ctx.database).mark_cleared()
         return True
 
-    async def embed_other_documents(self) -> bool:
-        """Embed what waits beside the chunks, and return whether that is all.
+    async def embed_traces_and_extractions(self) -> bool:
+        """Embed the pending traces and extractions. Return whether none is left.
 
         A document that the model rejects stays without a vector, so that only its words find it.
         """
@@ -185,7 +185,7 @@ class _MigrationRun:
             if self.budget.spent:
                 return False
             updates = [
-                (document, _queue_workspace_document(document.fields, self.migration.target))
+                (document, _build_workspace_update(document.fields, self.migration.target))
                 for document in page
             ]
             due = {"next_at": self.ctx.clock()}
@@ -225,8 +225,8 @@ class _MigrationRun:
         self.budget.progress(stored)
 
 
-def _queue_workspace_document(data: dict[str, Any], target: Space) -> dict[str, Any]:
-    """Build the update that queues a complete document for new vectors, or an empty one.
+def _build_workspace_update(data: dict[str, Any], target: Space) -> dict[str, Any]:
+    """Build the update that queues a complete document for new vectors, or {} if none is due.
 
     An incomplete document does not change, because its caller uploads it again.
     """

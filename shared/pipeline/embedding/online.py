@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose, raise_if_provider_fails
 from shared.core.bisection import bisect_batch
+from shared.core.blocks import split
 from shared.core.errors import CarrelError
 from shared.core.log import error_fields, log
 from shared.knowledge.queue import ChunkQueue, RefusedChunks
 from shared.pipeline.worker import defer_chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from shared.ai.embedding import Vector
     from shared.knowledge.queue import PendingChunk
@@ -100,7 +101,7 @@ async def _embed_page(
     """Embed a page batch by batch, and store each batch while the next one is embedded."""
     storing = asyncio.create_task(asyncio.sleep(0))  # no batch is being stored yet
     try:
-        for batch in _split_into_batches(page, ctx.embedder.batch_size):
+        for batch in split(page, ctx.embedder.batch_size):
             if budget.spent:
                 break
             embedded = await _embed_batch(batch, ctx, report)
@@ -122,9 +123,3 @@ async def _embed_batch(
         else:
             embedded.append((chunk, vector))
     return embedded
-
-
-def _split_into_batches(
-    page: Sequence[PendingChunk], size: int
-) -> Iterator[Sequence[PendingChunk]]:
-    return (page[start : start + size] for start in range(0, len(page), size))
