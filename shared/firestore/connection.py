@@ -98,7 +98,7 @@ class Connection:
         return [
             self._decode(response.found, response.read_time)
             if response.HasField("found")
-            else Document(self._parse_name(response.missing), {}, None, response.read_time)
+            else Document(self._parse_name(response.missing), {}, None, to_time(response.read_time))
             async for response in _unwrap(responses)
         ]
 
@@ -163,7 +163,13 @@ class Connection:
 
     def _decode(self, document: Any, read_time: Any) -> Document:
         reference = self._parse_name(document.name)
-        return Document(reference, decode_fields(document.fields), document.update_time, read_time)
+        # Nothing may refer to the response, which would stay in memory as long as the document.
+        return Document(
+            reference,
+            decode_fields(document.fields),
+            to_time(document.update_time),
+            to_time(read_time),
+        )
 
     def _parse_name(self, name: str) -> Reference:
         return Reference.parse(name.removeprefix(f"{self._root}/"))

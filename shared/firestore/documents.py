@@ -44,12 +44,15 @@ class Document:
 
     Attributes:
         fields: The fields that were read. None of them if the document did not exist.
+        update_time: The time of the document's last change, or None if it did not exist. A write
+            can require that the time is still the same.
+        read_time: The database's time of the read.
     """
 
     reference: Reference
     fields: dict[str, Any] = field(repr=False)
-    _updated: Any
-    _read: Any
+    update_time: DatetimeWithNanoseconds | None
+    read_time: DatetimeWithNanoseconds
 
     @property
     def id(self) -> str:
@@ -59,19 +62,7 @@ class Document:
     @property
     def exists(self) -> bool:
         """Whether the document existed."""
-        return self._updated is not None
-
-    @property
-    def update_time(self) -> DatetimeWithNanoseconds | None:
-        """The time of the document's last change. A write can require that it is still the last."""
-        if self._updated is None:
-            return None
-        return to_time(self._updated)
-
-    @property
-    def read_time(self) -> DatetimeWithNanoseconds:
-        """The database's time of the read."""
-        return to_time(self._read)
+        return self.update_time is not None
 
     def get(self, path: str) -> Any:
         """Return a field, which may be nested: `card.title`. None if the document did not exist.

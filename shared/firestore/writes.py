@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.firestore.field_paths import join_path, split_path
@@ -57,7 +57,9 @@ class Create(Write):
 
     def encode(self, root: str) -> Iterable[Any]:
         """See `Write`."""
-        proto = _encode_change(self.reference, _to_change(self.fields), root)
+        change = _to_change(self.fields)
+        change.require_no_deletion()
+        proto = _encode_change(self.reference, change, root)
         proto.current_document.exists = False
         return [proto]
 
@@ -77,6 +79,8 @@ class Set(Write):
     def encode(self, root: str) -> Iterable[Any]:
         """See `Write`."""
         change = _to_change(self.fields)
+        if not self.merge:
+            change.require_no_deletion()
         proto = _encode_change(self.reference, change, root)
         if self.merge:
             proto.update_mask.SetInParent()
@@ -100,7 +104,12 @@ class Update(Write):
     def encode(self, root: str) -> Iterable[Any]:
         """See `Write`."""
         change = _Change()
+        paths = sorted(map(split_path, self.fields))
+        if not paths or any(inner[: len(outer)] == outer for outer, inner in pairwise(paths)):
+            raise ValueError("An update needs fields, none of which is inside another.")
         for path, value in self.fields.items():
+            if isinstance(value, dict):
+                _to_change(value).require_no_deletion()
             change.add(split_path(path), value)
         proto = _encode_change(self.reference, change, root)
         proto.update_mask.SetInParent()
@@ -156,7 +165,13 @@ def put_if_unchanged(document: Document, fields: dict[str, Any]) -> Write:
 
 
 def delete_if_unchanged(document: Document) -> Write:
-    """Build the write that deletes a document. It fails if it has changed since it was read."""
+    """Build the write that deletes a document. It fails if it has changed since it was read.
+
+    Raises:
+        ValueError: The document did not exist then.
+    """
+    if not document.exists:
+        raise ValueError(f"{document.reference.collection_id} has no such document to delete.")
     return Delete(document.reference, document.update_time)
 
 
@@ -167,12 +182,23 @@ class _Change:
         stored: The fields to store, nested like the document.
         leaves: The paths of the values that are stored or deleted.
         computed: The values that the database computes, by path.
+        has_deletion: Whether a field is deleted.
     """
 
     def __init__(self) -> None:
         self.stored: dict[str, Any] = {}
         self.leaves: list[str] = []
         self.computed: dict[str, Any] = {}
+        self.has_deletion = False
+
+    def require_no_deletion(self) -> None:
+        """Check that no field is deleted, where that means nothing.
+
+        Raises:
+            ValueError: One is.
+        """
+        if self.has_deletion:
+            raise ValueError("Only a merge, or an update by its path, can delete a field.")
 
     def add(self, names: tuple[str, ...], value: Any) -> None:
         """Add a value at a path. A map is flattened, unless it is empty."""
@@ -183,7 +209,9 @@ class _Change:
             self.computed[join_path(*names)] = value
         else:
             self.leaves.append(join_path(*names))
-            if value is not DELETE_FIELD:
+            if value is DELETE_FIELD:
+                self.has_deletion = True
+            else:
                 target = self.stored
                 for name in names[:-1]:
                     target = target.setdefault(name, {})

@@ -19,6 +19,7 @@ import zlib
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.core.blocks import pack
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Delete, Set, Write
 from shared.knowledge.chunk_repository import LAYOUT
@@ -146,9 +147,11 @@ class FollowedFiles:
         new_parts = [
             part for number, states in shards.items() for part in self._build_parts(number, states)
         ]
-        *first, last = _split_into_commits(new_parts)
-        for writes in first:
-            await self._database.commit(writes)
+        writes = [Set(part, {"data": data}) for part, data in new_parts]
+        blocks = pack(writes, len(writes), MAX_BYTES, lambda write: len(write.fields["data"]))
+        *first, last = list(blocks) or [[]]
+        for block in first:
+            await self._database.commit(block)
         await self._database.commit([*last, self._build_index_write(), *map(Delete, old_parts)])
 
     def _build_parts(
@@ -207,18 +210,3 @@ def _unpack(data: bytes) -> dict[str, FileState]:
         name: FileState(generation if layout == LAYOUT else 0, tuple(ids), bool(missing))
         for name, (generation, ids, *missing) in rows.items()
     }
-
-
-def _split_into_commits(
-    parts: Iterable[tuple[Reference, bytes]],
-) -> Iterator[list[Write]]:
-    """Split the writes of parts into commits that Firestore accepts, at least one."""
-    commit: list[Write] = []
-    size = 0
-    for reference, data in parts:
-        if commit and size + len(data) > MAX_BYTES:
-            yield commit
-            commit, size = [], 0
-        commit.append(Set(reference, {"data": data}))
-        size += len(data)
-    yield commit

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from shared.core.blocks import pack
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
 from shared.firestore.values import DELETE_FIELD
@@ -26,7 +27,7 @@ from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.traces.repository import COLLECTION as TRACE_DOCUMENTS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from shared.firestore.database import Database
     from shared.index.bm25 import Totals
@@ -128,9 +129,10 @@ class IndexRepair:
             snapshots: The stored postings. Postings that are missing here are created.
         """
         count = 0
-        for block in _split_into_blocks(postings):
+        blocks = pack(postings.items(), MAX_WRITES, MAX_BYTES, lambda item: _estimate_size(item[1]))
+        for block in blocks:
             writes = [
-                self._build_guarded_write(ref, postings[ref], snapshots.get(ref)) for ref in block
+                self._build_guarded_write(ref, data, snapshots.get(ref)) for ref, data in block
             ]
             count += await self._database.commit_skipping_conflicts(writes)
         return count
@@ -205,20 +207,5 @@ def postings_query(collection: str, after: PostingsRef, until: PostingsRef | Non
     return query
 
 
-def _split_into_blocks(
-    postings: Mapping[PostingsRef, PostingsData | None],
-) -> Iterator[list[PostingsRef]]:
-    """Yield the references of postings in blocks that fit into one commit."""
-    block: list[PostingsRef] = []
-    size = 0
-    for ref, data in postings.items():
-        postings_bytes = (
-            sum(_ENTRY_BYTES + len(document_id) for document_id in data["postings"]) if data else 0
-        )
-        if block and (len(block) == MAX_WRITES or size + postings_bytes > MAX_BYTES):
-            yield block
-            block, size = [], 0
-        block.append(ref)
-        size += postings_bytes
-    if block:
-        yield block
+def _estimate_size(data: PostingsData | None) -> int:
+    return sum(_ENTRY_BYTES + len(document_id) for document_id in data["postings"]) if data else 0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _NAMES: Final = (
-    r"(?:account|api|auth|client|database|db|priv(?:ate)?|service)[_ -]?key"
+    r"(?:account|api|auth|client|database|db|iam|priv(?:ate)?|service)[_ -]?key"
     r"|(?:db|database|key)[_ -]?pass|passw(?:or)?d|pwd|secret|contrase[ñn]a|access[_-]?key"
     r"|pass[_-]?phrase|credential|token(?!iz)|_pass(?![a-z])|auth(?=[\"']? ?[:=])"
 )

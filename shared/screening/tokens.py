@@ -15,7 +15,8 @@ _FORMATS: Final = {
     "age key": r"AGE-SECRET-KEY-1[A-Z0-9]{58}",
     "AI provider's key": r"(?:sk-(?:[a-z0-9]{1,12}-){0,3}|xai-|gsk_|pplx-|r8_|tgp_v1_)"
     r"(?=[\w-]{0,80}\d)[\w-]{32,}+",
-    "Artifactory key": r"AKC(?=[A-Za-z]{0,80}\d)[A-Za-z0-9]{10,}+",
+    "Artifactory key": r"AKC(?=[A-Za-z]{0,80}\d)[A-Za-z0-9]{10,}+"
+    r"|AP[0-9A-F](?=[A-Za-z]{0,80}\d)[A-Za-z0-9]{30,}+",
     "Atlassian token": r"ATATT3[\w=-]{60,}+",
     "AWS access key": r"(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[0-9A-Z]{16}",
     "AWS secret key": r"(?i:aws.{0,20}?(?:key|pass|pw|token).{0,20}?)[\"'=: ][\w/+]{40}(?![\w/+=])",

@@ -6,10 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
+from shared.core.blocks import pack
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from shared.ai.embedding import Vector
     from shared.runtime.context import Context
@@ -145,24 +146,13 @@ async def store_without_vectors(
     Raises:
         DocumentErased: The document has since been erased.
     """
-    for block in _split_blocks(texts):
-        await workspace.store_passages(document, block, {})
-
-
-def _split_blocks(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Yield the passages in blocks that fit into a commit. A longer passage is a block itself."""
-    block: dict[str, str] = {}
-    characters = 0
-    for passage_id, text in texts.items():
-        characters += len(text)
-        is_full = len(block) == MAX_PASSAGES_PER_COMMIT or characters > MAX_CHARACTERS_PER_COMMIT
-        if block and is_full:
-            yield block
-            block = {}
-            characters = len(text)
-        block[passage_id] = text
-    if block:
-        yield block
+    for block in pack(
+        texts.items(),
+        MAX_PASSAGES_PER_COMMIT,
+        MAX_CHARACTERS_PER_COMMIT,
+        lambda passage: len(passage[1]),
+    ):
+        await workspace.store_passages(document, dict(block), {})
 
 
 async def _embed(batch: Mapping[str, str], ctx: Context) -> dict[str, Vector]:

@@ -114,6 +114,7 @@ def make_tokens(seed: int = 0) -> dict[str, str]:
         "Mailchimp key": draw(HEX, 32) + "-us" + "14",
         "DigitalOcean token": "do" + "p_v1_" + draw(HEX, 64),
         "Shopify token": "shp" + "at_" + draw(HEX, 32),
+        "Artifactory password": "AP" + "2" + draw(ALNUM, 30),
         "Databricks token": "da" + "pi" + draw(HEX, 32),
         "Hashicorp Vault token": "hv" + "s." + draw(BASE64URL, 92),
         "Docker Hub token": "dc" + "kr_pat_" + draw(BASE64URL, 27),
@@ -140,6 +141,7 @@ def make_secrets_in_context(seed: int = 0) -> list[SecretSample]:
         SecretSample(
             "AWS secret, .env", f"AWS_REGION=eu-west-1\nAWS_SECRET_ACCESS_KEY={aws}", aws, 2
         ),
+        SecretSample("IBM Cloud", f"ibm_cloud_iam_key={bearer}", bearer),
         SecretSample("AWS secret, Python", f'aws_secret_access_key="{aws}"', aws),
         SecretSample("AWS secret like a path", f"AWS_SECRET={aws.replace(aws[0], '/')}", aws),
         SecretSample("Azure storage", f"AccountName=sample;AccountKey={azure};Endpoint=x", azure),

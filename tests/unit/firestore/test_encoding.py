@@ -31,13 +31,23 @@ from shared.firestore.values import (
     decode_fields,
     encode,
 )
-from shared.firestore.writes import Create, Delete, Set, Together, Update, put_if_unchanged
+from shared.firestore.writes import (
+    Create,
+    Delete,
+    Set,
+    Together,
+    Update,
+    Write,
+    delete_if_unchanged,
+    put_if_unchanged,
+)
 
 CLIENT = AsyncClient(project="p", credentials=AnonymousCredentials())
 ROOT = "projects/p/databases/(default)/documents"
 NOTE = Reference("notes", "a")
 RAW_NOTE = CLIENT.document("notes/a")
 CHANGED = DatetimeWithNanoseconds(2026, 1, 2, nanosecond=123_456_000, tzinfo=UTC)
+MISSING = Document(NOTE, {}, None, CHANGED)
 NAMES = st.text("ab.` \\é1", min_size=1, max_size=4)
 SCALARS = st.one_of(
     st.none(),
@@ -138,7 +148,7 @@ def test_writes_together_stay_in_order() -> None:
 
 
 def test_a_put_creates_what_did_not_exist() -> None:
-    assert put_if_unchanged(Document(NOTE, {}, None, None), {"a": 1}) == Create(NOTE, {"a": 1})
+    assert put_if_unchanged(MISSING, {"a": 1}) == Create(NOTE, {"a": 1})
 
 
 @given(st.lists(NAMES, min_size=1, max_size=3))
@@ -147,7 +157,7 @@ def test_names_of_a_path_are_quoted_and_come_back(names: list[str]) -> None:
 
 
 def make_document(**fields: Any) -> Document:
-    return Document(NOTE, fields, CHANGED.timestamp_pb(), CHANGED.timestamp_pb())
+    return Document(NOTE, fields, CHANGED, CHANGED)
 
 
 RAW = CLIENT.collection("notes")
@@ -220,9 +230,25 @@ def test_a_field_is_read_by_its_path() -> None:
     assert document.get("a.`b c`") == 1
     with pytest.raises(KeyError):
         document.get("a.d")
-    assert Document(NOTE, {}, None, None).get("a") is None
+    assert MISSING.get("a") is None
 
 
-def test_the_times_of_a_document_are_exact() -> None:
-    document = make_document()
-    assert document.update_time == document.read_time == CHANGED
+@pytest.mark.parametrize(
+    "write",
+    [
+        Create(NOTE, {"a": {"b": DELETE_FIELD}}),
+        Set(NOTE, {"a": DELETE_FIELD}),
+        Update(NOTE, {"a": {"b": DELETE_FIELD}}),
+        Update(NOTE, {"a": 1, "a.b": 2}),
+        Update(NOTE, {}),
+    ],
+    ids=["create", "set", "inside a map", "overlap", "nothing"],
+)
+def test_a_write_that_would_lose_fields_is_an_error(write: Write) -> None:
+    with pytest.raises(ValueError, match="field"):
+        write.encode(ROOT)
+
+
+def test_a_missing_document_cannot_be_deleted() -> None:
+    with pytest.raises(ValueError, match="no such document"):
+        delete_if_unchanged(MISSING)

@@ -11,9 +11,8 @@ import asyncio
 import tempfile
 from collections import Counter
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.batches import chunk_in_batches, save_batch
 from functions.jobs.ingest.bucket.contents import ObjectContents, read_sources
@@ -31,13 +30,14 @@ from functions.jobs.ingest.readers.reading import (
 )
 from functions.jobs.ingest.readers.readwise.export import is_book
 from functions.jobs.ingest.readers.source_file import SourceFile
+from shared.core.blocks import pack, split
 from shared.core.installation import carrel
 from shared.knowledge.followed_files import FileState, FollowedFiles
 from shared.knowledge.ingestion import BATCH_SIZE
 from shared.runtime.job import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from functions.jobs.ingest.bucket.storage import ListedObject
     from shared.runtime.context import Context
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 BATCH_BYTES: Final = 32 * 1024 * 1024
 """The approximate size of a download batch. In the cloud, files are in memory."""
-ItemT = TypeVar("ItemT")
 
 _CONFIRMATION: Final = "jobs run ingest --yes"
 _CONCURRENCY: Final = 8
@@ -125,7 +124,8 @@ class _SyncRun:
 
     async def complete(self, listing: Mapping[str, ListedObject], *, forgets_all: bool) -> None:
         """Read new objects, then forget the sources that no object contains any longer."""
-        for names in _split_into_batches(self._state.list_unread(), listing):
+        unread = self._state.list_unread()
+        for names in pack(unread, BATCH_SIZE, BATCH_BYTES, lambda name: listing[name].size):
             with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
                 await self._read_and_save(names, listing, Path(folder))
             if not self._report.finished:
@@ -150,7 +150,7 @@ class _SyncRun:
         # States are stored after their sources are forgotten, so that a killed run is completed.
         await self._forget_unless_shared(dropped)
         await self._state.store()
-        for names in _split_into_blocks(self._state.list_deleted()):
+        for names in split(list(self._state.list_deleted()), BATCH_SIZE):
             if self._is_out_of_time():
                 return
             ids = [source_id for name in names for source_id in self._state.get(name).ids]
@@ -305,25 +305,3 @@ def _describe_shared_records(other: str, count: int) -> str:
 def _is_hidden(name: str) -> bool:
     """Return whether an object is hidden, in a hidden folder, or only marks a folder."""
     return name.endswith("/") or any(part.startswith(".") for part in PurePosixPath(name).parts)
-
-
-def _split_into_batches(
-    names: Iterable[str], listing: Mapping[str, ListedObject]
-) -> Iterator[list[str]]:
-    """Split objects into batches of limited number and size."""
-    batch: list[str] = []
-    size = 0
-    for name in names:
-        if len(batch) == BATCH_SIZE or (batch and size + listing[name].size > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(name)
-        size += listing[name].size
-    if batch:
-        yield batch
-
-
-def _split_into_blocks(items: Iterable[ItemT]) -> Iterator[list[ItemT]]:
-    remaining = iter(items)
-    while block := list(islice(remaining, BATCH_SIZE)):
-        yield block
