@@ -28,9 +28,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from shared.text.markup import LINK_DEFINITION, WIKILINK, wikilink_target, wikilink_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 CODE: Final = (
     r"^[ \t>]*(?P<fence>`{3,}+(?=[^`\n]*$)|~{3,}+).*?(?:^[ \t>]*(?P=fence)|\Z)"  # fenced
@@ -129,6 +132,16 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
             copied_to = position
     markdown.text = "".join([*parts, text[copied_to:]])
     return markdown
+
+
+def join_markdown(parts: Sequence[Markdown]) -> Markdown:
+    """Return the parts of a file as one text."""
+    return Markdown(
+        "\n\n".join(part.text for part in parts),
+        wikilinks=[link for part in parts for link in part.wikilinks],
+        addresses=[address for part in parts for address in part.addresses],
+        tags=[tag for part in parts for tag in part.tags],
+    )
 
 
 def _collect_wikilink(token: re.Match[str], markdown: Markdown) -> str:
