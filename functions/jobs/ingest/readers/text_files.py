@@ -291,7 +291,8 @@ FORMAT: Final = Format(
         "category": "the category",
         "language, lang": "the language",
         "source_url, url, source, link": "the address of the original",
-        "date, highlighted_at": "the date of the passages, as 2024-05-31 or 31.05.2024; 06/01/2024"
+        "date, highlighted_at": "the date of the passages, as 2024-05-31, 31.05.2024 or"
+        " May 31, 2024; 06/01/2024"
         " is none, as it may be in June or in January",
         "created, updated, modified": "the date, when the text is first stored; if missing or not"
         " understood, a date in the file's name, or else the file's date",
