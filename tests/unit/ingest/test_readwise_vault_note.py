@@ -74,7 +74,7 @@ def test_copies_of_a_highlight_are_one_passage(tmp_path: Path) -> None:
         HEADER + "- Oil. ([View Highlight](https://r.io/1))\n"
         "- Oil. ([View Highlight](https://r.io/2))\n    - Tags: [[a]]\n    - Note: Mine.\n"
         "- Water.\n"
-        "- Oil. ([View Highlight](https://r.io/3))\n    - Tags: #a #b\n    - Note: Mine.\n"
+        "- Oil. ([View Highlight](https://r.io/3))\n    - Tags: #a #[[b]]\n    - Note: Mine.\n"
     )
     source = read_note(tmp_path, content)
     assert get_texts(source) == ["Oil.\n\nMine.", "Water."]

@@ -85,6 +85,12 @@ def test_tags_may_be_one_line_with_commas(tmp_path: Path) -> None:
     assert read_only_source(path).tags == ("one", "two words", "three")
 
 
+def test_a_tag_with_a_colon_and_several_authors_are_read(tmp_path: Path) -> None:
+    content = "---\nauthors: [Ann, Bo]\ntags:\n- book: knots\n- sea\n---\nWords."
+    source = read_only_source(write_file(tmp_path, "note.md", content))
+    assert (source.author, source.tags) == ("Ann, Bo", ("book: knots", "sea"))
+
+
 def test_line_ends_byte_order_mark_and_controls_are_normalised(tmp_path: Path) -> None:
     path = write_file(tmp_path, "note.txt", b"\xef\xbb\xbfone\r\ntwo\rthree\x0c\tfour\x1b\r\n")
     assert read_only_source(path).text == "one\ntwo\nthree\tfour"
@@ -338,12 +344,14 @@ def test_a_page_of_logseq_is_text_without_its_bookkeeping(tmp_path: Path) -> Non
         f"- Mud stores carbon.\n  id:: {block_id}\n  collapsed:: true\n\t- Crabs turn it.\n"
         "- TODO ask\n  :LOGBOOK:\n  CLOCK: [2024-05-31 Fri 10:00:00]\n  :END:\n"
         f"- See (({block_id})), {{{{query (task TODO)}}}}.\n- id:: a name\n"
+        "- Silt.\n  ls-type:: annotation\n  hl-page:: 12\n  hl-color:: red\n  card-repeats:: 1\n"
     )
     source = read_only_source(write_file(tmp_path, "Tidal flats.md", content))
     assert (source.title, source.author) == ("Flats", "Ann")
     assert source.tags == ("sea", "low water")
     assert source.text == (
-        "- Mud stores carbon.\n\t- Crabs turn it.\n- TODO ask\n- See , .\n- id:: a name"
+        "- Mud stores carbon.\n\t- Crabs turn it.\n- TODO ask\n- See , .\n- id:: a name\n"
+        "- Silt.\n  hl-page:: 12"
     )
 
 

@@ -94,7 +94,13 @@ def _parse_tags(value: Any) -> tuple[str, ...]:
 
 
 def _get_tag_name(item: Any) -> str:
-    name = item.get("name") if isinstance(item, dict) else item
+    match item:
+        case {"name": name}:
+            pass
+        case dict() if len(item) == 1:  # how YAML reads `- book: knots`
+            name = ": ".join(map(str, *item.items()))
+        case _:
+            name = item
     if not isinstance(name, str | int | float | None):
         raise ValueError("A tag is a text, or an object with a name")  # noqa: TRY004 - pydantic's way
     return "" if name is None else str(name)
@@ -176,7 +182,7 @@ class DocumentMetadata(ExternalModel):
     """
 
     title: Title = None
-    author: People = None
+    author: People = Field(default=None, validation_alias=AliasChoices("author", "authors"))
     tags: Tags = ()
     category: Line = None
     language: Line = Field(default=None, validation_alias=AliasChoices("language", "lang"))

@@ -285,7 +285,7 @@ FORMAT: Final = Format(
     fields={
         "text": "the passages",
         "title": "the title; if missing, the first level-one heading, or else the file's name",
-        "author": "the author",
+        "author, authors": "the author",
         "tags, tag": "tags: a list, or a text divided by commas or spaces; `#tags` in the passages,"
         " too",
         "category": "the category",

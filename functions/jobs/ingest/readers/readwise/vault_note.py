@@ -148,11 +148,10 @@ def _parse_metadata(block: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _parse_tags(value: str) -> list[str]:
-    """Parse `[[a]] [[b c]]`, `#a #b` or `a, b`. A name within brackets may be a link."""
+    """Parse `[[a]] #[[b c]]`, `#a #b` or `a, b`. A name within brackets may be a link."""
     text = _LINK.sub(r"\1", value)
-    if names := [wikilink_words(link["wiki"]) for link in WIKILINK.finditer(text)]:
-        return names
-    names = text.replace("#", ",").split(",")
+    names = [wikilink_words(link["wiki"]) for link in WIKILINK.finditer(text)]
+    names += WIKILINK.sub(",", text).replace("#", ",").split(",")
     return [name for name in map(str.strip, names) if name]
 
 
