@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.jobs.ingest.readers.formats import Identity
-from functions.jobs.ingest.readers.kindle.annotation import LANGUAGES, parse_datetime
+from functions.jobs.ingest.readers.kindle.annotation import LANGUAGES
 from functions.jobs.ingest.readers.reading import find_format_by_name, find_identity
+from functions.jobs.ingest.readers.written_dates import parse_datetime
 from shared.knowledge.source import Locator, Section, Source
 from tests.support.source_files import (
     read_only_source,
@@ -541,6 +542,8 @@ def test_many_highlights_at_one_location_are_read(tmp_path: Path) -> None:
         ("Added on Friday, May 31, 2024 12:05 AM EST", "2024-05-31T00:05:00"),
         ("Added on Friday, May 31, 2024 12:05:09 am UTC", "2024-05-31T00:05:09+00:00"),
         ("添加于 2013年8月5日 星期一 3时05分 下午 GMT+08:00", "2013-08-05T07:05:00+00:00"),
+        ("Added on Monday, 29 April 13 15:24:40 GMT+01:00", "2013-04-29T14:24:40+00:00"),
+        ("Friday, May 31st, 2024, 16:41:53 -0300", "2024-05-31T19:41:53+00:00"),
     ],
 )
 def test_a_time_is_read_with_its_words_and_offset(added: str, moment: str) -> None:

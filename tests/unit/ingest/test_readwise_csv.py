@@ -242,3 +242,21 @@ def test_unknown_columns_are_named_once(tmp_path: Path) -> None:
     path = write_file(tmp_path, "data.csv", make_csv(*rows, columns=columns))
     reason = "the export has fields that Carrel does not know: Mood (2 times); kept without them"
     assert read_warnings(path) == [("data.csv: A", reason)]
+
+
+def test_action_tags_work_as_in_the_json_export(tmp_path: Path) -> None:
+    content = (
+        "Highlight,Book Title,Book Author,Note,Tags,Location Type,Location\n"
+        "Reading Water,Pilots,Ole,.h1,h1,location,10\n"
+        "Its colour,Pilots,Ole,.c1,c1,location,12\n"
+        "tells its depth.,Pilots,Ole,.c2,c2,location,13\n"
+        'Paid.,Pilots,Ole,".ethics Quote, twice.",ethics,location,20\n'
+        "Thrown away.,Pilots,Ole,,discard,location,30\n"
+        "Thrown away too.,Pilots,Ole,.discard,,location,31\n"
+    )
+    source = read_only_source(write_file(tmp_path, "readwise.csv", content))
+    assert [(section.text, section.tags) for section in source.sections] == [
+        ("Its colour … tells its depth.", ()),
+        ("Paid.\n\nQuote, twice.", ("ethics",)),
+    ]
+    assert {section.find_locator(0).chapter for section in source.sections} == {"Reading Water"}

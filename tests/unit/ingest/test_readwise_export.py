@@ -335,3 +335,85 @@ def test_a_number_too_long_for_python_loses_only_its_file(tmp_path: Path) -> Non
     assert name == "export.json"
     assert reason.startswith("has a number that is too long")
     assert len(read_sources(tmp_path)) == 1
+
+
+def make_highlight(number: int, text: str, note: str = "", **fields: Any) -> dict[str, Any]:
+    """Return a highlight at a location, whose page in Readwise is `open/<number>`."""
+    place = {"location": number, "location_type": "order"}
+    return {
+        **place,
+        "id": number,
+        "text": text,
+        "note": note,
+        "readwise_url": f"open/{number}",
+        **fields,
+    }
+
+
+def test_a_heading_is_the_chapter_of_what_follows(tmp_path: Path) -> None:
+    highlights = [
+        make_highlight(1, "Epigraph."),
+        make_highlight(2, "Reading\nWater", ".h1", tags=[{"name": "h1"}]),
+        make_highlight(3, "Soundings", ".H2 read twice"),
+        make_highlight(4, "Brown is shallow."),
+        make_highlight(5, "Ebb", tags=[{"name": "h2"}]),
+        make_highlight(6, "Wait."),
+        make_highlight(7, "Somewhere.", location=None),
+    ]
+    source = read_only_source(write_export(tmp_path, make_readwise_book(highlights=highlights)))
+    assert [(section.text, section.find_locator(0).chapter) for section in source.sections] == [
+        ("Epigraph.", None),
+        ("Soundings\n\nread twice", "Soundings"),
+        ("Brown is shallow.", "Soundings"),
+        ("Wait.", "Ebb"),
+        ("Somewhere.", None),
+    ]
+    assert all(section.tags == () for section in source.sections)
+    assert source.deleted_highlights == {"open/2", "open/5"}
+
+
+def test_a_book_of_headings_alone_has_no_passages(tmp_path: Path) -> None:
+    path = write_export(tmp_path, make_readwise_book(highlights=[make_highlight(1, "One", ".h1")]))
+    assert read_only_source(path).sections == ()
+    assert read_problems(path) == []
+
+
+def test_numbered_parts_are_one_passage(tmp_path: Path) -> None:
+    place = {"location_type": "location"}
+    highlights = [
+        make_highlight(1, "Part three.", ".c3"),
+        make_highlight(2, "Water", ".c1 .colour True.", **place, tags=[{"name": "c1"}]),
+        make_highlight(3, "Between."),
+        make_highlight(4, "tells its depth", ".c2", is_favorite=True),
+        make_highlight(5, "to few.", ".c4\nAlas.", tags=[{"name": "c4"}, {"name": "colour"}]),
+        make_highlight(6, "Next", ".c1"),
+        make_highlight(7, "one.", ".c2"),
+    ]
+    source = read_only_source(write_export(tmp_path, make_readwise_book(highlights=highlights)))
+    assert [section.text for section in source.sections] == [
+        "Part three.",
+        "Water … tells its depth … to few.\n\nTrue.\n\nAlas.",
+        "Between.",
+        "Next … one.",
+    ]
+    assert source.sections[1].find_locator(0).location == "2-5"
+    assert source.sections[1].tags == ("colour", "favorite")
+    assert source.deleted_highlights == {"open/4", "open/5", "open/7"}
+
+
+@pytest.mark.parametrize(
+    ("note", "text", "tags"),
+    [
+        (".ethics .work\nRemember.", "Words.\n\nRemember.", ("Work", "ethics")),
+        (".été", "Words.", ("Work", "été")),
+        ("Remember .ethics", "Words.\n\nRemember .ethics", ("Work",)),
+        ("... and so on", "Words.\n\n... and so on", ("Work",)),
+        (".5 is half", "Words.\n\n.5 is half", ("Work",)),
+    ],
+)
+def test_words_after_dots_at_the_start_of_a_note_are_tags(
+    tmp_path: Path, note: str, text: str, tags: tuple[str, ...]
+) -> None:
+    highlight = make_highlight(1, "Words.", note, tags=[{"name": "Work"}])
+    source = read_only_source(write_export(tmp_path, make_readwise_book(highlights=[highlight])))
+    assert [(section.text, section.tags) for section in source.sections] == [(text, tags)]

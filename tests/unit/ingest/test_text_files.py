@@ -85,6 +85,12 @@ def test_tags_may_be_one_line_with_commas(tmp_path: Path) -> None:
     assert read_only_source(path).tags == ("one", "two words", "three")
 
 
+def test_a_tag_with_a_colon_and_several_authors_are_read(tmp_path: Path) -> None:
+    content = "---\nauthors: [Ann, Bo]\ntags:\n- book: knots\n- sea\n---\nWords."
+    source = read_only_source(write_file(tmp_path, "note.md", content))
+    assert (source.author, source.tags) == ("Ann, Bo", ("book: knots", "sea"))
+
+
 def test_line_ends_byte_order_mark_and_controls_are_normalised(tmp_path: Path) -> None:
     path = write_file(tmp_path, "note.txt", b"\xef\xbb\xbfone\r\ntwo\rthree\x0c\tfour\x1b\r\n")
     assert read_only_source(path).text == "one\ntwo\nthree\tfour"
@@ -252,6 +258,13 @@ DATED_NAME = "2024-05-31 Note.md"
         (DATED_NAME, "date: soon\nupdated: 2023-01-01", "2023-01-01"),
         (DATED_NAME, "title: a", "2024-05-31"),
         (DATED_NAME, "created: 1.6.2024", "2024-06-01"),
+        (DATED_NAME, "created: 2024/6/1", "2024-06-01"),
+        (DATED_NAME, "created: 2024/06/01 10:00", "2024-06-01"),
+        (DATED_NAME, "created: June 1st, 2024", "2024-06-01"),
+        (DATED_NAME, "created: Saturday, 1 June 2024", "2024-06-01"),
+        (DATED_NAME, "created: 1. Juni 2024 um 10:00 Uhr", "2024-06-01"),
+        (DATED_NAME, "created: '[[June 1st, 2024]]'", "2024-06-01"),
+        (DATED_NAME, "created: May 31", "2024-05-31"),
         ("note.md", "date: 06/01/2024", "2019-03-02"),
         ("20240531.md", "", "2024-05-31"),
         ("Meeting 2024_05_31.md", "", "2024-05-31"),
@@ -331,12 +344,14 @@ def test_a_page_of_logseq_is_text_without_its_bookkeeping(tmp_path: Path) -> Non
         f"- Mud stores carbon.\n  id:: {block_id}\n  collapsed:: true\n\t- Crabs turn it.\n"
         "- TODO ask\n  :LOGBOOK:\n  CLOCK: [2024-05-31 Fri 10:00:00]\n  :END:\n"
         f"- See (({block_id})), {{{{query (task TODO)}}}}.\n- id:: a name\n"
+        "- Silt.\n  ls-type:: annotation\n  hl-page:: 12\n  hl-color:: red\n  card-repeats:: 1\n"
     )
     source = read_only_source(write_file(tmp_path, "Tidal flats.md", content))
     assert (source.title, source.author) == ("Flats", "Ann")
     assert source.tags == ("sea", "low water")
     assert source.text == (
-        "- Mud stores carbon.\n\t- Crabs turn it.\n- TODO ask\n- See , .\n- id:: a name"
+        "- Mud stores carbon.\n\t- Crabs turn it.\n- TODO ask\n- See , .\n- id:: a name\n"
+        "- Silt.\n  hl-page:: 12"
     )
 
 

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
+from functions.jobs.ingest.readers.written_dates import parse_datetime
+
 TITLE_LENGTH: Final = 300
 """Longer titles are cut: a title is embedded with every passage and must not dominate it."""
 MAX_TAGS: Final = 200
@@ -19,8 +21,10 @@ _BIDI_CONTROLS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _LONE_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _LONG_BLANK: Final = re.compile(r"\s{100,}")
 _MAX_VALUE: Final = 80
-"""The maximum length of a value that a message quotes, in characters."""
+"""The maximum length of a date in words, and of a value that a message quotes, in characters."""
 _YEAR_OR_MONTH: Final = re.compile(r"\d{4}(?:-\d\d)?", re.ASCII)
+_YEAR_FIRST: Final = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)", re.ASCII)
+"""The beginning of a date such as 2024/05/31 or 2024-5-31."""
 _DATE_LENGTH: Final = len("2024-05-31")
 _DAY_FIRST: Final = re.compile(r"(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})", re.ASCII)
 """A date such as 31.05.2024. With dots, the day comes first everywhere; with slashes, it does not:
@@ -90,7 +94,13 @@ def _parse_tags(value: Any) -> tuple[str, ...]:
 
 
 def _get_tag_name(item: Any) -> str:
-    name = item.get("name") if isinstance(item, dict) else item
+    match item:
+        case {"name": name}:
+            pass
+        case dict() if len(item) == 1:  # how YAML reads `- book: knots`
+            name = ": ".join(map(str, *item.items()))
+        case _:
+            name = item
     if not isinstance(name, str | int | float | None):
         raise ValueError("A tag is a text, or an object with a name")  # noqa: TRY004 - pydantic's way
     return "" if name is None else str(name)
@@ -109,7 +119,15 @@ def _parse_moment(value: Any) -> datetime | None:
             text = f"{text}-01-01"[:_DATE_LENGTH]  # 2024 or 2024-05 becomes its first day
         if match := _DAY_FIRST.fullmatch(text):
             text = f"{match[3]}-{match[2]:0>2}-{match[1]:0>2}"
-        moment = datetime.fromisoformat(text)
+        if match := _YEAR_FIRST.match(text):
+            text = f"{match[1]}-{match[3]:0>2}-{match[4]:0>2}{text[match.end() :]}"
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            written = parse_datetime(text) if len(text) <= _MAX_VALUE else None
+            if written is None:
+                raise
+            return written
         return moment.astimezone(UTC) if moment.tzinfo else moment
     except (ValueError, OverflowError) as error:
         excerpt = to_headline(str(value), _MAX_VALUE)
@@ -139,8 +157,8 @@ Tags = Annotated[
 with commas."""
 
 Moment = Annotated[datetime | None, BeforeValidator(_parse_moment)]
-"""An ISO 8601 date, with or without a time. It is in UTC, or has no zone if the text names none:
-`chunk_source` reads it in the owner's."""
+"""A date in ISO 8601 or with the name of a month, with or without a time. It is in UTC, or has no
+zone if the text names none: `chunk_source` reads it in the owner's."""
 
 
 DATES: Final = frozenset({"highlighted_at", "date"})
@@ -164,7 +182,7 @@ class DocumentMetadata(ExternalModel):
     """
 
     title: Title = None
-    author: People = None
+    author: People = Field(default=None, validation_alias=AliasChoices("author", "authors"))
     tags: Tags = ()
     category: Line = None
     language: Line = Field(default=None, validation_alias=AliasChoices("language", "lang"))

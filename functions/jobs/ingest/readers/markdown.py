@@ -28,9 +28,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from shared.text.markup import LINK_DEFINITION, WIKILINK, wikilink_target, wikilink_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 CODE: Final = (
     r"^[ \t>]*(?P<fence>`{3,}+(?=[^`\n]*$)|~{3,}+).*?(?:^[ \t>]*(?P=fence)|\Z)"  # fenced
@@ -50,6 +53,8 @@ _UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _LOGSEQ: Final = (
     rf"^[ \t]*(?:id::[ \t]*{_UUID}|collapsed::[ \t]*(?:true|false))[ \t]*$"  # properties of a block
     r"|^[ \t]*:LOGBOOK:[ \t]*(?:\n[ \t]*CLOCK:[^\n]*+)*+\n[ \t]*:END:[ \t]*$"  # times of work
+    r"|^[ \t]*(?:ls-type|hl-(?:color|type|stamp)|card-[a-z-]+|logseq\.[\w.-]+|background-color)"
+    r"::[^\n]*+$"  # of highlights in a PDF, flash cards and other blocks
     rf"|\(\({_UUID}\)\)|\{{\{{(?:embed|query|renderer)\b[^{{}}\n]*+\}}\}}"  # other blocks, queries
 )
 """What only Logseq understands in its Markdown."""
@@ -129,6 +134,16 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
             copied_to = position
     markdown.text = "".join([*parts, text[copied_to:]])
     return markdown
+
+
+def join_markdown(parts: Sequence[Markdown]) -> Markdown:
+    """Return the parts of a file as one text."""
+    return Markdown(
+        "\n\n".join(part.text for part in parts),
+        wikilinks=[link for part in parts for link in part.wikilinks],
+        addresses=[address for part in parts for address in part.addresses],
+        tags=[tag for part in parts for tag in part.tags],
+    )
 
 
 def _collect_wikilink(token: re.Match[str], markdown: Markdown) -> str:

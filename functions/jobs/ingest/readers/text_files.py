@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from functools import partial
 from pathlib import PurePath, PurePosixPath
@@ -24,10 +24,21 @@ from functions.jobs.ingest.readers.fields import (
     to_one_line,
 )
 from functions.jobs.ingest.readers.formats import Format
-from functions.jobs.ingest.readers.front_matter import match_front_matter, parse_front_matter
+from functions.jobs.ingest.readers.front_matter import (
+    FrontMatter,
+    match_front_matter,
+    parse_front_matter,
+)
 from functions.jobs.ingest.readers.kindle import clippings
 from functions.jobs.ingest.readers.links import MAX_LINKS, LinkResolver
-from functions.jobs.ingest.readers.markdown import CODE, Markdown, read_markdown, replace_wikilinks
+from functions.jobs.ingest.readers.markdown import (
+    CODE,
+    Markdown,
+    join_markdown,
+    read_markdown,
+    replace_wikilinks,
+)
+from functions.jobs.ingest.readers.readwise import vault_note
 from functions.jobs.ingest.readers.source_file import (
     MEGABYTE,
     Record,
@@ -93,13 +104,14 @@ class _Document:
     """A file whose front matter is separated from the text.
 
     Attributes:
-        text: The text after the front matter.
+        sections: The text after the front matter, as it is in the file.
         metadata: The valid fields of the front matter.
         wikilinks: The notes that the front matter links to.
         warnings: What is wrong with the front matter.
     """
 
-    text: str
+    sections: list[Section]
+    origin: str = "file"
     metadata: _FrontMatter = field(default_factory=_FrontMatter)
     wikilinks: list[str] = field(default_factory=list)
     warnings: tuple[str, ...] = ()
@@ -119,20 +131,26 @@ def _read_source(file: SourceFile) -> Source:
     """
     path = PurePosixPath(file.relative_path)
     content, warnings = read_any_text(file.path, MAX_BYTES)
-    document = _split_front_matter(clean(content))
-    metadata, text = document.metadata, document.text
-    warnings += document.warnings
     is_markdown = path.suffix.lower() != ".txt"
+    document = _split_front_matter(clean(content), is_markdown=is_markdown)
+    metadata, sections = document.metadata, document.sections
+    warnings += document.warnings
     resolver = file.link_resolver or _make_download_resolver(file)
     in_vault = is_markdown and resolver.vault is not None
     links_to: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     if is_markdown:
-        markdown = read_markdown(text, in_vault=in_vault)
+        parts = [read_markdown(section.text, in_vault=in_vault) for section in sections]
+        markdown = join_markdown(parts)
         markdown.wikilinks = document.wikilinks + markdown.wikilinks
-        text, links_to = markdown.text.strip(), resolver.resolve(markdown)
+        links_to = resolver.resolve(markdown)
         tags = tuple(_find_tags(markdown, metadata.tags))
-    if not text and not in_vault:
+        sections = [
+            replace(section, text=part.text.strip())
+            for section, part in zip(sections, parts, strict=True)
+        ]
+    text = sections[0].text if sections else ""
+    if not any(section.text for section in sections) and not in_vault:
         raise Unreadable("has no text")
     if not is_markdown and clippings.recognizes(text):
         raise Unreadable(f"contains Kindle clippings: rename it to `{clippings.NAME}`")
@@ -140,15 +158,20 @@ def _read_source(file: SourceFile) -> Source:
         warnings += (f"links to {len(links_to):,} files; the first {MAX_LINKS} links are kept",)
     title = metadata.title or _find_first_heading(text) or path.stem
     written_at = metadata.created or metadata.updated or _find_date(path.stem) or file.modified_at
-    section = Section(text, highlighted_at=metadata.date, written_at=written_at)
-    if not text:  # Empty notes are common in vaults, so they are no failures.
+    dated = tuple(
+        replace(section, highlighted_at=metadata.date, written_at=written_at)
+        for section in sections
+        if section.text
+    )
+    if not dated:  # Empty notes are common in vaults, so they are no failures.
         warnings += ("has no text; nothing of it is stored",)
     return Source(
         source_id=file.source_id,
         title=to_headline(title) or "Untitled",
+        origin=document.origin,
         tags=(*metadata.tags, *tags),
         **metadata.source_fields,
-        sections=(section,) if text else (),
+        sections=dated,
         links_to=links_to[:MAX_LINKS] or None,
         warnings=warnings,
     )
@@ -165,17 +188,20 @@ def _make_download_resolver(file: SourceFile) -> LinkResolver:
     return LinkResolver(PurePosixPath(file.relative_path), get_source_id)
 
 
-def _split_front_matter(text: str) -> _Document:
-    """Separate the front matter from the text, if a leading `---` is not a horizontal rule."""
+def _split_front_matter(text: str, *, is_markdown: bool) -> _Document:
+    """Separate the metadata from the text, if a leading `---` is not a horizontal rule."""
     match = match_front_matter(text)
     front_matter = parse_front_matter(match) if match else None
     if match is None or front_matter is None:
-        return _Document(text.strip())
-    fields = {
-        key: _replace_wikilinks(value)
-        for key, value in front_matter.fields.items()
-        if value not in _YAML_NULLS
+        front_matter, metadata_end = FrontMatter(), 0
+    else:
+        metadata_end = match.end()
+    body = text[metadata_end:].strip()
+    note = vault_note.parse(body) if is_markdown else None
+    fields = (note.fields if note else {}) | {
+        key: value for key, value in front_matter.fields.items() if value not in _YAML_NULLS
     }
+    fields = {key: _replace_wikilinks(value) for key, value in fields.items()}
     for name in ("source", "link"):  # as Obsidian's Web Clipper and bookmark exporters write it
         if _is_address(fields.get(name)):
             fields.setdefault("url", fields[name])
@@ -184,8 +210,14 @@ def _split_front_matter(text: str) -> _Document:
         f"line {front_matter.line_numbers.get(str(name), 1)}: {name}: {reason}; field ignored"
         for (name, *_), reason in faults
     ]
-    wikilinks = [wikilink_target(link["wiki"]) for link in WIKILINK.finditer(match[0])]
-    return _Document(text[match.end() :].strip(), metadata, wikilinks, tuple(warnings))
+    linking = text if note else text[:metadata_end]
+    return _Document(
+        note.sections if note else [Section(body)],
+        "readwise" if note else "file",
+        metadata,
+        [wikilink_target(link["wiki"]) for link in WIKILINK.finditer(linking)],
+        tuple(warnings),
+    )
 
 
 def _replace_wikilinks(value: Any) -> Any:
@@ -253,13 +285,14 @@ FORMAT: Final = Format(
     fields={
         "text": "the passages",
         "title": "the title; if missing, the first level-one heading, or else the file's name",
-        "author": "the author",
+        "author, authors": "the author",
         "tags, tag": "tags: a list, or a text divided by commas or spaces; `#tags` in the passages,"
         " too",
         "category": "the category",
         "language, lang": "the language",
         "source_url, url, source, link": "the address of the original",
-        "date, highlighted_at": "the date of the passages, as 2024-05-31 or 31.05.2024; 06/01/2024"
+        "date, highlighted_at": "the date of the passages, as 2024-05-31, 31.05.2024 or"
+        " May 31, 2024; 06/01/2024"
         " is none, as it may be in June or in January",
         "created, updated, modified": "the date, when the text is first stored; if missing or not"
         " understood, a date in the file's name, or else the file's date",
@@ -268,6 +301,9 @@ FORMAT: Final = Format(
         "`[words][label]` with `[label]: address`": "`[words](address)`",
         "`![[Note]]`, `<!-- comment -->`; in a vault `%% comment %%`, `^block-id`, queries, and"
         " Excalidraw drawings": "left out",
+        "`## Metadata`, `## Highlights` of Readwise": "in its Markdown and in a vault: title,"
+        " author, category, tags and address; each highlight a passage with its note, tags, place"
+        " and chapter",
         "in Logseq `title::`, `tags::`, `author::`, `date::`, `url::` at the top": "as in front"
         " matter; ids, references and embeds of blocks, queries, and log books are left out",
     },

@@ -89,6 +89,7 @@ def remove_boilerplate(tree: Element) -> None:
         _unwrap_code(table)
     for table in list(tree.iter("table")):
         _prepare_table(table)
+    _flatten_code(tree)
     keep_lists(tree)
     for container in list(tree.iter("body", "main", "article", "section", "div")):
         _wrap_loose_text(container)
@@ -176,6 +177,24 @@ def _unwrap_code(table: Element) -> None:
     code.text = text
     code.tail = table.tail
     table.getparent().replace(table, code)
+
+
+def _flatten_code(tree: Element) -> None:
+    """Put preformatted text into one `code` element. Otherwise, trafilatura may join its lines.
+
+    From a table, it would leave that element out.
+    """
+    for pre in list(tree.iter("pre")):
+        is_in_table = next(pre.iterancestors("table"), None) is not None
+        if is_in_table or next(pre.iter("img", "table"), None) is not None:
+            continue
+        for line in reversed(list(pre.iter("div", "p", "li"))):
+            if not _get_text(line).endswith("\n"):
+                line.tail = "\n" + (line.tail or "").removeprefix("\n")
+        code = pre.makeelement("code")
+        code.text = _get_text(pre)
+        pre.clear(keep_tail=True)
+        pre.append(code)
 
 
 def _prepare_table(table: Element) -> None:

@@ -24,7 +24,6 @@ from functions.jobs.ingest.readers.kindle.annotation import (
     Annotation,
     AnnotationKind,
     format_authors,
-    parse_datetime,
     parse_kind,
     parse_position,
 )
@@ -36,6 +35,7 @@ from functions.jobs.ingest.readers.source_file import (
     Unreadable,
     describe_excess,
 )
+from functions.jobs.ingest.readers.written_dates import parse_datetime
 from shared.core.ids import safe_id
 from shared.knowledge.source import Source
 

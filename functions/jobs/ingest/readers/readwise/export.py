@@ -35,6 +35,12 @@ from functions.jobs.ingest.readers.fields import (
     to_headline,
 )
 from functions.jobs.ingest.readers.formats import Format, Identity
+from functions.jobs.ingest.readers.readwise.action_tags import (
+    DISCARD_TAG,
+    TaggedNote,
+    group_parts,
+    parse_note,
+)
 from functions.jobs.ingest.readers.source_file import MEGABYTE, Record, SourceFile, Unreadable
 from functions.jobs.ingest.readers.validation import describe_faults, parse_json, validate
 from shared.core.dates import localize
@@ -187,6 +193,8 @@ def make_source(book: Book, warnings: Sequence[str] = ()) -> Source:
     Raises:
         Unreadable: The book lacks its highlights, or all its highlights are empty.
     """
+    sections = _to_sections(book)
+    passage_urls = {section.readwise_url for section in sections}
     return Source(
         source_id=derive_book_source_id(book.user_book_id),
         title=to_headline(
@@ -198,12 +206,14 @@ def make_source(book: Book, warnings: Sequence[str] = ()) -> Source:
         tags=book.book_tags,
         readwise_url=book.readwise_url,
         source_url=book.source_url or book.unique_url or _build_reader_url(book, book.external_id),
-        sections=() if book.is_deleted else _to_sections(book),
+        sections=sections,
         is_deleted=bool(book.is_deleted),
         deleted_highlights=frozenset(
             highlight.readwise_url
             for highlight in book.highlights or ()
-            if highlight.readwise_url and not _is_present(highlight)
+            if highlight.readwise_url
+            and highlight.readwise_url not in passage_urls
+            and (highlight.text or not _is_present(highlight))
         ),
         changed_at=max(
             (
@@ -263,19 +273,22 @@ def _to_sections(book: Book) -> tuple[Section, ...]:
     lacks its list of highlights, or the texts of all highlights, is an error. A summary alone does
     not make a source, because Reader writes one for everything that it saves.
     """
+    if book.is_deleted:
+        return ()
     if book.highlights is None:
         raise Unreadable("has no `highlights`")
     present = [highlight for highlight in book.highlights if _is_present(highlight)]
     passages = [
-        _to_section(highlight, book)
-        for highlight in sorted(present, key=_make_reading_order_key)
+        _to_section(highlight, chapter, book)
+        for highlight, chapter in _apply_action_tags(sorted(present, key=_make_reading_order_key))
         if highlight.text or highlight.note
     ]
     dates = [section.highlighted_at for section in passages if section.highlighted_at]
     earliest = min(dates, key=partial(localize, zone=UTC), default=None)
     about_book = partial(Section, written_at=earliest)
     about = [about_book(book.document_note, tags=(BOOK_NOTE_TAG,))] if book.document_note else []
-    if present and not passages and not about:
+    has_text = any(highlight.text or highlight.note for highlight in present)
+    if present and not has_text and not about:
         raise Unreadable("has no text: all its highlights are empty")
     if book.summary and (passages or about):
         about.append(about_book(book.summary, tags=(SUMMARY_TAG,)))
@@ -284,16 +297,56 @@ def _to_sections(book: Book) -> tuple[Section, ...]:
 
 def _is_present(highlight: Highlight) -> bool:
     """Return whether a highlight was neither deleted nor discarded."""
-    return not (highlight.is_deleted or highlight.is_discard)
+    if highlight.is_discard is None:  # a CSV export has only the tag
+        tags = parse_note(highlight.note, highlight.tags).tags
+        is_discarded = DISCARD_TAG in map(str.casefold, tags)
+    else:
+        is_discarded = highlight.is_discard
+    return not (highlight.is_deleted or is_discarded)
 
 
 def _make_reading_order_key(highlight: Highlight) -> tuple[float, int]:
     return (math.inf if highlight.location is None else highlight.location, highlight.id)
 
 
-def _to_section(highlight: Highlight, book: Book) -> Section:
+def _apply_action_tags(
+    highlights: Sequence[Highlight],
+) -> Iterator[tuple[Highlight, str | None]]:
+    """Yield the passages, each with its chapter.
+
+    A heading to which the reader wrote a note stays a passage, because the note would be lost.
+    """
+    notes = [parse_note(highlight.note, highlight.tags) for highlight in highlights]
+    heading: Highlight | None = None
+    for group in group_parts(note.part for note in notes):
+        first, note = highlights[group[0]], notes[group[0]]
+        if heading and first.location is None and heading.location is not None:
+            heading = None  # where it stands is unknown
+        if note.is_heading:
+            heading = first
+        if note.text or not note.is_heading:
+            chapter = to_headline(heading.text) or None if heading else None
+            joined = _join_parts([highlights[i] for i in group], [notes[i] for i in group])
+            yield joined, chapter
+
+
+def _join_parts(highlights: Sequence[Highlight], notes: Sequence[TaggedNote]) -> Highlight:
+    """Return one highlight for the parts of a quotation, whose omissions are marked."""
+    last = highlights[-1]
+    return highlights[0].model_copy(
+        update={
+            "text": " … ".join(filter(None, (highlight.text for highlight in highlights))),
+            "note": _join_paragraphs(*(note.text for note in notes)),
+            "tags": tuple(dict.fromkeys(tag for note in notes for tag in note.tags)),
+            "end_location": last.end_location or last.location,
+            "is_favorite": any(highlight.is_favorite for highlight in highlights),
+        }
+    )
+
+
+def _to_section(highlight: Highlight, chapter: str | None, book: Book) -> Section:
     """Return a section of the highlighted text and the reader's note, so that both are searched."""
-    locator = _to_locator(highlight, book)
+    locator = replace(_to_locator(highlight, book), chapter=chapter)
     favorite = (FAVORITE_TAG,) if highlight.is_favorite else ()
     return Section(
         _join_paragraphs(highlight.text, highlight.note),
@@ -301,7 +354,7 @@ def _to_section(highlight: Highlight, book: Book) -> Section:
         readwise_url=highlight.readwise_url,
         highlight_url=highlight.url or _build_reader_url(book, highlight.external_id),
         highlighted_at=highlight.highlighted_at,
-        locators=((0, locator),) if locator else (),
+        locators=((0, locator),) if locator != Locator() else (),
     )
 
 
@@ -309,11 +362,11 @@ def _join_paragraphs(*texts: str) -> str:
     return "\n\n".join(filter(None, texts))
 
 
-def _to_locator(highlight: Highlight, book: Book) -> Locator | None:
-    """Return a highlight's position; None if its location is only a number for sorting."""
+def _to_locator(highlight: Highlight, book: Book) -> Locator:
+    """Return a highlight's position; empty if its location is only a number for sorting."""
     number = int(highlight.location or 0)
     if not 0 < number < _MAX_LOCATION:
-        return None
+        return Locator()
     match highlight.location_type:
         case "page":
             return Locator(page=number)
@@ -324,7 +377,7 @@ def _to_locator(highlight: Highlight, book: Book) -> Locator | None:
             return Locator(location=location, url=_TO_KINDLE + query if book.asin else None)
         case "time_offset":
             return Locator(location=f"{timedelta(seconds=number)}")
-    return None
+    return Locator()
 
 
 def _build_reader_url(book: Book, external_id: str | None) -> str | None:
@@ -352,7 +405,10 @@ FORMAT: Final = Format(
         "source_url, unique_url": "the original; of a document of Reader else by `external_id`",
         "highlights.text, highlights.note": "a passage: the text, an empty line, the note",
         "highlights.tags": "tags of the passage",
+        "`.h1`, `.c1`, `.word` in a note": "Readwise's action tags: a chapter of the passages after"
+        " it, a part of one passage, a tag",
         "highlights.is_favorite": "the tag `favorite` of the passage",
+        "highlights.is_discard": "left out",
         "highlights.location, highlights.end_location, highlights.location_type": "the order; the"
         " page, the location in a Kindle book, or the time in a podcast",
         "highlights.highlighted_at": "the date of the passage",
