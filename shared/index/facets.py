@@ -78,10 +78,16 @@ def make_named_facet(kind: Kind, name: str) -> Facet:
     """Return the facet for a name.
 
     Names that differ only in case, character width or the amount of white space have the same
-    facet, as do names that agree in the first 1,200 bytes.
+    facet, as do names that agree in the first 1,200 bytes, a tag with and without its number sign,
+    and `Helm, Ann` and `Ann Helm`.
     """
-    key = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
-    return Facet(kind, key.encode()[:_MAX_KEY_BYTES].decode(errors="ignore").rstrip())
+    words = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    key = words.encode()[:_MAX_KEY_BYTES].decode(errors="ignore").rstrip()
+    if kind is Kind.TAG:
+        key = key.lstrip("# ")
+    elif kind is Kind.AUTHOR and key.count(",") == 1:
+        key = " ".join(reversed(key.split(","))).strip()
+    return Facet(kind, key)
 
 
 def parse_facet_id(facet_id: str, name: str) -> Facet:
