@@ -6,6 +6,7 @@ import hashlib
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -88,6 +89,15 @@ def make_named_facet(kind: Kind, name: str) -> Facet:
     elif kind is Kind.AUTHOR and key.count(",") == 1:
         key = " ".join(reversed(key.split(","))).strip()
     return Facet(kind, key)
+
+
+def make_tag_facets(tag: str) -> dict[Facet, str]:
+    """Return the facets of a tag and of its parents, each with its name.
+
+    `project/beta/hull` is found as `project/beta` and as `project`, too.
+    """
+    parents = [name for name in accumulate(tag.split("/"), "{}/{}".format) if name.strip("/# ")]
+    return {make_named_facet(Kind.TAG, name): name for name in [tag, *reversed(parents[:-1])]}
 
 
 def parse_facet_id(facet_id: str, name: str) -> Facet:
