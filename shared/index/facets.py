@@ -6,6 +6,7 @@ import hashlib
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -78,10 +79,25 @@ def make_named_facet(kind: Kind, name: str) -> Facet:
     """Return the facet for a name.
 
     Names that differ only in case, character width or the amount of white space have the same
-    facet, as do names that agree in the first 1,200 bytes.
+    facet, as do names that agree in the first 1,200 bytes, a tag with and without its number sign,
+    and `Helm, Ann` and `Ann Helm`.
     """
-    key = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
-    return Facet(kind, key.encode()[:_MAX_KEY_BYTES].decode(errors="ignore").rstrip())
+    words = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    key = words.encode()[:_MAX_KEY_BYTES].decode(errors="ignore").rstrip()
+    if kind is Kind.TAG:
+        key = key.lstrip("# ")
+    elif kind is Kind.AUTHOR and key.count(",") == 1:
+        key = " ".join(reversed(key.split(","))).strip()
+    return Facet(kind, key)
+
+
+def make_tag_facets(tag: str) -> dict[Facet, str]:
+    """Return the facets of a tag and of its parents, each with its name.
+
+    `project/beta/hull` is found as `project/beta` and as `project`, too.
+    """
+    parents = [name for name in accumulate(tag.split("/"), "{}/{}".format) if name.strip("/# ")]
+    return {make_named_facet(Kind.TAG, name): name for name in [tag, *reversed(parents[:-1])]}
 
 
 def parse_facet_id(facet_id: str, name: str) -> Facet:

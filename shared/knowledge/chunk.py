@@ -20,6 +20,7 @@ from shared.index.facets import (
     Kind,
     make_month_facet,
     make_named_facet,
+    make_tag_facets,
 )
 from shared.knowledge.source import (
     FACET_FIELDS,
@@ -146,7 +147,8 @@ class Chunk(SourceFields):
             make_named_facet(Kind.TITLE, self.title): self.title,
             make_named_facet(Kind.CATEGORY, self.category): self.category,
         }
-        names |= {make_named_facet(Kind.TAG, tag): tag for tag in self.tags}
+        for tag in self.tags:
+            names |= make_tag_facets(tag)
         names |= {Facet(Kind.CLUSTER, cluster): cluster for cluster in self.cluster_id}
         if self.author:
             names[make_named_facet(Kind.AUTHOR, self.author)] = self.author

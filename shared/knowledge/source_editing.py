@@ -15,7 +15,7 @@ from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
 from shared.firestore.values import DELETE_FIELD
 from shared.firestore.writes import Write, put_if_unchanged
-from shared.index.facets import Kind, make_named_facet
+from shared.index.facets import Kind, make_named_facet, make_tag_facets
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import of_source_query
 from shared.knowledge.chunked_source import collect_source_facets
@@ -182,7 +182,7 @@ def _iterate_own_facets(source: StoredSource) -> Iterator[str]:
     """Yield the ids of the facets of the editable fields."""
     if source.author:
         yield make_named_facet(Kind.AUTHOR, source.author).id
-    yield from (make_named_facet(Kind.TAG, tag).id for tag in source.tags)
+    yield from (facet.id for tag in source.tags for facet in make_tag_facets(tag))
 
 
 def _to_chunk(snapshot: Snapshot) -> Chunk:

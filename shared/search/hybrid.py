@@ -111,7 +111,13 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         hits=_score_and_sort(
             fetched.candidates, Mode.LEXICAL if is_lexical_only else query.mode, query_tuning
         ),
-        matches=_has_match(fetched.candidates, lexical_terms, postings, query_tuning),
+        matches=_has_match(
+            fetched.candidates,
+            lexical_terms,
+            postings,
+            query_tuning,
+            by_meaning=query_tuning.can_read(query.text),
+        ),
         truncated=fetched.truncated,
     )
 
@@ -254,7 +260,8 @@ def _tune(query: SearchQuery, ctx: Context) -> Tuning:
     query_tuning = get_tuning(ctx.embedder.model)
     if query.dense_weight is not None:
         query_tuning = replace(query_tuning, dense_weight=query.dense_weight)
-    return query_tuning if query.may_be_far else replace(query_tuning, noise=0.0)
+    is_noisy = query.may_be_far or not query_tuning.can_read(query.text)
+    return query_tuning if is_noisy else replace(query_tuning, noise=0.0)
 
 
 def _score_and_sort(
@@ -291,12 +298,18 @@ def _has_match(
     lexical_terms: Sequence[str],
     postings: SearchPostings,
     query_tuning: Tuning,
+    *,
+    by_meaning: bool,
 ) -> bool:
-    """Return whether any candidate is likely to answer the query."""
+    """Return whether any candidate is likely to answer the query.
+
+    Args:
+        by_meaning: Whether similarities are evidence.
+    """
     information = compute_information(lexical_terms, postings.terms, postings.totals)
     evidence = [
         Evidence(
-            candidate.similarity,
+            candidate.similarity if by_meaning else None,
             compute_coverage(information, candidate.terms) if lexical_terms else None,
         )
         for candidate in candidates

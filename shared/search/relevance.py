@@ -46,6 +46,9 @@ Four other signals were tried:
 - BM25 divided by the idf of the whole query: equal to coverage, but low for a single mention in a
   long passage.
 
+A query without any letter of a script that the model reads, such as an emoji or a Chinese word, is
+judged by its words alone.
+
 To measure again, also for another embedder: `python -m benchmarks.relevance`.
 """
 
@@ -54,6 +57,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import regex
 
 from shared.index.bm25 import idf
 from shared.search.fusion import DENSE_WEIGHT
@@ -107,15 +112,21 @@ class Tuning:
         dense_weight: The weight of similarity, from 0 to 1; BM25 has the rest.
         calibration: The thresholds of a match.
         noise: The range of the similarities of texts that are unrelated to the query.
+        script: The only script that the model can read, or None if it reads all.
     """
 
     dense_weight: float
     calibration: Calibration
     noise: float = 0.0
+    script: str | None = None
+
+    def can_read(self, text: str) -> bool:
+        """Return whether the model can read any of a text. If not, all similarities are noise."""
+        return self.script is None or bool(regex.search(rf"\p{{{self.script}}}", text))
 
 
 _DEFAULT_TUNING: Final = Tuning(dense_weight=DENSE_WEIGHT, calibration=DEFAULT_CALIBRATION)
-_TUNING_BY_MODEL: Final = {"all-MiniLM-L6-v2-onnx-int8": Tuning(DENSE_WEIGHT, MINILM, noise=0.3)}
+_TUNING_BY_MODEL: Final = {"all-MiniLM-L6-v2-onnx-int8": Tuning(DENSE_WEIGHT, MINILM, 0.3, "Latin")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
 
 MIN_SIMILARITY: Final = 0.6
 """A suggested name has at least this similarity to the unknown name. It is difflib's default."""
+_WORD: Final = re.compile(r"[^\W_]+")
 _ALL_WORDS_SIMILARITY: Final = 0.9
 """Two names have this similarity if one contains all words of the other. It is less than the 1.0 of
 two names with the same words."""
@@ -18,20 +21,19 @@ two names with the same words."""
 def find_nearest_names(query: str, names: Sequence[str], limit: int = 3) -> list[str]:
     """Return the names most similar to an unknown name, best first.
 
-    Names are compared by their letters regardless of case, or by whole words: `Loaf` finds
-    `Ida Loaf`. Whole texts are compared differently, by their terms (`shared.text.terms`).
+    Names are compared by their letters, or by whole words, regardless of case, accents and
+    punctuation: `loaf` finds `Ida Loaf`, and `Muller, Eva` finds `Eva Müller`. Whole texts are
+    compared differently, by their terms (`shared.text.terms`).
 
     Args:
         query: The unknown name.
         names: The existing names. Names that are equally similar keep this order.
         limit: The maximum number of names to return.
     """
-    folded_query = query.casefold()
+    folded_query = _fold(query)
     # The matcher caches its analysis of the second sequence, which is the same for all names.
     matcher = SequenceMatcher(None, "", folded_query, autojunk=False)
-    similarities = {
-        name: _compute_similarity(matcher, folded_query, name.casefold()) for name in names
-    }
+    similarities = {name: _compute_similarity(matcher, folded_query, _fold(name)) for name in names}
     nearest = [name for name in similarities if similarities[name] >= MIN_SIMILARITY]
     return sorted(nearest, key=lambda name: -similarities[name])[:limit]
 
@@ -50,8 +52,15 @@ def unknown_name_message(kind: str, query: str, names: Sequence[str]) -> str:
     return f"There is no {kind} {query!r}. Nearest: {', '.join(map(repr, nearest))}."
 
 
+def _fold(name: str) -> str:
+    """Return the words of a name without case, accents and punctuation, or else the name."""
+    letters = unicodedata.normalize("NFKD", name.casefold())
+    plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
+    return " ".join(_WORD.findall(plain)) or name.casefold()
+
+
 def _compute_similarity(matcher: SequenceMatcher[str], query: str, name: str) -> float:
-    """Return the similarity of two case-folded names, from 0 to 1, by words or else by letters.
+    """Return the similarity of two folded names, from 0 to 1, by words or else by letters.
 
     Args:
         matcher: A matcher whose second sequence is the query.

@@ -24,7 +24,7 @@ Two stemmers in a row cost precision: of all pairs of English words with the sam
 of 0.66 are forms of one word ("care" and "car" collide).
 
 In scripts without spaces, and in Korean, whose particles are attached to the word, each pair of
-adjacent characters is a term.
+adjacent characters is a term. An emoji is a term in itself, whatever its skin colour.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ AMBIGUOUS: Final = frozenset(
 names that look like them (ALS, ER, MIT)."""
 
 
-ANALYZER_VERSION: Final = 1
+ANALYZER_VERSION: Final = 2
 """The version of the analyzer. If it changes, the jobs index every text again."""
 
 MAX_TERM: Final = 64
@@ -80,10 +80,16 @@ _UNSPACED: Final = (
     r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]&&[\p{L}\p{N}]"
 )
 _LETTER: Final = rf"[[\p{{L}}\p{{N}}]--[{_UNSPACED}]]"
-# A run of characters of scripts without spaces, or a word, which may contain apostrophes.
+# The two letters of a flag, or a picture, without signs such as © and ↔.
+_EMOJI: Final = (
+    r"\p{Regional_Indicator}{2}"
+    r"|[\p{Extended_Pictographic}&&[\u2600-\u27BF\U0001F000-\U0001FFFF]]"
+)
+# A run of characters of scripts without spaces, an emoji, or a word, which may have apostrophes.
 _WORD: Final = regex.compile(
     rf"""(?V1)
     (?P<unspaced>(?:[{_UNSPACED}]\p{{M}}*+)++)
+    | (?P<emoji>{_EMOJI})
     | (?:{_LETTER}\p{{M}}*+)++(?:'(?:{_LETTER}\p{{M}}*+)++)*+
     """,
     regex.VERBOSE,
@@ -108,6 +114,20 @@ _ALGORITHMS: Final = {
     name: Stemmer.Stemmer(name, 0) for names in _STEMMERS.values() for name in names
 }
 _ACCENT: Final = regex.compile(r"[\u0300-\u036f]")
+# Letters that Unicode does not decompose, as they are written on a keyboard that lacks them.
+_PLAIN_LETTERS: Final = str.maketrans(
+    {
+        "ø": "o",
+        "ł": "l",
+        "đ": "d",
+        "ð": "d",
+        "þ": "th",
+        "æ": "ae",
+        "œ": "oe",
+        "ħ": "h",
+        "\u0131": "i",
+    }
+)
 
 
 def terms(text: str) -> list[str]:
@@ -118,12 +138,14 @@ def terms(text: str) -> list[str]:
     """
     normal = _normalize(text)
     matches = list(_WORD.finditer(normal))
-    words = [match[0] for match in matches if not match["unspaced"]]
+    words = [match[0] for match in matches if not match.lastgroup]
     stop_words = ENGLISH | GERMAN if _is_german(words) else ENGLISH
     result: list[str] = []
     for match in matches:
         if match["unspaced"]:
             result += _iterate_pairs(match[0])
+        elif match["emoji"]:
+            result.append(match[0])
         else:
             result += [_stem(word) for word in _split_elision(match[0]) if word not in stop_words]
     return result + [match[0][:MAX_TERM] for match in _NAME.finditer(normal)]
@@ -205,7 +227,7 @@ def _find_token_occurrences(token: str) -> tuple[tuple[str, int, int], ...]:
     # Of all that normalization changes, only the apostrophe affects where words end.
     spans = [match.span() for match in _NAME.finditer(token)]
     for match in _WORD.finditer(token.replace("\u2019", "'")):
-        if match.lastgroup:
+        if match["unspaced"]:
             spans += _pair_spans(match)
         else:
             spans.append(match.span())
@@ -230,5 +252,8 @@ def _stem(word: str) -> str:
 
 
 def _strip_accents(word: str) -> str:
-    """Remove accents, which queries often lack. The German stemmer removes them too."""
-    return word if word.isascii() else _ACCENT.sub("", unicodedata.normalize("NFKD", word))
+    """Remove accents and strokes, which queries often lack. The German stemmer does so, too."""
+    if word.isascii():
+        return word
+    without_accents: str = _ACCENT.sub("", unicodedata.normalize("NFKD", word))
+    return without_accents.translate(_PLAIN_LETTERS)

@@ -27,6 +27,8 @@ CLIENT_ARGUMENTS: Final = frozenset(
         "task_progress",  # Cline, for its list of steps
         "security_context",  # CrewAI, with the fingerprint of its agent
         "_meta",  # LangChain, beside the arguments in other clients
+        "tool_call_description",  # clients that ask the model what it calls the tool for
+        "random_string",  # Cursor, for a tool without arguments
     }
 )
 """Arguments that clients are known to add by themselves. They are ignored; no tool may have one."""
@@ -89,6 +91,9 @@ class _Normalization:
             if name in properties
             else value
             for name, value in fields.items()
+            # An unknown filter that is not set changes nothing. A tool that writes names it, since
+            # an empty value may be what is to be written.
+            if name in properties or not self._is_read or value not in (None, "")
         }
         return {name: value for name, value in normalized.items() if value is not _ABSENT}
 
@@ -98,7 +103,7 @@ class _Normalization:
         if None in options:  # the schema takes anything
             return value
         if isinstance(value, str) and "string" not in options:
-            value = self._parse(value, options.keys())
+            value = self._parse(value, _list_types(options))
         if value == [] and "object" in options and "array" not in options:
             value = {}  # as PHP writes an object without fields
         if value is None:
@@ -143,6 +148,12 @@ class _Normalization:
         except (ValueError, RecursionError):
             value = _PYTHON_WORDS.get(text.strip(), text)
         return value if value is None or _has_type(value, types) else text
+
+
+def _list_types(options: dict[Any, dict[str, Any]]) -> set[str]:
+    """Return the types that a value may have; one object may stand for a list of objects."""
+    item_type = options.get("array", {}).get("items", {}).get("type")
+    return {*options, "object"} if item_type == "object" else {*options}
 
 
 def _has_type(value: Any, types: Collection[str]) -> bool:

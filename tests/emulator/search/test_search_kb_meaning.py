@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from functions.tools.knowledge.search_kb import messages
 from tests.support.knowledge import BAKING, SAILING, store_sources
-from tests.support.searches import collect_chunk_ids, search_all_pages
+from tests.support.searches import collect_chunk_ids, make_source_of_texts, search_all_pages
 
 if TYPE_CHECKING:
     from shared.ai.local_embedding import LocalEmbedder
@@ -29,3 +30,21 @@ async def test_meaning_finds_passages_without_the_query_words(ctx: Context) -> N
     assert lexical_page.results == []
     about_sailing = {chunk.chunk_id for chunk in chunks[3:]}
     assert set(collect_chunk_ids([semantic_page])[:2]) == about_sailing
+
+
+async def test_what_the_model_cannot_read_is_found_by_words_alone(ctx: Context) -> None:
+    """The similarity of an emoji or a Chinese word and any text is noise."""
+    texts = ["我们在港口等渡轮。", "🍋 Lemon tart and a 🚀 of sugar.", "Der Hafen schläft."]
+    await store_sources(ctx, make_source_of_texts(texts))
+    for query, text in {"渡轮": texts[0], "🚀": texts[1], "🍋": texts[1]}.items():
+        [page, *_] = await search_all_pages(ctx, query=query)
+        assert (page.matches, page.results[0].snippet) == (True, text)
+    for query in ("🎂", "😀😀", "天气预报"):
+        [page] = await search_all_pages(ctx, query=query)
+        assert not page.matches
+
+
+async def test_a_question_of_stop_words_is_said_to_be_too_common(ctx: Context) -> None:
+    await store_sources(ctx, BAKING, SAILING)
+    [page] = await search_all_pages(ctx, query="it")
+    assert page.message == f"{messages.COMMON_WORDS} {messages.NOTHING_MATCHES}"

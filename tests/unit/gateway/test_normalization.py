@@ -59,6 +59,8 @@ def normalize(arguments: dict[str, Any], *, is_read: bool = True) -> dict[str, A
         ({"filters": {"author": "", "days": {"start": None}}}, {"filters": {"days": {}}}),
         ({"tasks": {"title": "t", "due": None}}, {"tasks": [{"title": "t"}]}),
         ({"tasks": ['{"title": "t"}', {"title": None}]}, {"tasks": [{"title": "t"}, {}]}),
+        ({"tasks": '{"title": "t", "due": ""}'}, {"tasks": [{"title": "t"}]}),
+        ({"author": "", "filters": {"tag": None}}, {"filters": {}}),  # unknown, and not set
         ({"filters": [], "tags": []}, {"filters": {}}),
         ({"filters": "[]", "tags": "[]"}, {"filters": {}}),
         ({"limit": "", "share": " ", "done": "\n", "tags": " ", "filters": ""}, {}),
@@ -93,7 +95,7 @@ def test_what_can_mean_one_thing_is_read(given: dict[str, Any], expected: dict[s
         {"filters": "[" * 100_000},
         {"tasks": "buy milk"},
         {"tags": json.dumps(["a" * MAX_PARSED_CHARACTERS])},
-        {"unknown": None, "limits": "5"},
+        {"limits": "5"},
     ],
 )
 def test_what_could_mean_two_things_is_left_as_it_is(given: dict[str, Any]) -> None:
@@ -101,7 +103,7 @@ def test_what_could_mean_two_things_is_left_as_it_is(given: dict[str, Any]) -> N
 
 
 def test_a_tool_that_writes_gets_empty_texts() -> None:
-    given = {"query": "", "details": "", "filters": {"author": ""}}
+    given = {"query": "", "details": "", "filters": {"author": ""}, "unknown": None}
     assert normalize(given, is_read=False) == given
 
 

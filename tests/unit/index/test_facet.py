@@ -15,6 +15,7 @@ from shared.index.facets import (
     Kind,
     make_month_facet,
     make_named_facet,
+    make_tag_facets,
     parse_facet_id,
     select_vector_index_facets,
 )
@@ -66,6 +67,30 @@ def test_a_complete_id_needs_no_name() -> None:
 )
 def test_names_match_despite_case_width_and_white_space(name: str) -> None:
     assert make_named_facet(Kind.TAG, name) == Facet(Kind.TAG, "deep work")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "key"),
+    [
+        (Kind.TAG, "#project/alpha", "project/alpha"),
+        (Kind.TAG, "C#", "c#"),
+        (Kind.AUTHOR, "Helm, Ann", "ann helm"),
+        (Kind.AUTHOR, "García Márquez,Gabriel", "gabriel garcía márquez"),
+        (Kind.AUTHOR, "Helm, Ann, Sartre, Jean-Paul", "helm, ann, sartre, jean-paul"),
+        (Kind.CATEGORY, "#a, b", "#a, b"),
+    ],
+)
+def test_a_tag_has_no_number_sign_and_an_author_no_comma(kind: Kind, name: str, key: str) -> None:
+    assert make_named_facet(kind, name) == Facet(kind, key)
+
+
+def test_a_tag_has_the_facets_of_its_parents() -> None:
+    facets = make_tag_facets("Project/Beta/hull")
+    assert {facet.key: name for facet, name in facets.items()} == {
+        "project/beta/hull": "Project/Beta/hull",
+        "project/beta": "Project/Beta",
+        "project": "Project",
+    }
 
 
 def test_a_name_that_folding_makes_too_long_is_cut() -> None:

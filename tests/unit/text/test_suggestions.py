@@ -6,7 +6,14 @@ import pytest
 
 from shared.text.suggestions import find_nearest_names
 
-AUTHORS = ["Ida Loaf", "Jane Austen", "Donella Meadows", "Dana Meadow", "Ferdinand de Saussure"]
+AUTHORS = [
+    "Gabriel García Márquez",
+    "Ida Loaf",
+    "Jane Austen",
+    "Donella Meadows",
+    "Dana Meadow",
+    "Ferdinand de Saussure",
+]
 
 
 @pytest.mark.parametrize(
@@ -18,6 +25,8 @@ AUTHORS = ["Ida Loaf", "Jane Austen", "Donella Meadows", "Dana Meadow", "Ferdina
         ("Jane Austen Smith", ["Jane Austen"]),
         ("Austen Jane", ["Jane Austen"]),
         ("meadows", ["Donella Meadows", "Dana Meadow"]),
+        ("Loaf, Ida", ["Ida Loaf"]),
+        ("Garcia-Marquez", ["Gabriel García Márquez"]),
         ("zzz", []),
         ("", []),
     ],
@@ -32,6 +41,12 @@ def test_a_name_with_all_words_beats_similar_letters() -> None:
 
 def test_the_number_of_names_is_limited() -> None:
     assert find_nearest_names("tag x", ["tag a", "tag b", "tag c"], limit=2) == ["tag a", "tag b"]
+
+
+def test_a_name_in_another_form_is_suggested() -> None:
+    tags = ["reading_list", "project/beta/hull", "Über-Ich", "🎸"]
+    for name, tag in zip(("Reading-List", "hull", "uber ich", "🎸"), tags, strict=True):
+        assert find_nearest_names(name, tags) == [tag]
 
 
 def test_an_empty_list_of_names_gives_no_suggestions() -> None:

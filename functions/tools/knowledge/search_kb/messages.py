@@ -111,7 +111,8 @@ def _explain_no_match(query: SearchQuery, ranking: Ranking[Chunk], *, any_hits: 
     """Say what to try when nothing matches."""
     is_unrestricted = query.selection.is_unrestricted
     if any_hits:
-        return [NOTHING_MATCHES]
+        has_words = ranking.terms or not query.is_lexical
+        return [NOTHING_MATCHES] if has_words else [COMMON_WORDS, NOTHING_MATCHES]
     if is_unrestricted and not ranking.documents:
         return [explain_empty()]
     if query.is_lexical and (ranking.is_lexical_only or not query.is_semantic):
