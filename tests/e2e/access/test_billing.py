@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.core.dates import utc_now
+from shared.firestore.queries import Query
 from tests.e2e.access.conftest import FUNDS, run_on_access_store
 from tests.support.mcp_wire import CLIENT_META, MODERN, make_call, make_request, post
 from tests.support.notebook_tools import PRICE
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shared.accounts.account import Account
+    from shared.accounts.repositories.access_store import AccessStore
     from tests.e2e.access.conftest import MakeKey
     from tests.support.gateway_process import RunningGateway
 
@@ -163,11 +165,9 @@ def test_a_write_is_recorded_with_names_and_sizes(
     key = make_key("money.record")
     write_note(gateway, key, text="secret words", idempotency_key="k")
 
-    async def read_records(store: Any) -> list[dict[str, Any]]:
-        records = await store.database.find(
-            store.database.connection.client.collection("calls").limit(1_000)
-        )
-        return [record.to_dict() for record in records if record.get("user_id") == "money.record"]
+    async def read_records(store: AccessStore) -> list[dict[str, Any]]:
+        records = await store.database.find(Query("calls").where("user_id", "==", "money.record"))
+        return [record.fields for record in records]
 
     [record] = run_on_access_store(project, read_records)
     assert record["tool"] == "write_note"

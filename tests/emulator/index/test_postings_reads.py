@@ -98,6 +98,6 @@ async def test_names_of_a_kind_are_found_by_prefix(ctx: Context) -> None:
     await store_sources(ctx, BAKING, RYE)
     index = InvertedIndex(ctx.database, KNOWLEDGE)
     tags = await index.list_by_prefix(Kind.TAG, "foo", 5)
-    assert [tag.facet.key for tag in tags] == ["food", "foot/notes"]
+    assert [tag.facet.key for tag in tags] == ["food", "foot", "foot/notes"]
     authors = await index.list_by_prefix(Kind.AUTHOR, "ida", 5)
     assert authors == [FacetValue(Facet(Kind.AUTHOR, "ida loaf"), "IDA LOAF", 5)]
