@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import regex
 
-from shared.text.sentences import split_sentences
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
@@ -88,15 +87,16 @@ class KeySentence:
     similarities: tuple[float, ...]
 
 
-def rank_sentences(text: str, title: str = "") -> list[KeySentence]:
+def rank_sentences(sentences: Sequence[str], title: str = "") -> list[KeySentence]:
     """Rank the sentences of a text by weight, highest first.
 
-    Sentences that are not prose or have fewer than MIN_TERMS terms are left out.
+    Sentences with fewer than MIN_TERMS terms are left out.
 
     Args:
+        sentences: The sentences, as `shared.text.sentences` finds them.
         title: The title of the text's source. Sentences similar to it weigh more.
     """
-    candidates = [(sentence, Counter(terms(sentence))) for sentence in split_sentences(text)]
+    candidates = [(sentence, Counter(terms(sentence))) for sentence in sentences]
     candidates = [(line, bag) for line, bag in candidates if bag.total() >= MIN_TERMS]
     if not candidates:
         return []

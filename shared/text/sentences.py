@@ -90,5 +90,5 @@ def _split_block(block: str) -> Iterator[str]:
 
 def _is_prose(line: str) -> bool:
     """Return whether a sentence consists mostly of letters, unlike formulas and numbers."""
-    visible_count = sum(not character.isspace() for character in line)
+    visible_count = sum(map(len, line.split()))
     return sum(map(str.isalpha, line)) >= _MIN_LETTER_SHARE * visible_count > 0

@@ -41,12 +41,13 @@ MAX_SIMILARITY: Final = 0.6
 
 def make_extractive_card(text: str, title: str = "") -> KnowledgeCard | None:
     """Make the card of a text, or return None if the text has no sentence."""
-    prose = " ".join(split_sentences(text))
+    sentences = split_sentences(text)
+    prose = " ".join(sentences)
     if len(prose) <= MAX_SUMMARY:
         return KnowledgeCard(prose) if prose else None
     from shared.text.key_sentences import rank_sentences
 
-    best_sentences = _drop_similar(rank_sentences(text, title))
+    best_sentences = _drop_similar(rank_sentences(sentences, title))
     if not best_sentences:
         return KnowledgeCard(truncate(prose, MAX_SUMMARY))
     summary = _pick_summary(best_sentences, min(MAX_SUMMARY, int(SUMMARY_SHARE * len(prose))))

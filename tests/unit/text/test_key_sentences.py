@@ -24,7 +24,7 @@ BAKING_TEXT = (
 
 def rank_texts(text: str, title: str = "") -> Sequence[str]:
     """Return the sentences of a text, the most central first."""
-    return [sentence.text for sentence in rank_sentences(text, title)]
+    return [sentence.text for sentence in rank_sentences(split_sentences(text), title)]
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_questions_and_introductions_come_last() -> None:
 
 
 def test_a_sentence_has_its_position_and_similarities() -> None:
-    text = "Dough needs much time. Dough needs much water. Dough needs much time."
-    by_position = {sentence.position: sentence for sentence in rank_sentences(text)}
+    sentences = ["Dough needs much time.", "Dough needs much water.", "Dough needs much time."]
+    by_position = {sentence.position: sentence for sentence in rank_sentences(sentences)}
     assert by_position.keys() == {0, 1, 2}
     similarity_to_itself, similarity_to_other, similarity_to_copy = by_position[0].similarities
     assert similarity_to_itself == pytest.approx(1.0)
@@ -97,5 +97,5 @@ def test_a_long_text_is_fast() -> None:
         f"Sentence {number} speaks of dough number {number % 7} at length." for number in range(500)
     )
     start = time.process_time()
-    assert len(rank_sentences(text, "Dough")) == 500
+    assert len(rank_sentences(split_sentences(text), "Dough")) == 500
     assert time.process_time() - start < 3
