@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_SIMPLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME: Final = re.compile(r"`((?:[^`\\]|\\.)*)`|([^.`]+)", re.DOTALL)
 
 
 def join_path(*names: str) -> str:
     """Return the path of a field from the names on the way to it, quoted where necessary."""
-    return ".".join(name if _SIMPLE.fullmatch(name) else _quote(name) for name in names)
+    return ".".join(map(quote_name, names))
+
+
+def quote_name(name: str) -> str:
+    """Return a name as it stands in a path."""
+    if name.isidentifier() and name.isascii():
+        return name
+    escaped = name.replace("\\", "\\\\").replace("`", "\\`")
+    return f"`{escaped}`"
 
 
 def split_path(path: str) -> tuple[str, ...]:
@@ -22,8 +29,3 @@ def split_path(path: str) -> tuple[str, ...]:
         plain or re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)
         for quoted, plain in _NAME.findall(path)
     )
-
-
-def _quote(name: str) -> str:
-    escaped = name.replace("\\", "\\\\").replace("`", "\\`")
-    return f"`{escaped}`"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.firestore.field_paths import join_path, split_path
+from shared.firestore.field_paths import quote_name, split_path
 from shared.firestore.protos import DocumentProto, WriteProto
 from shared.firestore.values import (
     DELETE_FIELD,
@@ -57,7 +57,7 @@ class Create(Write):
 
     def encode(self, root: str) -> Iterable[Any]:
         """See `Write`."""
-        change = _to_change(self.fields)
+        change = _Change(self.fields)
         change.require_no_deletion()
         proto = _encode_change(self.reference, change, root)
         proto.current_document.exists = False
@@ -78,7 +78,7 @@ class Set(Write):
 
     def encode(self, root: str) -> Iterable[Any]:
         """See `Write`."""
-        change = _to_change(self.fields)
+        change = _Change(self.fields)
         if not self.merge:
             change.require_no_deletion()
         proto = _encode_change(self.reference, change, root)
@@ -103,14 +103,13 @@ class Update(Write):
 
     def encode(self, root: str) -> Iterable[Any]:
         """See `Write`."""
-        change = _Change()
         paths = sorted(map(split_path, self.fields))
         if not paths or any(inner[: len(outer)] == outer for outer, inner in pairwise(paths)):
             raise ValueError("An update needs fields, none of which is inside another.")
-        for path, value in self.fields.items():
+        for value in self.fields.values():
             if isinstance(value, dict):
-                _to_change(value).require_no_deletion()
-            change.add(split_path(path), value)
+                _Change(value).require_no_deletion()
+        change = _Change(_nest(self.fields))
         proto = _encode_change(self.reference, change, root)
         proto.update_mask.SetInParent()
         proto.update_mask.field_paths.extend(
@@ -179,17 +178,17 @@ class _Change:
     """What a write stores, deletes and lets the database compute.
 
     Attributes:
-        stored: The fields to store, nested like the document.
         leaves: The paths of the values that are stored or deleted.
         computed: The values that the database computes, by path.
         has_deletion: Whether a field is deleted.
+        stored: The fields to store.
     """
 
-    def __init__(self) -> None:
-        self.stored: dict[str, Any] = {}
+    def __init__(self, fields: dict[str, Any]) -> None:
         self.leaves: list[str] = []
         self.computed: dict[str, Any] = {}
         self.has_deletion = False
+        self.stored = self._select_stored(fields, "")
 
     def require_no_deletion(self) -> None:
         """Check that no field is deleted, where that means nothing.
@@ -200,29 +199,36 @@ class _Change:
         if self.has_deletion:
             raise ValueError("Only a merge, or an update by its path, can delete a field.")
 
-    def add(self, names: tuple[str, ...], value: Any) -> None:
-        """Add a value at a path. A map is flattened, unless it is empty."""
-        if isinstance(value, dict) and value:
-            for name, item in value.items():
-                self.add((*names, name), item)
-        elif _is_computed(value):
-            self.computed[join_path(*names)] = value
-        else:
-            self.leaves.append(join_path(*names))
-            if value is DELETE_FIELD:
-                self.has_deletion = True
+    def _select_stored(self, fields: dict[str, Any], prefix: str) -> dict[str, Any]:
+        """Add the fields of a map whose path is `prefix`, and return what it stores."""
+        stored: dict[str, Any] = {}
+        for name, value in fields.items():
+            path = prefix + quote_name(name)
+            if isinstance(value, dict) and value:
+                nested = self._select_stored(value, f"{path}.")
+                if nested:
+                    stored[name] = nested
+            elif _is_computed(value):
+                self.computed[path] = value
             else:
-                target = self.stored
-                for name in names[:-1]:
-                    target = target.setdefault(name, {})
-                target[names[-1]] = value
+                self.leaves.append(path)
+                if value is DELETE_FIELD:
+                    self.has_deletion = True
+                else:
+                    stored[name] = value
+        return stored
 
 
-def _to_change(fields: dict[str, Any]) -> _Change:
-    change = _Change()
-    for name, value in fields.items():
-        change.add((name,), value)
-    return change
+def _nest(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a document whose keys are paths, none of them inside another."""
+    nested: dict[str, Any] = {}
+    for path, value in fields.items():
+        *outer, last = split_path(path)
+        target = nested
+        for name in outer:
+            target = target.setdefault(name, {})
+        target[last] = value
+    return nested
 
 
 def _encode_change(reference: Reference, change: _Change, root: str) -> Any:

@@ -15,6 +15,7 @@ from infra.local.embedded_firestore.limits import (
     MAX_ENTRIES,
     MAX_TRANSFORMS,
     check_entries,
+    check_field,
     check_fields,
     check_size,
     get_path,
@@ -158,7 +159,7 @@ class _Commit:
                 "DELETE FROM documents WHERE collection = ? AND name = ?", (collection, name)
             )
         else:
-            check_size(f"{self.root}/{path}", path, document.fields)
+            check_size(f"{self.root}/{path}", path, body, document.fields)
             if len(body) >= MAX_ENTRIES:  # a smaller one has fewer
                 check_entries(store.definitions, collection_id, document.fields)
             created = self.now if row is None or state.is_deleted else row.created
@@ -195,7 +196,8 @@ def _transform(state: _State, transforms: Any, server_time: Timestamp, result: A
         raise invalid_argument(f"A write has at most {MAX_TRANSFORMS} transforms.")
     if state.document is None:
         state.document = DocumentProto()
+    fields = state.document.fields
     for transform in transforms:
-        value = apply_transform(state.document.fields, transform, server_time)
-        result.transform_results.append(value)
-    check_fields(state.document.fields)
+        path = parse_path(transform.field_path)
+        result.transform_results.append(apply_transform(fields, path, transform, server_time))
+        check_field(path[0], fields[path[0]])

@@ -23,7 +23,10 @@ _BOTTOM: Final = -(2**63)
 
 def parse_path(text: str) -> Path:
     """Split a field path, whose names may stand in back quotes."""
-    names: list[str] = []
+    names = text.split(".")
+    if "`" not in text and all(names):
+        return tuple(names)
+    names = []
     position = 0
     while True:
         match = _SEGMENT.match(text, position)
@@ -97,9 +100,8 @@ def apply_mask(fields: Any, new_fields: Any, paths: Iterable[Path]) -> None:
             set_value(fields, path, value)
 
 
-def apply_transform(fields: Any, transform: Any, now: Any) -> Any:
-    """Apply a transform, and return its result."""
-    path = parse_path(transform.field_path)
+def apply_transform(fields: Any, path: Path, transform: Any, now: Any) -> Any:
+    """Apply a transform to the value at its path, and return its result."""
     old = get_value(fields, path)
     result = ValueProto()
     match transform.WhichOneof("transform_type"):

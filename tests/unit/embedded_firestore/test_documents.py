@@ -65,7 +65,7 @@ def transform(old: dict[str, Any], path: str, **kind: Any) -> tuple[dict[str, An
     document = make_document(old)
     transforms = DocumentTransform.FieldTransform
     proto = transforms.pb(transforms(field_path=path, **kind))
-    result = apply_transform(document.fields, proto, None)
+    result = apply_transform(document.fields, parse_path(path), proto, None)
     return to_dict(document), _helpers.decode_value(result, None)
 
 
