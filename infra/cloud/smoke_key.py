@@ -17,6 +17,7 @@ from infra.cloud.secret_values import ACCESS_SECRETS
 from shared.accounts.access_key import matches_key, new_key, parse_key_id
 from shared.accounts.keyring import Keyring
 from shared.core.caller import Scope
+from shared.core.settings import ACCESS_DATABASE
 
 if TYPE_CHECKING:
     from infra.cloud.secret_values import SecretValues
@@ -26,8 +27,6 @@ SECRET_NAME: Final = "carrel-smoke-key"  # noqa: S105 - a name, not a secret
 """The name of the secret in Secret Manager that contains the key."""
 USER: Final = "smoke"
 """The user on whose behalf the key acts."""
-ACCESS_DATABASE: Final = "access"
-"""The database of credentials."""
 
 
 def obtain_smoke_key(project: str, secrets: SecretValues) -> str:
