@@ -35,6 +35,8 @@ PAGE_SIZE: Final = 200
 """Chunks are read in pages of this size. Each page is written in one commit."""
 READ_PAGE_SIZE: Final = 500
 """The page size when all chunks are read. Larger pages take more memory, and just as much time."""
+ID_PAGE_SIZE: Final = 5_000
+"""The page size when only ids are read."""
 CONCURRENCY: Final = 16
 """The number of clusters whose chunks are counted concurrently."""
 STEP: Final = "cluster"
@@ -154,6 +156,13 @@ class Clusterings:
         query = embedded_query(model).order_by("__name__")
         async for page in self._database.iterate(query.select(_FIELDS), READ_PAGE_SIZE):
             yield [chunk for chunk in await self._to_chunks(page, dimension) if chunk.vector]
+
+    async def load_embedded_ids(self, model: str) -> set[str]:
+        """Load the ids of the chunks that have a vector of this model."""
+        query = embedded_query(model).order_by("__name__").select([])
+        return {
+            chunk.id async for page in self._database.iterate(query, ID_PAGE_SIZE) for chunk in page
+        }
 
     async def _to_chunks(
         self, snapshots: Sequence[Document], dimension: int

@@ -22,7 +22,6 @@ from shared.knowledge.clustering_repository import (
     Clustering,
     Clusterings,
 )
-from shared.knowledge.map_repository import Maps
 from shared.runtime.job import Budget
 
 if TYPE_CHECKING:
@@ -69,9 +68,6 @@ async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report
     """
     began = time.monotonic()
     reading = Budget(began + READING_SHARE * (budget.deadline - began))
-    draft = await Maps(ctx.database).begin(
-        await Clusterings(ctx.database).count_embedded(state.model)
-    )
     embeddings = await _read_embeddings(state, ctx, reading)
     if embeddings is None:
         report.finished = False
@@ -86,7 +82,7 @@ async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report
     drawing = MapDrawing(stored_clusters)
     chunk_ids = [chunk.chunk_id for chunk in chunks]
     drawing.add(chunk_ids, embeddings.vectors, [entry.cluster_ids for entry in assignments])
-    await drawing.store(draft, clustering, ctx)
+    await drawing.store(clustering, ctx)
     if await _assign_chunks(assignments, ctx, budget, report):
         await Clusterings(ctx.database).save(replace(clustering, unfinished=False, mapped=True))
     return True
