@@ -60,10 +60,7 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
     """Declare a tool that looks up extractions of one type.
 
     Args:
-        name: The tool's name.
-        input: The class of the arguments.
         output: The class of the answer, `LookupAnswer[result_type]`.
-        result_type: The class of a result in the answer.
         name_field: The field by which people recognize a result.
     """
 

@@ -51,9 +51,6 @@ class Clustering:
     """The record of the last clustering.
 
     Attributes:
-        model: The embedding model of the vectors.
-        run_id: The run that found the clusters.
-        made_at: The time of that run.
         passages: The number of chunks that were clustered.
         changed: The number of chunks that were assigned to clusters or deleted since then.
         members: The number of chunks that were in clusters when cluster sizes were last counted.
@@ -81,7 +78,6 @@ class AssignedChunk:
     """A chunk with its clusters at the time of a read.
 
     Attributes:
-        model: The embedding model of its vector.
         content_hash: A hash of the embedded text.
         pending: Whether it waits to be assigned to a cluster.
         update_time: The time of its last write before the read.
@@ -200,7 +196,6 @@ class Clusterings:
         no write.
 
         Args:
-            assignments: The clusters of each chunk.
             now: The time from which the indexing is due.
             count_as_changed: Whether the chunks count as changed since the last clustering.
             current_map: The map that gets the points of the assignments, if they have any.

@@ -66,11 +66,7 @@ def make_console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -
 
 
 class Console:
-    """The pages, with the headers that all of their responses have.
-
-    Attributes:
-        routes: The routes of the pages, forms, data and files.
-    """
+    """The pages, with the headers that all of their responses have."""
 
     def __init__(self, router: Router, visits: Visits) -> None:
         self.routes = router.routes

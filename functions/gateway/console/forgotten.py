@@ -27,7 +27,6 @@ async def change(visit: Visit, fields: dict[str, str]) -> Response:
 
 
 async def _show(visit: Visit, error: WireError | None = None) -> Response:
-    """Show the list, with the error of a change that failed, if one did."""
     cursor = visit.request.query_params.get("cursor")
     answer = await visit.call("list_forgotten", limit=ITEMS_PER_PAGE, cursor=cursor)
     if answer.error:

@@ -71,12 +71,7 @@ async def change(visit: Visit, fields: dict[str, str]) -> Response:
 async def _show(
     visit: Visit, error: WireError | None = None, draft: dict[str, str] | None = None
 ) -> Response:
-    """Show the page of a source.
-
-    Args:
-        error: Why the change of this visit failed, if it did.
-        draft: The fields of the form that failed, if one did.
-    """
+    """Show the page of a source."""
     source_id = visit.request.path_params["source_id"]
     parameters = visit.request.query_params
     chunk_id = parameters.get("passage")

@@ -156,7 +156,6 @@ class ClientRegistry:
         clock: Clock,
         documents: MetadataDocumentLookup,
     ) -> None:
-        """Store the dependencies; registrations are stored in the database `access`."""
         self._keyring = keyring
         self._database = database
         self._clock = clock
@@ -240,7 +239,6 @@ class TokenEndpointClientLookup:
     """
 
     def __init__(self, clients: ClientRegistry) -> None:
-        """Look up registered clients in `clients`."""
         self._clients = clients
 
     async def get(self, client_id: str) -> Client | None:

@@ -75,7 +75,6 @@ class SignInService:
         clock: Clock,
         is_still_allowed: ProofCheck,
     ) -> None:
-        """Store the dependencies; grants are stored in the database `access`."""
         self._keyring = keyring
         self._tokens = tokens
         self._database = database
@@ -145,9 +144,7 @@ class SignInService:
         """Exchange a refresh token for new tokens, by the rules of `Grant.refresh`.
 
         Args:
-            client_id: The program that sent it.
             scopes: The scopes of the new access token.
-            address: The network address that the request came from.
 
         Raises:
             TokenError: The sign-in has ended.
@@ -236,11 +233,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     """The adapter to the SDK's interface.
 
     Attributes:
-        issuer: The authorization server's name.
-        resource: The resource of access tokens.
-        keyring: Signs requests on their way to the consent page.
         clients: The lookup of clients, which differs between endpoints.
-        registry: The registered clients.
         address: The network address of the request that is being answered.
     """
 

@@ -132,10 +132,8 @@ def make_program_routes(
     """Make the endpoints for programs, and the metadata about them.
 
     Args:
-        access: The settings, the keyring, the tokens, the database and the clock.
         documents: Looks up clients whose id is the URL of their document.
         register_limit: Counts registrations and document lookups by network address.
-        timeout: Seconds for a request.
     """
     clients = ClientRegistry(access.keyring, access.connection, access.clock, documents)
     provider = Provider(
@@ -184,7 +182,6 @@ class _Authorize:
     """
 
     def __init__(self, provider: Provider, limit: AddressLimit, trusted_proxies: int) -> None:
-        """Store the provider, and the `limit` that counts lookups of client documents."""
         self._provider = provider
         self._limit = limit
         self._trusted_proxies = trusted_proxies
@@ -259,7 +256,6 @@ class _Register:
     """`/register`: registers programs (RFC 7591). It is public, so it has a rate limit."""
 
     def __init__(self, provider: Provider, limit: AddressLimit, trusted_proxies: int) -> None:
-        """Store the provider, and the `limit` that counts registrations by network address."""
         self._handler = RegistrationHandler(provider, ClientRegistrationOptions(enabled=True))
         self._limit = limit
         self._trusted_proxies = trusted_proxies

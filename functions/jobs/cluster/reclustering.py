@@ -105,7 +105,6 @@ async def _read_embeddings(
 async def _write_clusters(
     plans: Sequence[ClusterPlan], model: str, passage_count: int, ctx: Context
 ) -> tuple[Clustering, list[ClusterWithCentroid]]:
-    """Store the clusters and the record of the clustering, and return them."""
     descriptions = await _describe(plans, ctx)
     now = ctx.clock()
     run_id = f"cluster.{now:%Y%m%dT%H%M%S}"
@@ -141,7 +140,6 @@ async def _describe(plans: Sequence[ClusterPlan], ctx: Context) -> list[ClusterD
 def _make_assignments(
     chunks: Sequence[AssignedChunk], plans: Sequence[ClusterPlan]
 ) -> list[ClusterAssignment]:
-    """Return the clusters of every chunk."""
     cluster_ids: defaultdict[str, list[str]] = defaultdict(list)
     for plan in plans:
         for chunk_id in plan.members:
