@@ -1,4 +1,4 @@
-"""The list of sources, and the page on which one is read and changed."""
+"""The list of sources, the page on which one is read and changed, and what was forgotten."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SOURCES_PER_PAGE: Final = 30
 PASSAGES_PER_PAGE: Final = 20
+FORGOTTEN_PER_PAGE: Final = 30
 _FILTERS: Final = ("tag", "author", "category")
 _ORDERS: Final = {"recent": "Last changed", "title": "By title"}
 """The sort orders of `list_sources`, and their labels."""
@@ -138,3 +139,31 @@ async def show_passage(visit: Visit) -> Response:
 async def _get_passage(visit: Visit, chunk_id: str | None) -> CallAnswer | None:
     """Read the passage with this id, if any, and what is related to it."""
     return await visit.call("get_chunk", chunk_id=chunk_id) if chunk_id else None
+
+
+async def show_forgotten(visit: Visit) -> Response:
+    """List what can be restored, most recently forgotten first."""
+    return await _show_forgotten(visit)
+
+
+async def change_forgotten(visit: Visit, fields: dict[str, str]) -> Response:
+    """Restore a source or a passage, or undo a restoration, and show the list again."""
+    return await _show_forgotten(
+        visit, await apply_change(visit, fields.get("source_id", ""), fields)
+    )
+
+
+async def _show_forgotten(visit: Visit, error: WireError | None = None) -> Response:
+    cursor = visit.request.query_params.get("cursor")
+    answer = await visit.call("list_forgotten", limit=FORGOTTEN_PER_PAGE, cursor=cursor)
+    if answer.error:
+        return visit.render_error(answer.error)
+    result = answer.result or {}
+    next_cursor = result.get("next_cursor")
+    return visit.render(
+        "forgotten.html",
+        error=error,
+        items=result["forgotten"],
+        is_first=cursor is None,
+        next_path=f"/forgotten?{urlencode({'cursor': next_cursor})}" if next_cursor else None,
+    )
