@@ -55,24 +55,24 @@ async def show_list(visit: Visit) -> Response:
     )
 
 
-async def show(visit: Visit) -> Response:
-    """Show a source with some of its passages, opened at that in the query string, if any."""
-    return await _show(visit)
-
-
 async def change(visit: Visit, fields: dict[str, str]) -> Response:
     """Make the change that a form asks for, and show the source again with what happened.
 
     If the change fails, the form still shows what was typed.
     """
     error = await apply_change(visit, visit.request.path_params["source_id"], fields)
-    return await _show(visit, error, fields if error else None)
+    return await show(visit, error, fields if error else None)
 
 
-async def _show(
+async def show(
     visit: Visit, error: WireError | None = None, draft: dict[str, str] | None = None
 ) -> Response:
-    """Show the page of a source."""
+    """Show a source with some of its passages, opened at that in the query string, if any.
+
+    Args:
+        error: Why the change of this visit failed, if it did.
+        draft: The fields of the form that failed.
+    """
     source_id = visit.request.path_params["source_id"]
     parameters = visit.request.query_params
     chunk_id = parameters.get("passage")
@@ -141,19 +141,15 @@ async def _get_passage(visit: Visit, chunk_id: str | None) -> CallAnswer | None:
     return await visit.call("get_chunk", chunk_id=chunk_id) if chunk_id else None
 
 
-async def show_forgotten(visit: Visit) -> Response:
-    """List what can be restored, most recently forgotten first."""
-    return await _show_forgotten(visit)
-
-
 async def change_forgotten(visit: Visit, fields: dict[str, str]) -> Response:
     """Restore a source or a passage, or undo a restoration, and show the list again."""
-    return await _show_forgotten(
+    return await show_forgotten(
         visit, await apply_change(visit, fields.get("source_id", ""), fields)
     )
 
 
-async def _show_forgotten(visit: Visit, error: WireError | None = None) -> Response:
+async def show_forgotten(visit: Visit, error: WireError | None = None) -> Response:
+    """List what can be restored, most recently forgotten first, and why a change failed."""
     cursor = visit.request.query_params.get("cursor")
     answer = await visit.call("list_forgotten", limit=FORGOTTEN_PER_PAGE, cursor=cursor)
     if answer.error:
