@@ -36,7 +36,13 @@ from shared.knowledge.chunked_source import ChunkedSource, build_source_document
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import ClusterWithCentroid
 from shared.knowledge.knowledge_card import KnowledgeCard
-from shared.knowledge.map_repository import KnowledgeMap, MapCluster, MapPoint, Maps
+from shared.knowledge.map_repository import (
+    POINTS_PER_PAGE,
+    KnowledgeMap,
+    MapCluster,
+    MapPoint,
+    Maps,
+)
 from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import INDEX_VERSION
 from shared.tasks.model import Priority, Task
@@ -361,7 +367,6 @@ class SyntheticBase:
     async def _draw_map(self) -> None:
         """Store a map of all chunks, on which each cluster is a row."""
         maps = Maps(self._ctx.database)
-        draft = await maps.begin(len(self.chunk_ids))
         points = {
             chunk_id: MapPoint(
                 number % 10_000, 100 * (number % SUBJECT_COUNT), number % SUBJECT_COUNT
@@ -383,8 +388,8 @@ class SyntheticBase:
             for subject, size in sorted(self._cluster_sizes.items())
         ]
         drawn = KnowledgeMap(
-            version=draft.version,
-            page_count=draft.page_count,
+            version=1,
+            page_count=math.ceil(len(points) / POINTS_PER_PAGE),
             run_id="run",
             model=SyntheticEmbedder.model,
             made_at=self._now,
@@ -392,7 +397,8 @@ class SyntheticBase:
             clusters=tuple(clusters),
             drawn_count=len(points),
         )
-        await maps.complete(drawn, points)
+        await maps.announce(drawn, points)
+        await maps.publish(drawn, ())
 
     async def _add_tasks(self, total: int) -> None:
         tasks = Tasks(self._ctx.database, READER)

@@ -25,17 +25,7 @@ if TYPE_CHECKING:
 
 
 class Access:
-    """The services that identify, limit and charge callers. Connections are opened on first use.
-
-    Attributes:
-        settings: The deployment's settings.
-        connection: The database of credentials, accounts, calls and limits.
-        keyring: The deployment's secrets.
-        tokens: Issues and verifies access tokens.
-        callers: Verifies credentials.
-        limits: Limits how often callers may call, sign in and register.
-        billing: Charges for calls.
-    """
+    """The services that identify, limit and charge callers. Connections are opened on first use."""
 
     def __init__(self, settings: Settings, clock: Clock = utc_now) -> None:
         """Create the services from the settings.

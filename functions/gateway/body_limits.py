@@ -63,8 +63,6 @@ class BodyLimit:
         """Store the app and the limits.
 
         Args:
-            max_bytes: The size limit of a request.
-            advice: The advice to a client whose body is larger.
             timeout: Seconds that a body may take, in addition to the time for `max_bytes`.
             find_problem: Returns a body's problem, or None. Without it, any body is accepted.
             make_error: Makes the error response from its status, message and headers.
@@ -121,8 +119,6 @@ class BodyLimit:
         """Return the body, or None if it is too large. It is cut short if the client disconnects.
 
         Args:
-            receive: The ASGI function that receives the parts of the body.
-            max_bytes: The size limit.
             sizes: Counts the bytes that were read, which the caller removes from the buffer.
 
         Raises:

@@ -124,12 +124,7 @@ class Catalog:
         read_only: bool = False,
         excluded_names: Collection[str] = (),
     ) -> Catalog:
-        """Return the tools of these groups, without links to the resources of others.
-
-        Args:
-            read_only: Whether to leave out the tools that change something.
-            excluded_names: The names of other tools to leave out.
-        """
+        """Return the tools of these groups, without links to the resources of others."""
         tools = [
             tool
             for tool in self._by_name.values()

@@ -56,7 +56,6 @@ class ErrorMiddleware:
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        """Store the app whose errors are answered."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

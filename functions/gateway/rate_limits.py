@@ -129,7 +129,6 @@ class RateLimit:
 
     Attributes:
         kind: The class of calls, which distinguishes the buckets of one caller.
-        rate: The allowed rate of calls.
     """
 
     kind: str
@@ -202,7 +201,6 @@ class LeasedBuckets:
     """An instance's leased tokens of all buckets that it has used recently."""
 
     def __init__(self, lease: LeaseTokens, clock: Clock, max_buckets: int = MAX_BUCKETS) -> None:
-        """Store the function that leases tokens, and the maximum number of tracked buckets."""
         self._lease = lease
         self._clock = clock
         self._max_buckets = max_buckets
@@ -255,6 +253,5 @@ def _make_lease_function(database: Connection) -> LeaseTokens:
 
 
 def _hash_key(kind: str, rate_limit_key: str) -> str:
-    """Hash a key into a document id, since a key may have slashes or be an e-mail address."""
     digest = hashlib.sha256(rate_limit_key.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{kind}-{digest[:32]}"

@@ -27,14 +27,9 @@ class AccessKey:
 
     Attributes:
         key_id: The id, which is part of the key's text.
-        user_id: The user on whose behalf the key acts.
-        name: The owner's name for the key.
-        scopes: What the key allows, such as reading or writing.
         text_hash: The HMAC of the text under the deployment's secret, so that a copy of the
             database alone is not enough to test guesses.
-        created_at: When the key was created.
         expires_at: When the key expires, or None if it never does.
-        revoked_at: When the key was revoked, or None.
         used_at: When the key was last used, to the hour, or None if it was never used.
     """
 
@@ -82,11 +77,6 @@ def new_key(  # noqa: PLR0913 - a key has this many independent fields
     """Create a key, and return its text, to show once, and its record, to store.
 
     Args:
-        keyring: The deployment's secrets.
-        user_id: The user on whose behalf the key acts.
-        name: The owner's name for the key.
-        scopes: What the key allows.
-        expires_at: When the key expires, or None if it never does.
         request_id: An unguessable id of the request for a key. A repeated request creates the same
             text and id. By default, they are random.
     """

@@ -72,7 +72,6 @@ class Account:
         """Return whether the account still accepts a credential.
 
         Args:
-            created_at: When the credential was created.
             grant_id: The id of the OAuth grant from which the credential comes, or None for an
                 access key.
         """

@@ -52,11 +52,9 @@ class CallEntry:
     """A call's audit entry, which contains names and sizes but never values.
 
     Attributes:
-        started_at: When the call arrived.
         arguments: The size of each argument, see `measure_arguments`.
         outcome: SUCCESS or an error code, or None until the outcome is known.
         documents_read: The number of documents read, as Firestore bills them.
-        documents_written: The number of documents written, as Firestore bills them.
         replayed: Whether the call got the stored answer of an earlier, identical call.
         task: The id of the workspace that the call belongs to (the argument `task_id`), or None.
         notes: Audit facts from the tool: sizes, hashes, scores, codes.
@@ -201,10 +199,6 @@ class Ledger:
     def reserve(self, bill: Bill, reservation_id: str, now: datetime) -> Ledger:
         """Set money aside, or join the hold of the same call. A paid call needs no hold.
 
-        Args:
-            bill: The call and its price.
-            reservation_id: The random id of this reservation.
-
         Raises:
             PaymentRequired: The account does not cover the price.
         """
@@ -254,7 +248,6 @@ def measure_arguments(arguments: Mapping[str, Any], declared: Collection[str]) -
     """Measure each declared argument in characters of JSON, and all others together.
 
     Args:
-        arguments: The arguments as the client sent them.
         declared: The names that the tool declares.
     """
     sizes: dict[str, int] = {}

@@ -52,11 +52,7 @@ class OAuthClient:
     """A program's registration, whose contents are not verified.
 
     Attributes:
-        client_id: The program's id.
-        name: The program's name for itself.
-        redirect_uris: The addresses to which codes may be sent.
         has_secret: Whether the program authenticates with a secret, unlike a public client.
-        created_at: When the program registered.
         expires_at: When the registration expires unless it is used.
     """
 
@@ -121,14 +117,11 @@ class Grant:
 
     Attributes:
         grant_id: The id, which codes and tokens contain.
-        user_id: The user who gave the grant.
         code_challenge: The SHA-256 of the client's code verifier (RFC 7636, S256).
         redirect_uri: The address to which the code was sent.
         redirect_uri_given: Whether the client's request named this address. If it did, the exchange
             of the code must name the same address (RFC 6749, 4.1.3).
-        proof: The person's proof of identity.
         created_at: When the person signed in.
-        expires_at: When the grant expires.
         generation: The number of exchanges so far, of the code and of refresh tokens.
         oldest_generation: The oldest generation whose token may still get the current one: the
             previous generation, or the one before it if the current token replaces a lost one.
@@ -136,7 +129,6 @@ class Grant:
             exchange.
         network: A keyed hash of the network that last exchanged a refresh token, or empty before
             the first exchange.
-        ended_at: When the grant was ended early, or None.
     """
 
     grant_id: str

@@ -64,7 +64,6 @@ class Keyring:
         """Return in constant time whether one of the secrets made this signature.
 
         Args:
-            purpose: The purpose for which the message was signed.
             signature: The untrusted signature.
             length: How many characters of the signature are compared, if it was truncated. By
                 default, all are.

@@ -72,7 +72,6 @@ class TokenBucket:
     that each token moves `full_at` by an interval, and `full_at` is at most N intervals from now.
 
     Attributes:
-        rate: The capacity and the filling time.
         full_at: When the bucket is full again. If this time has passed, the bucket is full.
     """
 
@@ -100,7 +99,6 @@ class LocalTokens:
 
     Attributes:
         tokens: The number of unspent tokens of the last lease, at most a block.
-        used_at: When the instance last spent or leased a token.
         empty_until: Until when the shared bucket is known to be empty, so that a lease would be
             useless.
     """

@@ -54,8 +54,6 @@ class Reply:
     Attributes:
         text: The answer, or an empty string if there is none.
         refused: Whether the prompt was blocked, or the answer withheld, for its content.
-        cut_off: Whether the answer is incomplete.
-        input_tokens: The number of tokens sent.
         output_tokens: The number of tokens written, thoughts included.
     """
 
@@ -67,11 +65,7 @@ class Reply:
 
 
 def make_config(instruction: str, shape: type[BaseModel], model: str) -> GenerateContentConfig:
-    """Make the configuration of requests, which is the same for every text.
-
-    Args:
-        instruction: What the model is to do.
-    """
+    """Make the configuration of requests, which is the same for every text."""
     return GenerateContentConfig(
         system_instruction=f"{instruction}\n\n{_DATA_NOTICE}",
         response_mime_type="application/json",
@@ -98,10 +92,6 @@ def make_correction(reply: Reply, problem: str) -> list[Content]:
     """Make the messages that ask for a corrected answer.
 
     They repeat the model's answer, unless it was cut off, and describe the problem.
-
-    Args:
-        reply: The model's reply.
-        problem: What is wrong with it.
     """
     answer = [_make_message("model", reply.text)] if reply.text and not reply.cut_off else []
     request = f"Your answer does not have the requested shape:\n{problem}\nAnswer again."

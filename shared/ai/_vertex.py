@@ -37,7 +37,6 @@ async def call_vertex(
     """Make a call, and retry it with backoff after transient errors until the deadline.
 
     Args:
-        attempt: Makes one call through the google-genai client.
         deadline: When to stop, on the event loop's clock.
         refusal: The error to raise if Vertex AI rejects the content.
 

@@ -35,7 +35,6 @@ class BatchJobClient:
         """Load the credentials.
 
         Args:
-            endpoint: The address of Vertex AI.
             attempt_seconds: The seconds to wait for a response. Nothing is retried.
         """
         self._parent = f"projects/{endpoint.project}/locations/{endpoint.location}"

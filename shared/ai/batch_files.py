@@ -74,8 +74,6 @@ class BatchFiles:
 
         Args:
             address: The gs:// address of the folder.
-            project: The id of the Google Cloud project.
-            attempt_seconds: How long to wait for a response.
             retry_seconds: How long to retry transient errors.
         """
         self._folder = StorageFolder(
@@ -88,9 +86,6 @@ class BatchFiles:
 
     async def write(self, name: str, blocks: AsyncIterator[bytes]) -> None:
         """Write a file. It does not exist before the last block is written.
-
-        Args:
-            name: The name of the file in the folder.
 
         Raises:
             Unavailable: Cloud Storage is down, slow or out of quota.

@@ -33,7 +33,6 @@ class Embedder(Protocol):
 
     Attributes:
         model: The model's name and version. Vectors of different models must not be compared.
-        dimension: The length of its vectors.
         batch_size: The preferred number of texts per call.
     """
 

@@ -29,7 +29,6 @@ class Generated(Generic[ModelT]):
     """A model's answer and the tokens it cost.
 
     Attributes:
-        value: The answer in the requested shape.
         input_tokens: The tokens sent in all attempts together, as the provider bills them.
         output_tokens: The tokens written in all attempts together, thoughts included.
     """
@@ -40,11 +39,7 @@ class Generated(Generic[ModelT]):
 
 
 class Generator(Protocol):
-    """A provider of generated text.
-
-    Attributes:
-        model: The model's name and version.
-    """
+    """A provider of generated text."""
 
     model: str
 

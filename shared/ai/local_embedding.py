@@ -109,7 +109,6 @@ class LocalEmbedder:
         self._workers.shutdown(wait=False, cancel_futures=True)
 
     def _embed(self, text: str) -> Vector:
-        """Embed one text, in a worker thread."""
         return self.load().embed(text)
 
     @cached_property

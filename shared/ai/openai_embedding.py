@@ -105,8 +105,6 @@ class _Endpoint:
 
     Attributes:
         url: The full address of the endpoint, which ends with `/embeddings`.
-        model: The model's name at the endpoint.
-        dimension: The length of the model's vectors.
         sends_dimension: Whether requests ask for vectors of this length.
         time_limit: The seconds that all attempts to embed may take together.
         concurrency: The maximum number of simultaneous requests with one key.
@@ -421,14 +419,10 @@ class OpenAIEmbedder(_KeyedEmbedder):
 
         Args:
             base_url: The address without `/embeddings`, such as `https://api.openai.com/v1`.
-            model: The model's name at the endpoint.
-            dimension: The length of the model's vectors.
             sends_dimension: Whether requests ask for vectors of this length. Many endpoints
                 reject the parameter.
-            api_key: The deployment's key, or None if the endpoint needs none.
             time_limit: The seconds that a call of `embed` may take, including retries.
             concurrency: How many requests may run at once with one key.
-            breaker: The circuit breaker; by default, a new one.
         """
         endpoint = _Endpoint(
             url=f"{base_url.rstrip('/')}/embeddings",

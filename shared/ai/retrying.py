@@ -25,7 +25,6 @@ def compute_deadline(purpose: Purpose, time_limit: float) -> float:
 
     Args:
         purpose: What the vectors are for. A query has at most `QUERY_SECONDS`.
-        time_limit: The provider's time limit, in seconds.
     """
     seconds = min(time_limit, QUERY_SECONDS) if purpose is Purpose.QUERY else time_limit
     return asyncio.get_running_loop().time() + seconds

@@ -73,11 +73,7 @@ class BatchProgress(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """The state of a batch job.
-
-    Attributes:
-        code: The provider's code for the state.
-    """
+    """The state of a batch job."""
 
     progress: BatchProgress
     code: str
@@ -111,8 +107,6 @@ class VertexBatch:
 
         Args:
             endpoint: The address of Vertex AI. The bucket should be in the same region.
-            model: The model's name.
-            dimension: The length of the model's vectors.
             time_limit: The seconds that a call may take, including retries.
             attempt_seconds: The seconds to wait for one response.
         """
@@ -245,7 +239,6 @@ class VertexBatch:
 
         Args:
             operation: The name of the call in its span.
-            attempt: Makes the call once.
         """
         deadline = asyncio.get_running_loop().time() + self._time_limit
         # The conventions have no name for batch jobs, and allow others than theirs.

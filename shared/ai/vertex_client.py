@@ -46,9 +46,7 @@ class VertexClient:
         """Store the configuration. The client, which is slow to import, loads on first use.
 
         Args:
-            endpoint: The address of Vertex AI.
             time_limit: The seconds that all attempts of a call may take together.
-            breaker: The circuit breaker; by default, a new one.
         """
         self._endpoint = endpoint
         self._time_limit = time_limit

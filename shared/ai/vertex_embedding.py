@@ -53,15 +53,7 @@ class VertexEmbedder:
         """Store the configuration. The client, which is slow to import, loads on first use.
 
         Args:
-            project: The Google Cloud project that pays.
-            location: The region that serves the model, or `global`.
-            model: The model's name.
-            dimension: The length of the model's vectors.
-            concurrency: How many requests may run at once.
             time_limit: The seconds that a call of `embed` may take, including retries.
-            credentials: The credentials; by default, the application default credentials.
-            base_url: An address other than Google's.
-            breaker: The circuit breaker; by default, a new one.
         """
         self.model = model
         self.dimension = dimension

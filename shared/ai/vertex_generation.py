@@ -62,14 +62,8 @@ class VertexGenerator:
         """Store the configuration. The client, which is slow to import, loads on first use.
 
         Args:
-            project: The Google Cloud project that pays.
-            location: The region that serves the model, or `global`.
-            model: The model's name.
             concurrency: How many texts may be processed at once.
             time_limit: The seconds that a text may take, including retries.
-            credentials: The credentials; by default, the application default credentials.
-            base_url: An address other than Google's.
-            breaker: The circuit breaker; by default, a new one.
         """
         self.model = model
         self._time_limit = time_limit

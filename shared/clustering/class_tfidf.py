@@ -83,7 +83,6 @@ def find_distinctive_words(clusters: Sequence[Sequence[str]], limit: int) -> lis
     No two phrases of a cluster share a term. Two words that are mostly adjacent form a phrase.
 
     Args:
-        clusters: The texts of each cluster.
         limit: The maximum number of phrases for each cluster.
     """
     counts_by_cluster = [_PhraseCounts(texts) for texts in clusters]

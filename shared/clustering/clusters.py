@@ -126,7 +126,6 @@ def find_nearest_clusters(
     Args:
         vectors: Unit vectors, `(n, dimension)`.
         centroids: Unit vectors, `(clusters, dimension)`.
-        min_similarities: The minimum similarity to each centroid.
     """
     labels = np.full(len(vectors), NOISE, np.intp)
     if not len(centroids):

@@ -33,7 +33,6 @@ def find_dense_regions(points: NDArray[np.float64], min_size: int) -> NDArray[np
 
     Args:
         points: Points on the unit sphere.
-        min_size: The minimum number of points in a region.
     """
     from sklearn.cluster import HDBSCAN
 

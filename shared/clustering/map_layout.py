@@ -95,7 +95,6 @@ class Discs:
     """The discs of clusters on a map.
 
     Attributes:
-        centres: The centre of each disc.
         radii: The radius of each disc, proportional to the square root of the cluster's size.
         means: The mean projection of each cluster's passages, which is drawn at the centre.
         scales: For each cluster, the factor by which displacements from the mean are multiplied.
@@ -200,7 +199,6 @@ def lay_out(centroids: Matrix, axes: Matrix, passages: ProjectedPassages) -> Dis
 
     Args:
         centroids: The centroids of all clusters, as unit vectors.
-        passages: All passages.
     """
     means = (centroids @ axes.T).astype(np.float64)
     centres, scales = means.copy(), np.ones(len(means))
@@ -257,11 +255,7 @@ def _spread(positions: Points, radii: NDArray[np.float64]) -> Points:
 
 
 def _fit_into_square(discs: Discs, positions: Points) -> Discs:
-    """Scale and move discs so that they and all passages fill the map, centred on both axes.
-
-    Args:
-        positions: The positions of all passages.
-    """
+    """Scale and move discs so that they and all passages fill the map, centred on both axes."""
     edges = discs.radii[:, None]
     corners = np.concatenate([positions, discs.centres - edges, discs.centres + edges])
     low, high = corners.min(axis=0), corners.max(axis=0)

@@ -22,7 +22,6 @@ class ClusterMatch:
     """A previous cluster that a new one matches.
 
     Attributes:
-        cluster_id: The id of the previous cluster.
         similarity: The Jaccard index: how many passages both have, divided by how many either has.
     """
 
@@ -36,7 +35,6 @@ def match_clusters(
     """Pair new clusters with previous ones so that the sum of the pairs' similarities is largest.
 
     Args:
-        new_clusters: The passages of each new cluster.
         previous_clusters: The passages of each previous cluster, by its id.
 
     Returns:

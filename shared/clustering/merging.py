@@ -50,7 +50,6 @@ def merge_regions(labels: NDArray[np.intp], vectors: NDArray[np.float32]) -> NDA
 
 
 def _compute_mean_similarity(vectors: NDArray[np.float32]) -> float:
-    """Return the mean similarity of two different vectors."""
     size = len(vectors)
     total = vectors.sum(axis=0, dtype=np.float64)
     return float((total @ total - size) / (size * (size - 1)))
@@ -70,7 +69,6 @@ def _compute_similarity(
 
 
 def _renumber(labels: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Number the regions without gaps."""
     numbers = np.full(labels.max() + 2, NOISE)
     present = np.unique(labels[labels != NOISE])
     numbers[present] = np.arange(len(present))

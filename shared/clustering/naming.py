@@ -107,7 +107,6 @@ def _format_other_sources(number: int) -> str:
 
 
 def _join_with_and(words: Sequence[str]) -> str:
-    """Join words by commas and a final "and"."""
     if len(words) <= 1:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"

@@ -28,7 +28,6 @@ def check_origin(name: str, address: str) -> None:
 
     Args:
         name: The name of the variable, for error messages.
-        address: The variable's value.
 
     Raises:
         ValueError: The address has another form, or is neither https nor on loopback.
@@ -46,7 +45,6 @@ def check_host(name: str, host: str) -> None:
 
     Args:
         name: The name of the variable, for error messages.
-        host: The variable's value.
 
     Raises:
         ValueError: The text has another form.
@@ -65,7 +63,6 @@ def check_endpoint(name: str, address: str) -> None:
 
     Args:
         name: The name of the variable, for error messages.
-        address: The variable's value.
 
     Raises:
         ValueError: The address has another form, or is neither https nor on loopback.

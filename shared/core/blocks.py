@@ -18,13 +18,7 @@ def split(items: Sequence[ItemT], count: int) -> Iterator[Sequence[ItemT]]:
 def pack(
     items: Iterable[ItemT], count: int, size: int, measure: Callable[[ItemT], int]
 ) -> Iterator[list[ItemT]]:
-    """Yield the items in blocks, in order. A larger item is a block of its own, and none is empty.
-
-    Args:
-        count: The greatest number of items in a block.
-        size: The greatest size of a block.
-        measure: Returns the size of an item.
-    """
+    """Yield the items in blocks, in order. A larger item is a block of its own; none is empty."""
     block: list[ItemT] = []
     block_size = 0
     for item in items:

@@ -73,8 +73,6 @@ class Caller(BaseModel):
 
     Attributes:
         user_id: The user whose private data the call may use, or None for an anonymous caller.
-        tier: The highest tier of tools that the caller may call.
-        role: What the caller may do to the knowledge base.
         task: The task in which the call works, if the credential names one.
     """
 

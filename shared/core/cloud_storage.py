@@ -46,9 +46,6 @@ class StorageFolder:
         """Parse the address. The client connects on first use.
 
         Args:
-            address: gs://bucket or gs://bucket/prefix.
-            project: The Google Cloud project.
-            attempt_seconds: How long to wait for one answer.
             retry_seconds: How long to retry transient errors.
         """
         self.address = address.rstrip("/")

@@ -142,7 +142,6 @@ ALL_DATES: Final = DateSpan()
 
 
 def _to_midnight(day: date, zone: tzinfo) -> datetime:
-    """Return the first moment of a day, in UTC."""
     if day == date.min:  # In a zone to the east, it begins before the first moment.
         return datetime.min.replace(tzinfo=UTC)
     return datetime.combine(day, time.min, zone).astimezone(UTC)
@@ -186,7 +185,6 @@ def resolve_period(period: Period, now: datetime, zone: tzinfo = UTC) -> DateSpa
 
 
 def _find_days(period: Period, today: date) -> tuple[date, date]:
-    """Return the first and the last day of a period."""
     day = timedelta(days=1)
     monday = today - today.weekday() * day
     month, year = today.replace(day=1), today.replace(month=1, day=1)

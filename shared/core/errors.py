@@ -30,9 +30,7 @@ class CarrelError(Exception):
     """The base class of all errors that Carrel raises.
 
     Attributes:
-        code: The code by which programs distinguish errors.
         status: The HTTP status of a tool function's answer.
-        message: A sentence for the caller.
         details: A message for each invalid field, or other facts.
         retry_after: Seconds until the same call may succeed, or None if waiting does not help.
     """

@@ -162,7 +162,6 @@ class FetchRules:
         seconds: The maximum duration of a fetch, redirects included, in seconds.
         media_types: A pattern of the media types to accept.
         headers: The headers to send in addition to `Host` and `Accept-Encoding`.
-        max_redirects: How many redirects to follow.
         compressed: Whether the document may be compressed.
     """
 
@@ -203,7 +202,6 @@ class SafeFetch:
         """Store the rules.
 
         Args:
-            rules: What to accept.
             resolve: Resolves hosts, and must check their addresses.
             tls: Replaces the default TLS context.
         """

@@ -7,10 +7,11 @@ capitals is the name of its environment variable.
 from __future__ import annotations
 
 import re
-from typing import Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -36,6 +37,25 @@ _EMBEDDING_MODELS: Final = {
 """The default embedding models, by provider."""
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _BUCKET: Final = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/[^\x00-\x1f]*)?", re.ASCII)
+
+
+def _check_endpoint(address: str | None, info: ValidationInfo) -> str | None:
+    if address is not None:
+        check_endpoint(str(info.field_name).upper(), address)
+    return address
+
+
+def _check_bucket(address: str | None, info: ValidationInfo) -> str | None:
+    if address is not None and not _BUCKET.fullmatch(address):
+        raise ValueError(
+            f"{str(info.field_name).upper()} must be gs://bucket or gs://bucket/prefix"
+        )
+    return address
+
+
+Endpoint = Annotated[str, AfterValidator(_check_endpoint)]
+OptionalEndpoint = Annotated[str | None, AfterValidator(_check_endpoint)]
+OptionalBucket = Annotated[str | None, AfterValidator(_check_bucket)]
 
 
 class SettingGroup(BaseModel):
@@ -337,7 +357,7 @@ class EmbeddingSettings(SettingGroup):
         default=None,
         description="Another address for Vertex AI, such as a private endpoint or a test server.",
     )
-    openai_base_url: str = Field(
+    openai_base_url: Endpoint = Field(
         default="https://api.openai.com/v1",
         description="The endpoint's address without `/embeddings`: https, or http on loopback.",
     )
@@ -353,7 +373,7 @@ class EmbeddingSettings(SettingGroup):
         description="Whether calls embed with their caller's access key, for an endpoint that"
         " accepts the keys of this deployment. Jobs always embed with OPENAI_API_KEY.",
     )
-    bulk_bucket: str | None = Field(
+    bulk_bucket: OptionalBucket = Field(
         default=None,
         description="gs://bucket/prefix for the files of Vertex AI's batch predictions. Without it,"
         " texts are embedded online only.",
@@ -368,17 +388,6 @@ class EmbeddingSettings(SettingGroup):
     def embeds_with_callers_keys(self) -> bool:
         """Whether calls embed with their callers' access keys."""
         return self.embedding_provider == "openai" and self.openai_key_of_caller
-
-    @field_validator("openai_base_url")
-    @classmethod
-    def _check_openai_address(cls, address: str) -> str:
-        check_endpoint("OPENAI_BASE_URL", address)
-        return address
-
-    @field_validator("bulk_bucket")
-    @classmethod
-    def _check_bulk_bucket(cls, address: str | None, info: ValidationInfo) -> str | None:
-        return _validate_bucket(address, info)
 
 
 class GenerationSettings(SettingGroup):
@@ -412,10 +421,10 @@ class IngestSettings(SettingGroup):
     ingest_path: str | None = Field(
         default=None, description="The file or folder that the ingest job reads."
     )
-    ingest_bucket: str | None = Field(
+    ingest_bucket: OptionalBucket = Field(
         default=None, description="gs://bucket/prefix whose files the ingest job reads."
     )
-    ingest_start_url: str | None = Field(
+    ingest_start_url: OptionalEndpoint = Field(
         default=None,
         description="The address at which Cloud Scheduler starts the ingest job for a saved link;"
         " without it, the job runs by its schedule. `carrel deploy` sets it.",
@@ -423,27 +432,9 @@ class IngestSettings(SettingGroup):
     readwise_token: SecretStr | None = Field(
         default=None, description="The access token of the Readwise library to import."
     )
-    readwise_url: str = Field(
+    readwise_url: Endpoint = Field(
         default="https://readwise.io/api/v2", description="The address of the Readwise API."
     )
-
-    @field_validator("readwise_url")
-    @classmethod
-    def _check_readwise_address(cls, address: str) -> str:
-        check_endpoint("READWISE_URL", address)
-        return address
-
-    @field_validator("ingest_start_url")
-    @classmethod
-    def _check_ingest_start_address(cls, address: str | None) -> str | None:
-        if address is not None:
-            check_endpoint("INGEST_START_URL", address)
-        return address
-
-    @field_validator("ingest_bucket")
-    @classmethod
-    def _check_ingest_bucket(cls, address: str | None, info: ValidationInfo) -> str | None:
-        return _validate_bucket(address, info)
 
 
 class TelemetrySettings(SettingGroup):
@@ -475,11 +466,3 @@ class TelemetrySettings(SettingGroup):
             if self.telemetry:
                 raise ValueError("Set either TELEMETRY or OTEL_EXPORTER_OTLP_ENDPOINT, not both")
         return self
-
-
-def _validate_bucket(address: str | None, info: ValidationInfo) -> str | None:
-    if address is not None and not _BUCKET.fullmatch(address):
-        raise ValueError(
-            f"{str(info.field_name).upper()} must be gs://bucket or gs://bucket/prefix"
-        )
-    return address

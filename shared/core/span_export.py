@@ -114,7 +114,6 @@ class RecordedSpan:
     """A span that is exported after its end; see `shared.core.telemetry.TraceSpan`."""
 
     def __init__(self, span: trace.Span) -> None:
-        """Wrap a span of the SDK."""
         self._span = span
         self._has_failed = False
 

@@ -31,7 +31,6 @@ class Target:
     """The database of a process.
 
     Attributes:
-        kind: What serves it.
         make_client: Makes the client of a project and a database, by default Google's own.
     """
 

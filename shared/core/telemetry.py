@@ -116,7 +116,6 @@ def span(
 
     Args:
         name: The name, from a small fixed set, without ids or content.
-        attributes: The attributes that are known at the start.
         kind: The kind. A CLIENT span never starts a trace: outside a trace, it is not recorded.
         parent: The parent span; by default, the current span. If another parent is given, the span
             links to the current span.

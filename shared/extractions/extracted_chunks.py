@@ -40,11 +40,7 @@ def summarize_extractions(extractions: Sequence[Extraction]) -> dict[str, dict[s
 
 
 def build_removal_writes(extracted: ExtractionSummaries) -> list[Write]:
-    """Build the writes that delete extractions and subtract them from the topic counts.
-
-    Args:
-        extracted: The summaries of the extractions, by extraction id.
-    """
+    """Build the writes that delete extractions and subtract them from the topic counts."""
     return [
         *build_deletion_writes(extracted),
         *build_topic_count_writes(extracted, {}),

@@ -1,4 +1,4 @@
-"""Looks up extractions of one type, and declares the tools that do so.
+"""Looks up extractions of one type, formats them as text, and declares the tools that do so.
 
 An extraction is a decision, pattern, warning or methodology found in a passage, with its topics.
 """
@@ -6,14 +6,15 @@ An extraction is a decision, pattern, warning or methodology found in a passage,
 from __future__ import annotations
 
 import asyncio
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from shared.core.caller import Tier
 from shared.core.errors import InvalidInput, NotFound
 from shared.extractions.advice import Advice, explain_no_results
+from shared.extractions.model import Step
 from shared.extractions.pages import ExtractionFilter, load_page
 from shared.extractions.repository import MAX_NEAREST
-from shared.extractions.texts import format_answer
 from shared.extractions.topic_names import canonicalize_topic
 from shared.extractions.views import (
     Attribution,
@@ -21,6 +22,7 @@ from shared.extractions.views import (
     LookupAnswer,
     LookupMetadata,
     ResultT,
+    WithId,
     to_result,
 )
 from shared.knowledge.source_repository import Sources
@@ -29,7 +31,7 @@ from shared.runtime.pagination import encode_cursor, fit_page
 from shared.runtime.tool import Effect, Links, Tool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from shared.extractions.pages import PageItem
     from shared.knowledge.source_repository import StoredSource
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
 ArgumentsT = TypeVar("ArgumentsT", bound=ExtractionArguments)
 AnswerT = TypeVar("AnswerT", bound=LookupAnswer[Any])
 
+_INDENT: Final = "   "
+_COMMON_FIELDS: Final = {*Attribution.model_fields, *WithId.model_fields}
+"""These fields of a result do not belong to its content."""
 ALL_TOPICS: Final = "all"
 """The value of `metadata.query` if the call names no topic."""
 EXHAUSTED_MESSAGE: Final = (
@@ -60,10 +65,7 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
     """Declare a tool that looks up extractions of one type.
 
     Args:
-        name: The tool's name.
-        input: The class of the arguments.
         output: The class of the answer, `LookupAnswer[result_type]`.
-        result_type: The class of a result in the answer.
         name_field: The field by which people recognize a result.
     """
 
@@ -188,3 +190,44 @@ async def _load_titles(
     source_ids = list(dict.fromkeys(item.extraction.source_id for item in items))
     cited_sources = await Sources(ctx.database).get_all(source_ids)
     return {cited.source_id: cited.title for cited in cited_sources}
+
+
+def format_answer(answer: LookupAnswer[ResultT]) -> str:
+    """Format an answer as text: its message, its extractions, and how to get the next page."""
+    paragraphs = [answer.metadata.message] if answer.metadata.message else []
+    paragraphs += [
+        f"{number}. {format_extraction(result)}"
+        for number, result in enumerate(answer.results, start=1)
+    ]
+    if cursor := answer.metadata.next_cursor:
+        paragraphs.append(f"There are more: call again with cursor {cursor}")
+    return "\n\n".join(paragraphs)
+
+
+def format_extraction(result: Attribution) -> str:
+    """Format an extraction as text under its name, which is the first field of its content.
+
+    The other lines are indented, so that text inside an extraction cannot be mistaken for the start
+    of another.
+    """
+    names = [name for name in type(result).model_fields if name not in _COMMON_FIELDS]
+    (_, heading), *others = [(name, value) for name in names if (value := getattr(result, name))]
+    lines = [line for name, value in others for line in _format_field(name, value)]
+    lines.append(f'Quote from {result.source_title} (ID {result.chunk_id}): "{result.quote}"')
+    body = indent("\n".join(lines), _INDENT)
+    return f"{' '.join(heading.split())}\n{body}"
+
+
+def _format_field(name: str, value: Any) -> Iterator[str]:
+    """Yield the lines of a field: its name as a label, and its text or the entries of its list."""
+    label = name.replace("_", " ").capitalize()
+    if isinstance(value, str):
+        yield f"{label}: {value}" if "\n" not in value else f"{label}:\n{value}"
+        return
+    yield f"{label}:"
+    for item in value:
+        if isinstance(item, Step):
+            yield f"{item.order}. {item.title}: {item.description}"
+            yield from (f"   - {tip}" for tip in item.tips)
+        else:
+            yield f"- {item}"

@@ -170,11 +170,7 @@ class Extraction:
         topics: The canonical names of the topics, the main one first.
         quote: The words of the passage that support the content, verbatim. At most `MAX_QUOTE`
             characters are stored.
-        source_id: The id of the source that contains the passage.
-        chunk_id: The id of the chunk that is the passage.
         confidence: How sure the model was, from 0 to 1.
-        model: The language model that extracted the content.
-        extracted_at: When the content was extracted.
         duplicate_of: The id of the original, which tools show instead of this duplicate. None if
             this extraction is shown.
     """

@@ -47,12 +47,7 @@ _START: Final = (-_DISTANCE_SCALE, "", 0)
 
 @dataclass(frozen=True, slots=True)
 class ExtractionFilter:
-    """Which extractions to look up.
-
-    Attributes:
-        topic: The canonical name of a topic, or None for all topics.
-        source_id: The id of a source, or None for all sources.
-    """
+    """Which extractions to look up."""
 
     type: ExtractionType
     topic: str | None

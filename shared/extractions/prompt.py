@@ -72,7 +72,6 @@ def _remove_blanks(value: Any) -> Any:
 
 
 def _is_blank(value: object) -> bool:
-    """Return whether a value is None or a string of only white space."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 

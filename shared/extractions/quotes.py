@@ -55,10 +55,7 @@ def build_extractions(
     to report them.
 
     Args:
-        findings: The findings in the model's answer.
-        chunk: The passage that the model read.
         aliases: The configured canonical topic names by alias.
-        now: When the content was extracted.
     """
     extractions = {}
     for finding in _iterate_findings(findings):
@@ -100,9 +97,6 @@ def find_quote(quote: str, text: str) -> str | None:
 
     The result includes words that the quote omits in the middle. If it would then be too long to
     store, only the words before the first omission are returned.
-
-    Args:
-        quote: The quote in the model's answer.
     """
     exact = quote.strip()
     if exact in text and len(_extract_letters(exact)[0]) >= MIN_QUOTE:
@@ -160,8 +154,6 @@ def _find_span(part: str, letters: str, offsets: list[int], after: int) -> tuple
     """Return the start and the end of a part of a quote in a text, or None if it is missing.
 
     Args:
-        letters: The letters and digits of the text.
-        offsets: The offset of each of them in the text.
         after: The offset from which to search.
     """
     pattern, _ = _extract_letters(part)

@@ -94,9 +94,6 @@ class Extractions:
         Costs one Firestore round trip.
 
         Args:
-            topic: The canonical name of a topic, or None for all topics.
-            source_id: The id of a source, or None for all sources.
-            limit: The maximum number of extractions.
             after: The key of the last extraction of the previous page.
         """
         query = page_query(build_facet(extraction_type, topic, source_id), limit, after)
@@ -116,8 +113,6 @@ class Extractions:
 
         Args:
             vector: A unit vector.
-            topic: The canonical name of a topic, or None for all topics.
-            source_id: The id of a source, or None for all sources.
             limit: The maximum number of extractions, up to `MAX_NEAREST`.
         """
         query = nearest_query(build_facet(extraction_type, topic, source_id), vector, limit)
@@ -162,7 +157,6 @@ class Extractions:
 
         Args:
             new: The extractions, each with its vector. No two have the same id.
-            embedding_model: The model that computed the vectors.
         """
         after = summarize_extractions([extraction for extraction, _ in new])
         deleted = {

@@ -44,7 +44,6 @@ def canonicalize_topic(name: str, aliases: Mapping[str, str]) -> str:
     """Return the canonical name of a topic, or an empty string if the name has only separators.
 
     Args:
-        name: The name as a person or a model wrote it.
         aliases: The configured canonical names by alias. They take precedence over built-in ones.
     """
     topic = fold(name)

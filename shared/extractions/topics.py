@@ -32,7 +32,6 @@ class Topic:
 
     Attributes:
         counts: The number of extractions of each type.
-        total: The number of extractions of all types.
     """
 
     name: str
@@ -73,8 +72,6 @@ class Topics:
         Costs one Firestore round trip.
 
         Args:
-            limit: The maximum number of topics.
-            extraction_type: The type of the extractions to count, or None for all types.
             after: The cursor of the last topic of the previous page.
         """
         query = most_frequent_query(limit, extraction_type, after)
@@ -92,11 +89,7 @@ class Topics:
 
 
 def make_topic_cursor(topic: Topic, extraction_type: ExtractionType | None) -> TopicCursor:
-    """Return the cursor with which `list_most_frequent` continues after a topic.
-
-    Args:
-        extraction_type: The type of the extractions that are counted, or None for all types.
-    """
+    """Return the cursor with which `list_most_frequent` continues after a topic."""
     return topic.count_of(extraction_type), safe_id(topic.name)
 
 

@@ -32,7 +32,6 @@ class Totals:
     """The size of a corpus.
 
     Attributes:
-        documents: The number of documents.
         length: The number of terms in all documents together, repeats included.
     """
 
@@ -124,7 +123,6 @@ def score(
     Args:
         query: The query's terms, repeats included.
         postings: The terms' postings, without those of terms that occur in no document.
-        totals: The size of the corpus.
 
     Returns:
         The scores by document id, unordered. If a term's postings are truncated, the term does not
@@ -153,7 +151,6 @@ def score_document(
         counts: How often each term occurs in the document.
         length: The number of terms in the document, repeats included.
         postings: The postings of the query's terms, for their document frequencies.
-        totals: The size of the corpus.
     """
     weights = _weight_terms(query, postings, totals)
     return sum(

@@ -51,8 +51,6 @@ class SpaceMigration:
     """A migration to another space.
 
     Attributes:
-        target: The new space.
-        since: When the migration was announced.
         cleared: Whether all vectors of other spaces are deleted.
     """
 
@@ -67,7 +65,6 @@ class EmbeddingState:
 
     Attributes:
         space: The space of the stored vectors, or None if nothing has been embedded yet.
-        migration: The migration in progress, if any.
         snapshot: The document from which both were read.
     """
 

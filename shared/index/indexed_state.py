@@ -27,7 +27,6 @@ class IndexedState:
     """The terms and facets under which the index lists a document.
 
     Attributes:
-        terms: The number of occurrences of each term.
         facets: The name of each facet, as written, by the facet's id.
         dated_at: The document's date, in microseconds since 1970.
     """

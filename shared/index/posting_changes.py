@@ -74,7 +74,6 @@ class PostingsChange:
     Attributes:
         df: The increment of the document frequency.
         entries: The new entries by document id, or DELETE_FIELD for an entry to delete.
-        fields: Other fields to set.
         days: For a month's postings, the increment of each day's number of documents.
     """
 

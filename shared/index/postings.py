@@ -39,7 +39,6 @@ class IndexCollections:
     """The collections of a corpus's index.
 
     Attributes:
-        lexicon: The collection of the terms' postings.
         totals: The collection and id of the document with the totals.
     """
 
@@ -75,7 +74,6 @@ class FacetCounts:
     """How many documents have each of some facets.
 
     Attributes:
-        documents: The number of indexed documents by facet.
         layout: The LAYOUT with which the index was made, or None if nothing is indexed.
     """
 
@@ -159,7 +157,6 @@ class InvertedIndex:
 
         Args:
             prefix: The beginning of the keys.
-            limit: The maximum number of facets.
             after: The last key of the previous page, or empty for the first page.
         """
         query = prefix_query(self._facets, kind, prefix, limit, after)

@@ -54,7 +54,6 @@ class Neighbour(Generic[DocumentT]):
     Attributes:
         similarity: The cosine, from 0 to 1; a negative cosine becomes 0.
         distance: 1 - cosine, from 0 to 2, by which neighbours are ordered.
-        counts: The terms' counts, or None if they were not requested or are not stored.
     """
 
     document: DocumentT
@@ -177,7 +176,6 @@ class Documents(Generic[DocumentT]):
         """Load documents by date, newest first.
 
         Args:
-            limit: The maximum number of documents.
             facets: The ids of at most 30 facets; only documents that had one of them when they were
                 last indexed are loaded. By default, all documents are loaded.
             span: The days within which the documents must be dated.

@@ -43,9 +43,7 @@ class Cards:
         already costs one read and no write.
 
         Args:
-            cards: The cards by chunk id.
             model: The author of the cards: a model, or BY_HAND.
-            now: The time to record.
 
         Returns:
             The number of chunks written.
@@ -91,7 +89,6 @@ def build_card_change(card: KnowledgeCard | None, model: str, now: datetime) -> 
 
     Args:
         card: The card, or None if the text is not suitable for one.
-        now: The time to record.
     """
     fields = (
         {**_to_card_fields(card), "model": model, "generated_at": now} if card else DELETE_FIELD

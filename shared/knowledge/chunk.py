@@ -61,10 +61,7 @@ class Chunk(SourceFields):
         start: The offset of the first character in the source's text, in code points.
         end: The offset after the last character; `source.text[start:end] == content`.
         position: The number of the chunk in its source, from 1.
-        total: The number of chunks of the source.
         highlight_url: The highlight in the original, as a deep link.
-        highlighted_at: When the reader highlighted it.
-        knowledge_card: Its knowledge card, if it has one.
         cluster_id: The ids of its clusters. The stored field has this name.
         page: The page of the original on which it begins, from 1.
         page_starts: The offsets in `content` at which the pages after `page` begin, in order. A

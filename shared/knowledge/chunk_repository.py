@@ -215,7 +215,6 @@ class Chunks(Documents[Chunk]):
 
         Args:
             field: Whether `document_id` is the id of a chunk or of a source.
-            limit: The maximum number of notes.
         """
         query = notes_about_query(field, document_id, limit)
         return self._read_documents(await self._database.find(query.select(READ_FIELDS)))

@@ -14,13 +14,10 @@ class Cluster:
     """A group of chunks that are close in meaning.
 
     Attributes:
-        name: Its name, in a few words.
-        description: What it is about, in a sentence or two.
         keywords: The most typical words of its chunks, the most typical first.
         size: The number of its chunks when they were last counted.
         run_id: The clustering that found it last. Each clustering replaces the clusters of the
             clustering before.
-        created_at: When it was first stored.
     """
 
     cluster_id: str

@@ -156,7 +156,6 @@ class Clusters:
         Costs one round trip.
 
         Args:
-            limit: The maximum number of clusters.
             after: The size and the id of the previous page's last cluster.
         """
         query = largest_query(limit, after)
@@ -203,7 +202,6 @@ class Clusters:
             members: The chunk ids by cluster id. Each chunk lists its clusters in the order of
                 `clusters`.
             run_id: The run that new clusters belong to.
-            now: The time to record.
 
         Returns:
             The number of documents written.

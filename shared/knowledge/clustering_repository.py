@@ -35,6 +35,8 @@ PAGE_SIZE: Final = 200
 """Chunks are read in pages of this size. Each page is written in one commit."""
 READ_PAGE_SIZE: Final = 500
 """The page size when all chunks are read. Larger pages take more memory, and just as much time."""
+ID_PAGE_SIZE: Final = 5_000
+"""The page size when only ids are read."""
 CONCURRENCY: Final = 16
 """The number of clusters whose chunks are counted concurrently."""
 STEP: Final = "cluster"
@@ -49,9 +51,6 @@ class Clustering:
     """The record of the last clustering.
 
     Attributes:
-        model: The embedding model of the vectors.
-        run_id: The run that found the clusters.
-        made_at: The time of that run.
         passages: The number of chunks that were clustered.
         changed: The number of chunks that were assigned to clusters or deleted since then.
         members: The number of chunks that were in clusters when cluster sizes were last counted.
@@ -79,7 +78,6 @@ class AssignedChunk:
     """A chunk with its clusters at the time of a read.
 
     Attributes:
-        model: The embedding model of its vector.
         content_hash: A hash of the embedded text.
         pending: Whether it waits to be assigned to a cluster.
         update_time: The time of its last write before the read.
@@ -155,6 +153,13 @@ class Clusterings:
         async for page in self._database.iterate(query.select(_FIELDS), READ_PAGE_SIZE):
             yield [chunk for chunk in await self._to_chunks(page, dimension) if chunk.vector]
 
+    async def load_embedded_ids(self, model: str) -> set[str]:
+        """Load the ids of the chunks that have a vector of this model."""
+        query = embedded_query(model).order_by("__name__").select([])
+        return {
+            chunk.id async for page in self._database.iterate(query, ID_PAGE_SIZE) for chunk in page
+        }
+
     async def _to_chunks(
         self, snapshots: Sequence[Document], dimension: int
     ) -> list[AssignedChunk]:
@@ -191,7 +196,6 @@ class Clusterings:
         no write.
 
         Args:
-            assignments: The clusters of each chunk.
             now: The time from which the indexing is due.
             count_as_changed: Whether the chunks count as changed since the last clustering.
             current_map: The map that gets the points of the assignments, if they have any.

@@ -132,7 +132,6 @@ class FollowedFiles:
         """Replace the states of all files of a folder, unless they are as `load_files` loaded them.
 
         Args:
-            files: The states of the files, by name.
             read_at: When the folder was read completely. By default, the stored time stays.
         """
         changed = {_FOLDER_SHARD: files} if files != self._files else {}

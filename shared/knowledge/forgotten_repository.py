@@ -43,7 +43,6 @@ class ForgottenSource:
         unfinished: The operation on the whole source that has begun and is not complete, if any.
         forgotten_at: When the whole source was forgotten.
         forgotten_by: The user who forgot the whole source.
-        reason: The reason, in the user's words.
         expires_at: When the whole source will be deleted for good, or None once it is.
         document: The fields of the source's document, until the source is deleted for good.
         missing: Whether ingest forgot the source because its origin no longer had it. It is

@@ -35,7 +35,6 @@ class StoredHighlights:
     Attributes:
         chunks: Its chunks in reading order.
         tags: The tags of the source at its origin.
-        readwise_url: The source's page in Readwise.
         changed_at: When its origin last changed one of its highlights, as far as logs say.
         deleted_highlights: The highlights that logs have named as deleted.
     """
@@ -89,7 +88,6 @@ def merge_highlights(incoming: ChunkedSource, stored: StoredHighlights) -> Merge
 
     Args:
         incoming: The source as it was read, with the values that the owner set.
-        stored: What is stored of it.
     """
     source = incoming.source
     stored_chunks = [_adopt(chunk, incoming, stored) for chunk in stored.chunks]
@@ -157,7 +155,6 @@ def _build_entries(
     """Yield the incoming chunks to store. Those that are stored already keep their ids.
 
     Args:
-        new: The incoming chunks.
         pairs: The stored chunks with the same texts, by the index of the incoming chunk.
         superseded: The indexes of incoming chunks that are stored in a longer version.
         adds_only: Whether they come from a log.

@@ -147,8 +147,6 @@ def find_contained(
     """Return the indexes of chunks that a longer highlight at their place contains.
 
     Args:
-        versions: Chunks of one source.
-        others: Chunks of the other source.
         loses_ties: Whether a chunk is dropped if the other highlight has the same words.
     """
     if not versions:

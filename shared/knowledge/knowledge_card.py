@@ -14,8 +14,6 @@ class KnowledgeCard:
     """A summary and a few takeaways of a chunk.
 
     Attributes:
-        summary: The passage in a sentence or two.
-        takeaways: Its main points.
         model: The model that made the card, or `BY_HAND` if a person wrote it. Set if it is stored.
         generated_at: When the card was made. Set if it is stored.
     """

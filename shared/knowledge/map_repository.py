@@ -4,16 +4,11 @@ A page maps chunk ids to points of six bytes. The page of a chunk is determined 
 Each page is therefore a random sample, and a point can be added or removed without a read.
 
 Only the cluster job draws a map, adds points to it and updates its clusters. Its runs do not
-overlap, because each commit of a run fails if the run has lost the job's lease. The job writes a
-new map to new pages. Then one write makes `meta/map` describe these pages, and the old pages are
-deleted. Readers therefore see either the old map or the new one.
-
-Other jobs may delete chunks while a map is drawn. For that case, `meta/map` announces the pages of
-the new map, the draft, before the job reads any chunk. Whoever deletes a chunk also adds the hash
-of its id to `gone` in its page of the draft. Once the points of the draft are written, a removal
-deletes the point directly, and `gone` is not needed any longer. A removal that is committed just
-after the old pages were deleted creates one of them again, without points. The next drawing deletes
-it.
+overlap, because each commit of a run fails if the run has lost the job's lease. It writes a new map
+to new pages, which `meta/map` then announces as `next`. From here on, whoever deletes a chunk
+deletes its point from both maps. So the job need only remove the points of chunks that were deleted
+before, and then one write makes `meta/map` describe the new pages. Readers see the old map or the
+new one, and on neither a chunk that is gone.
 """
 
 from __future__ import annotations
@@ -21,20 +16,20 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from shared.core.blocks import split
 from shared.core.errors import Unavailable
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Reference
 from shared.firestore.queries import Query
-from shared.firestore.values import DELETE_FIELD, ArrayUnion, Increment
+from shared.firestore.values import DELETE_FIELD, Increment
 from shared.firestore.writes import Delete, Set, Update, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from shared.firestore.database import Database
@@ -50,10 +45,7 @@ PAGES_PER_COMMIT: Final = 8
 """The number of new pages in a commit. A new page takes up to about 0.25 MB, and a commit may have
 4 MB."""
 _POINT: Final = struct.Struct("<HHH")
-_PATH: Final = ("meta", "map")
-_HASH_BYTES: Final = 7
-"""The length of hashes. Firestore stores signed 64-bit integers, so eight bytes would not always
-fit."""
+_HEAD: Final = Reference("meta", "map")
 _MAX_ATTEMPTS: Final = 3
 """How often to try to read a map. An attempt fails if a new map replaces it in the meantime."""
 
@@ -63,8 +55,7 @@ class MapPoint:
     """The position of a chunk on the map.
 
     Attributes:
-        x: The horizontal coordinate, from 0 to 65,535.
-        y: The vertical coordinate, in the same range.
+        x: From 0 to 65,535, like `y`.
         cluster: The index of its cluster in `KnowledgeMap.clusters`, up to 65,534; -1 for none.
     """
 
@@ -85,12 +76,8 @@ class MapCluster:
 
     Attributes:
         size: The number of its chunks; 0 if the cluster was deleted.
-        x: The horizontal coordinate of its centre.
-        y: The vertical coordinate of its centre.
-        radius: The radius of the disc that contains nearly all its points.
+        radius: That of the disc that contains nearly all its points, around `x` and `y`.
         mean_x: The mean projection of its chunks on the horizontal axis.
-        mean_y: The mean projection of its chunks on the vertical axis.
-        scale: The scale in the formula.
     """
 
     cluster_id: str
@@ -109,11 +96,8 @@ class KnowledgeMap:
     """A map without its points, as `meta/map` stores it.
 
     Attributes:
-        version: The version of the map. Each new map increments it.
-        page_count: The number of its pages.
+        version: Each new map increments it.
         run_id: The clustering that the map shows.
-        model: The embedding model of the vectors.
-        made_at: When the map was drawn.
         axes: The horizontal and then the vertical axis, as little-endian single-precision floats.
         clusters: Its clusters. Points refer to them by index.
         drawn_count: How many points the map had when it was drawn.
@@ -138,14 +122,6 @@ class KnowledgeMap:
 
 
 @dataclass(frozen=True, slots=True)
-class MapPages:
-    """The pages of one version of the map: a draft, or the current map."""
-
-    version: int
-    page_count: int
-
-
-@dataclass(frozen=True, slots=True)
 class MapSample:
     """Points of a map, chosen at random.
 
@@ -158,22 +134,10 @@ class MapSample:
     total: int
 
 
-class PointColumns(NamedTuple):
-    """Points as columns: a list for each attribute of `MapPoint`."""
-
-    x: list[int]
-    y: list[int]
-    clusters: list[int]
-
-
 _CLUSTER: Final = Codec(MapCluster)
-
-
-def _read_clusters(data: Iterable[Mapping[str, Any]]) -> tuple[MapCluster, ...]:
-    return tuple(map(_CLUSTER.load, data))
-
-
-_MAP: Final = Codec(KnowledgeMap, readers={"clusters": _read_clusters})
+_MAP: Final = Codec(
+    KnowledgeMap, readers={"clusters": lambda data: tuple(map(_CLUSTER.load, data))}
+)
 
 
 class Maps:
@@ -184,7 +148,7 @@ class Maps:
 
     async def load(self) -> KnowledgeMap | None:
         """Load the current map without its points, or None. Costs one round trip."""
-        data = (await self._database.get(self._head)).fields
+        data = (await self._database.get(_HEAD)).fields
         return _MAP.load(data) if "version" in data else None
 
     async def load_sample(self, limit: int) -> tuple[KnowledgeMap, MapSample] | None:
@@ -214,7 +178,7 @@ class Maps:
         # Removed points still count, so the first pages may have fewer points than estimated.
         while len(pages) < needed:
             numbers = range(len(pages), needed)
-            references = [self._get_page_reference(current, number) for number in numbers]
+            references = [_get_page_reference(current.version, number) for number in numbers]
             snapshots = await self._database.get_all(references, ["points"])
             if len(snapshots) < len(references):
                 return None
@@ -226,33 +190,36 @@ class Maps:
                 needed = min(needed, current.page_count)
         return pages
 
-    async def begin(self, point_count: int) -> MapPages:
-        """Announce a new map. Call this before reading the chunks that it shows.
+    async def announce(self, new_map: KnowledgeMap, points: Mapping[str, MapPoint]) -> None:
+        """Write the pages of a new map, and have points removed from it as from the current one.
 
-        Deletes the pages of drafts that were never completed.
-
-        Args:
-            point_count: The approximate number of points that the map will have.
+        Then read which chunks exist, and `publish` the map. Each page costs a write, and each page
+        of a drawing that was never published a read and a write.
         """
-        data = (await self._database.get(self._head)).fields
-        version = data.get("version", 0)
-        await self._delete_other_pages(version)
-        draft = MapPages(version + 1, max(1, ceil(point_count / POINTS_PER_PAGE)))
-        announcement = {"next": asdict(draft)}
-        head = self._head
-        await self._database.commit([Set(head, announcement, merge=True)])
-        return draft
-
-    async def complete(self, new_map: KnowledgeMap, points: Mapping[str, MapPoint]) -> None:
-        """Store an announced map with its points, and replace the current map with it.
-
-        Each page costs one read, and one or two writes. Each old page costs one read and one write.
-        """
+        await self._delete_other_pages(new_map.version - 1)
         chunk_ids_by_page = _group_by_page(points, new_map.page_count)
-        await self._write_pages(new_map, points, chunk_ids_by_page)
-        await self._remove_gone(new_map, chunk_ids_by_page)
-        head, data = self._head, _MAP.write(new_map)
-        await self._database.commit([Set(head, data)])
+        writes = [
+            # Empty pages, too: to readers, a missing page means a deleted map.
+            Set(
+                _get_page_reference(new_map.version, page),
+                {"points": {name: points[name].pack() for name in chunk_ids_by_page.get(page, ())}},
+            )
+            for page in range(new_map.page_count)
+        ]
+        for block in split(writes, PAGES_PER_COMMIT):
+            await self._database.commit(block)
+        pages = {"version": new_map.version, "page_count": new_map.page_count}
+        await self._database.commit([Set(_HEAD, {"next": pages}, merge=True)])
+
+    async def publish(self, new_map: KnowledgeMap, deleted: Iterable[str]) -> None:
+        """Replace the current map with an announced one, less the points of deleted chunks.
+
+        Each page of the former map costs one read and one write.
+        """
+        removals = _build_page_removals(new_map.version, new_map.page_count, deleted)
+        for block in split(removals, PAGES_PER_COMMIT):
+            await self._database.commit(block)
+        await self._database.commit([Set(_HEAD, _MAP.write(new_map))])
         await self._delete_other_pages(new_map.version)
 
     async def update_clusters(self, names_and_sizes: Mapping[str, tuple[str, int]]) -> None:
@@ -265,40 +232,38 @@ class Maps:
             names_and_sizes: The name and the size of each cluster, by id. Clusters that are missing
                 get size 0.
         """
-        snapshot = await self._database.get(self._head, ["clusters"])
+        snapshot = await self._database.get(_HEAD, ["clusters"])
         stored = snapshot.fields.get("clusters", [])
         clusters = []
         for cluster in stored:
             name, size = names_and_sizes.get(cluster["cluster_id"], (cluster["name"], 0))
             clusters.append(cluster | {"name": name, "size": size})
         if clusters != stored:
-            head = self._head
-            await self._database.commit([Update(head, {"clusters": clusters})])
+            await self._database.commit([Update(_HEAD, {"clusters": clusters})])
 
     def build_point_writes(
         self, current: KnowledgeMap, points: Mapping[str, MapPoint]
     ) -> list[Write]:
         """Build the writes that add points or move existing ones, without reading anything.
 
-        Only the cluster job may commit them, and not between `begin` and `complete`, because a
-        draft would not get the points.
+        Only the cluster job may commit them.
         """
         if not points:
             return []
-        head, added = self._head, {"added_count": Increment(len(points))}
         return [
             *(
-                self._build_merge(
-                    self._get_page_reference(current, page),
+                Set(
+                    _get_page_reference(current.version, page),
                     {"points": {chunk_id: points[chunk_id].pack() for chunk_id in chunk_ids}},
+                    merge=True,
                 )
                 for page, chunk_ids in _group_by_page(points, current.page_count).items()
             ),
-            Set(head, added, merge=True),
+            Set(_HEAD, {"added_count": Increment(len(points))}, merge=True),
         ]
 
     async def build_removal_writes(self, chunk_ids: Sequence[str]) -> list[Write]:
-        """Build the writes that remove the points of deleted chunks from the map and from a draft.
+        """Build the writes that remove the points of deleted chunks from all maps.
 
         Mark the chunks as deleted before calling this, so that a map that is announced later does
         not include them. If the chunks are marked only in the same commit, the index job must
@@ -306,75 +271,13 @@ class Maps:
         """
         if not chunk_ids:
             return []
-        snapshot = await self._database.get(self._head, ["version", "page_count", "next"])
-        data = snapshot.fields
-        writes: list[Write] = []
-        if "version" in data:
-            current = MapPages(data["version"], data["page_count"])
-            writes += self._build_page_removals(current, chunk_ids, is_draft=False)
-        if "next" in data:
-            draft = MapPages(**data["next"])
-            writes += self._build_page_removals(draft, chunk_ids, is_draft=True)
-        return writes
-
-    @property
-    def _head(self) -> Reference:
-        return Reference(*_PATH)
-
-    def _get_page_reference(self, pages: KnowledgeMap | MapPages, number: int) -> Reference:
-        return Reference(COLLECTION, f"{pages.version}-{number}")
-
-    async def _write_pages(
-        self,
-        new_map: KnowledgeMap,
-        points: Mapping[str, MapPoint],
-        chunk_ids_by_page: Mapping[int, list[str]],
-    ) -> None:
-        """Write all pages, even empty ones: to readers, a missing page means a deleted map."""
-        writes = [
-            self._build_merge(
-                self._get_page_reference(new_map, page),
-                {
-                    "points": {
-                        chunk_id: points[chunk_id].pack()
-                        for chunk_id in chunk_ids_by_page.get(page, ())
-                    }
-                },
-            )
-            for page in range(new_map.page_count)
+        head = (await self._database.get(_HEAD, ["version", "page_count", "next"])).fields
+        return [
+            write
+            for pages in (head, head.get("next", {}))
+            if "version" in pages
+            for write in _build_page_removals(pages["version"], pages["page_count"], chunk_ids)
         ]
-        for block in split(writes, PAGES_PER_COMMIT):
-            await self._database.commit(block)
-
-    def _build_page_removals(
-        self, pages: MapPages, chunk_ids: Sequence[str], *, is_draft: bool
-    ) -> Iterator[Write]:
-        for page, ids_on_page in _group_by_page(chunk_ids, pages.page_count).items():
-            gone = {"gone": ArrayUnion(list(map(_hash, ids_on_page)))} if is_draft else {}
-            change = {"points": dict.fromkeys(ids_on_page, DELETE_FIELD)} | gone
-            yield self._build_merge(self._get_page_reference(pages, page), change)
-
-    def _build_merge(self, page: Reference, data: dict[str, Any]) -> Write:
-        return Set(page, data, merge=True)
-
-    async def _remove_gone(
-        self, new_map: KnowledgeMap, chunk_ids_by_page: Mapping[int, list[str]]
-    ) -> None:
-        """Remove the points of chunks that were deleted before their points were written."""
-        references = [self._get_page_reference(new_map, page) for page in range(new_map.page_count)]
-        snapshots = await self._database.get_all(references, ["gone"])
-        fields = {snapshot.id: snapshot.fields for snapshot in snapshots}
-        writes = []
-        for page, reference in enumerate(references):
-            if gone := fields.get(reference.id, {}).get("gone"):
-                removed = [
-                    chunk_id
-                    for chunk_id in chunk_ids_by_page.get(page, ())
-                    if _hash(chunk_id) in gone
-                ]
-                points = {"points": dict.fromkeys(removed, DELETE_FIELD)} if removed else {}
-                writes.append(self._build_merge(reference, {"gone": DELETE_FIELD} | points))
-        await self._database.commit(writes)
 
     async def _delete_other_pages(self, version: int) -> None:
         """Delete the pages of all versions except this one. Costs one read per page."""
@@ -383,14 +286,29 @@ class Maps:
         await self._database.commit([Delete(page.reference) for page in others])
 
 
-def unpack_points(points: Iterable[bytes]) -> PointColumns:
-    """Decode points that `MapPoint.pack` encoded."""
+def unpack_points(points: Iterable[bytes]) -> tuple[list[int], list[int], list[int]]:
+    """Decode points that `MapPoint.pack` encoded, to their x, their y and their clusters."""
     rows = list(_POINT.iter_unpack(b"".join(points)))
-    return PointColumns(
-        x=[x for x, _, _ in rows],
-        y=[y for _, y, _ in rows],
-        clusters=[stored_cluster - 1 for *_, stored_cluster in rows],
+    return (
+        [x for x, _, _ in rows],
+        [y for _, y, _ in rows],
+        [stored_cluster - 1 for *_, stored_cluster in rows],
     )
+
+
+def _get_page_reference(version: int, number: int) -> Reference:
+    return Reference(COLLECTION, f"{version}-{number}")
+
+
+def _build_page_removals(version: int, page_count: int, chunk_ids: Iterable[str]) -> list[Write]:
+    return [
+        Set(
+            _get_page_reference(version, page),
+            {"points": dict.fromkeys(ids_on_page, DELETE_FIELD)},
+            merge=True,
+        )
+        for page, ids_on_page in _group_by_page(chunk_ids, page_count).items()
+    ]
 
 
 def _estimate_page_count(limit: int, total: int, current: KnowledgeMap) -> int:
@@ -418,5 +336,5 @@ def _group_by_page(chunk_ids: Iterable[str], page_count: int) -> dict[int, list[
 
 
 def _hash(chunk_id: str) -> int:
-    digest = hashlib.blake2b(chunk_id.encode(), digest_size=_HASH_BYTES).digest()
+    digest = hashlib.blake2b(chunk_id.encode(), digest_size=7).digest()
     return int.from_bytes(digest, "big")

@@ -59,7 +59,6 @@ class PendingChunk:
 
     Attributes:
         content_hash: A hash of the title and the text.
-        tries: The number of failed attempts at the step.
         update_time: The time of its last write before the read.
         extracted: What it stores of its extractions.
     """
@@ -106,7 +105,6 @@ class RefusedChunks(PlatformFault):
 
     Attributes:
         stored: The number of chunks whose results were stored.
-        chunks: The chunks whose results were refused.
     """
 
     def __init__(self, stored: int, chunks: Sequence[PendingChunk]) -> None:

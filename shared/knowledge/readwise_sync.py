@@ -33,7 +33,6 @@ class FailedBook:
 
     Attributes:
         name: The title for people.
-        reason: Why it could not be read.
         tries: The number of failed attempts, one per run.
     """
 
@@ -68,7 +67,6 @@ class SyncProgress:
         updated_after: All changes before this time are stored, except those of the `missed` books.
             None before the first complete run.
         missed: The books that could not be read, by book id.
-        under_way: The run to continue, if there is one.
     """
 
     updated_after: datetime | None = None

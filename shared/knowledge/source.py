@@ -44,7 +44,6 @@ class Section:
 
     Attributes:
         text: The text, not empty.
-        tags: The tags of this section alone. Its chunks have them in addition to the source's.
         readwise_url: The highlight's page in Readwise.
         highlight_url: The highlight in the original, as a deep link.
         highlighted_at: When the reader highlighted it. A reader leaves out the zone of this date
@@ -82,8 +81,6 @@ class SourceFields:
 
     Attributes:
         source_id: A valid Firestore document id (see `safe_id`), stable across ingestions.
-        title: Its title, not empty.
-        author: Who wrote it, if known.
         origin: Where it came from: `kindle`, `reader`, `file`, `jsonl` ...
         category: What it is: `books`, `articles`, `documents` ...
         tags: The tags of the whole source. A chunk also has the tags of its section.
@@ -121,7 +118,6 @@ class NoteFields:
     """The fields that only the document of a note has.
 
     Attributes:
-        saved_by: The user who saved it.
         revision: The number of its revision, from 1.
     """
 

@@ -51,7 +51,6 @@ class EditableSource:
     """A source with its first chunks, at the time of a read.
 
     Attributes:
-        saved_by: The user who saved it, if it is a note.
         is_moving: Whether it is being forgotten or restored.
         snapshot: Its document. A write fails if the document has changed since.
         chunks: The documents of its first chunks. A write fails if one has changed since.
@@ -70,7 +69,6 @@ class _Rewriting:
 
     Attributes:
         source: The source after the edit.
-        now: The time to record.
     """
 
     source: StoredSource

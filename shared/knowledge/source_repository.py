@@ -51,12 +51,9 @@ class StoredSource(SourceFields):
     """A stored source, without its text.
 
     Attributes:
-        chunk_count: The number of its chunks.
         facets: The ids of the facets of its author, its category, and the tags of it and its
             chunks.
         title_key: The title in the form used for comparison and sorting.
-        updated_at: When it last changed.
-        created_at: When it was first stored.
         revision: The number of its revision. Each edit increments it. A note begins with 1, any
             other source with None.
         origin_values: What its origin says of the fields that the owner set, by field name.
@@ -180,7 +177,6 @@ class Sources:
 
         Args:
             order: The order: last changed first, or by title.
-            limit: The maximum number of sources.
             facet: A facet that the sources must have: an author, a category or a tag.
             after: The cursor of the previous page's last source.
         """
@@ -196,7 +192,6 @@ class Sources:
 
         Args:
             source_id: The last source of the previous page, or None for the first page.
-            limit: The maximum number of sources.
         """
         fields = [*_CODEC.stored_names, *_NOTE.stored_names]
         query = sources_query().select(fields).limit(limit)

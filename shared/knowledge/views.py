@@ -51,7 +51,6 @@ def to_passage(kind: type[PassageT], chunk: Chunk, zone: tzinfo, **fields: Any) 
 
     Args:
         kind: The class of the result.
-        zone: The time zone of its day.
         fields: Other fields of the result. The default `snippet` is the beginning of the chunk.
     """
     snippet = fields.pop("snippet", None)

@@ -53,11 +53,8 @@ class Link:
     Attributes:
         source_id: The id of the source that the page becomes.
         url: The normalized address.
-        saved_by: The id of the user who saved the link.
         requested_at: When the user last saved the link.
         title: The title that the user gave, or None to use the page's own.
-        tags: The tags that the user gave.
-        state: Whether the page waits to be fetched, is stored, or could not be fetched.
         due_at: From when the page may be fetched, or None if the link does not wait.
         tries: How often fetching the page has failed since the user last saved the link.
         error: Why fetching the page last failed, for people, or None.

@@ -28,7 +28,6 @@ class NoteContent:
     """The part of a note that its author writes and can change.
 
     Attributes:
-        title: The title, not empty.
         text: The text, without leading and trailing white space.
         tags: The distinct tags, in the author's order.
         source_url: The address of the web page that the note is about, or None.
@@ -73,10 +72,7 @@ class Note(SourceFields):
     """A note as it is stored.
 
     Attributes:
-        saved_by: The id of the user who saved the note.
         revision: The number of the current revision, from 1.
-        created_at: When the note was first saved.
-        updated_at: When the note last changed.
     """
 
     text: str

@@ -144,7 +144,6 @@ class Notes:
         Costs one round trip, or none if the note already contains all of the chunks.
 
         Args:
-            stored: The note as it was read.
             chunks: The chunks of the new revision.
         """
         references = [
@@ -175,8 +174,6 @@ class Notes:
         """Build the writes that store and index a new note.
 
         Args:
-            chunked: The note, split into chunks.
-            saved_by: The id of the user who saves it.
             claim: The claim to the text, or None if another note has it.
         """
         source_id = chunked.source.source_id
@@ -207,7 +204,6 @@ class Notes:
         """Build the writes that replace a note and save its former revision.
 
         Args:
-            stored: The note as it was read.
             chunked: The new revision, split into chunks.
             vectors: The vectors of the chunks that are new or have changed.
             deleted: The documents of deleted chunks that the new chunks replace, from
@@ -249,10 +245,7 @@ class Notes:
         """Build the writes that store chunks, delete obsolete ones, and update the postings.
 
         Args:
-            chunks: The chunks of the new revision.
-            stored: The documents of the chunks of the former revision.
             deleted: The documents of deleted chunks with the ids of new ones.
-            vectors: The vectors of the chunks that are new or have changed.
         """
         differences = []
         obsolete = dict(stored)
@@ -318,7 +311,6 @@ def _build_chunk_update(
         chunk: The chunk of the new revision.
         snapshot: The stored chunk, of the former revision.
         vector: The new vector, or None if none was computed.
-        model: The model that computed the new vector.
     """
     data = snapshot.fields
     former = chunk_repository.to_chunk(snapshot.id, data)

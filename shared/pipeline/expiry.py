@@ -27,7 +27,6 @@ class ExpiringKind:
     """A kind of document that expires.
 
     Attributes:
-        name: The name in reports.
         field: The name of the field with the time of expiry.
         nested: Whether there are many collections with this id, such as one for each user.
         commit_size: The number of documents that one commit deletes. It is small for kinds with

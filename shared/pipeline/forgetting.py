@@ -42,7 +42,6 @@ class Forgetter:
     """Who forgets, when and why.
 
     Attributes:
-        reason: The reason in the user's words, if any.
         missing: Whether ingest forgets a source because its origin no longer has it, until the
             origin has it again.
     """
@@ -101,7 +100,6 @@ class Forgetting:
 
         Args:
             source: Its source, which has other chunks, or None if it does not exist.
-            forgetter: Who forgets the chunk.
         """
         chunk_ids = ArrayUnion([chunk.id])
         record = Reference(FORGOTTEN_SOURCES, chunk.get("source_id"))
@@ -160,7 +158,6 @@ def build_keep_forgotten_write(
     """Build the write that keeps a missing source forgotten even if its origin has it again.
 
     Args:
-        record: What was forgotten of the source.
         snapshot: The document of that record.
         forgetter: Who forgets the source. The 30 days to restore it begin again, unless its text
             is deleted already.

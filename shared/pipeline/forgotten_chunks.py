@@ -30,9 +30,7 @@ class ContentCounts:
     """How much is forgotten or restored with chunks.
 
     Attributes:
-        chunks: The number of chunks.
         vectors: The number of chunks with a vector.
-        cards: The number of chunks with a knowledge card.
         extractions: The number of their decisions, patterns, warnings and methodologies.
         postings: The number of their entries in the postings of words and facets.
     """

@@ -101,10 +101,6 @@ async def build_chunk_admission(database: Database, chunk_id: str) -> list[Write
 def build_source_admission(record: ForgottenSource, snapshot: Document) -> Write:
     """Build the write that lets ingest store a source again that was deleted for good.
 
-    Args:
-        record: What was forgotten of the source.
-        snapshot: The document of that record.
-
     Raises:
         MovedElsewhere: Its passages are still being deleted, as the record's expiry shows.
     """

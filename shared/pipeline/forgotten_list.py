@@ -44,11 +44,6 @@ class ForgottenItem:
     Attributes:
         chunk_id: The id of the passage, or None if the whole source was forgotten.
         text: The text of the passage, or None if the whole source was forgotten.
-        chunk_count: How many passages were forgotten.
-        saved_by: The user who saved the source, if it is a note.
-        forgotten_at: When it was forgotten.
-        forgotten_by: Who forgot it.
-        reason: The reason, in the user's words.
         expires_at: The time until which it can be restored.
         missing: Whether ingest forgot it because its origin no longer had it.
     """
@@ -85,7 +80,6 @@ async def list_restorable(
     up to `limit` sources and as many passages.
 
     Args:
-        limit: The maximum number of items.
         after: The cursor of the last item of the previous page.
         with_chunks: Whether to list passages that were forgotten alone, too.
     """

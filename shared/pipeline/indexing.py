@@ -54,7 +54,6 @@ class ChunkToIndex:
     Attributes:
         chunk: The chunk. None if it was deleted and must be removed from the index.
         indexed: What the postings contain of it.
-        tries: The number of failed attempts to index it.
         update_time: The time of its last write before the read.
         fault: What is wrong with its document, if the document is malformed.
         extracted: What it stores of its extractions, which are deleted together with the chunk.

@@ -78,12 +78,6 @@ class SourceMove:
         The commit also changes the source, so that an ingest run that has read the source must
         read it again. A note's text may be saved again from now on.
 
-        Args:
-            source: The source, which exists.
-            record: What was forgotten of the source before.
-            snapshot: The document of that record.
-            forgetter: Who forgets the source.
-
         Raises:
             WriteConflict: The source or its record changed since they were read. Read both again,
                 since another call may have forgotten the source.
@@ -118,8 +112,6 @@ class SourceMove:
         """Restore the document of a source, marked as moving until its chunks are restored, too.
 
         Args:
-            record: What was forgotten of the source.
-            snapshot: The document of that record.
             by_user: Whether a user restores what ingest forgot, so that it is not forgotten again.
 
         Raises:

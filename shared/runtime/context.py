@@ -58,12 +58,8 @@ class Context:
     """What a handler may use in one call. It is frozen, except for its meter and its timings.
 
     Attributes:
-        caller: The caller on whose behalf the call runs.
-        clock: Returns the current time.
-        meter: Counts what the call costs.
         database: The database, which counts this call's reads and writes.
         deadline: Unix time in seconds when the caller stops waiting, or None in a job.
-        capabilities: The external services that the call may use.
         idempotency: Guards a call that writes from taking effect twice.
         milliseconds: The duration of each timed part.
     """
@@ -186,7 +182,6 @@ class App:
         """Store the settings. Connections open on first use.
 
         Args:
-            clock: Returns the current time.
             embedder: Replaces the configured embedder.
             generator: Replaces the configured language model.
         """

@@ -37,9 +37,6 @@ class AlreadyCompleted(Exception):
 
     The exception is control flow rather than an error. It passes through the handler to `invoke`,
     which returns the stored answer.
-
-    Attributes:
-        record: The record of the first completion.
     """
 
     def __init__(self, record: IdempotencyRecord) -> None:
@@ -70,9 +67,6 @@ class IdempotencyGuard:
         """Hash the arguments, to detect a key that is reused for another call.
 
         Args:
-            clock: Returns the current time.
-            output: The type of the tool's result.
-            arguments: The validated arguments of the call.
             request: The call. Its caller is a registered user.
         """
         payload = arguments.model_dump_json(exclude_unset=True, exclude={IDEMPOTENCY_KEY})

@@ -45,11 +45,6 @@ MAX_QUOTED_NAME: Final = 80
 def parse_arguments(kind: type[ArgumentsT], arguments: dict[str, Any], name: str) -> ArgumentsT:
     """Validate the arguments of a call.
 
-    Args:
-        kind: The type of the arguments.
-        arguments: The arguments as the client sent them.
-        name: The tool's name, for error messages.
-
     Raises:
         InvalidInput: The arguments are not valid; `details` contains a message per invalid field.
     """
@@ -81,7 +76,6 @@ def make_argument_error(
     """Make the error for invalid arguments of the tool `name`.
 
     Args:
-        name: The tool's name.
         details: A message for each invalid field, by the field's path.
         unreported_count: How many more problems there are.
     """

@@ -50,7 +50,6 @@ class Report:
 
     Attributes:
         counts: The job's own counters by name.
-        failures: The items that failed.
         warnings: The items that succeeded in part, each with the problem.
         finished: Whether no work is left, as far as this run could see.
         note: A remark for the run's record. It must contain neither content nor full paths.
@@ -107,7 +106,6 @@ class Job:
 
     Attributes:
         name: The name of the job and of its folder.
-        title: The name for people.
         run: Works in small committed steps until the work is done or the budget is spent.
         run_confirmed: Works like `run`, and also takes the steps that a person must confirm.
         total: Counts the items that a run would process now, for a progress bar.
@@ -119,7 +117,6 @@ class Job:
         dead_letters: The items that failed too often, if the job gives items up.
         renew: Queues all items that were made by another model than the current one, and returns
             their number.
-        capabilities: The external services that the job uses.
         settings: The fields of `Settings` that the job reads, except those of its capabilities.
         memory: The memory of the function's instances, in MiB.
     """
@@ -159,7 +156,6 @@ async def run_job(
     """Run a job once, under its lease, and record it as a span.
 
     Args:
-        app: The application whose connections the run uses.
         progress: See `Budget`.
         seconds: How long the run may take; by default, the job's own timeout.
 

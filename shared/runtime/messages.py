@@ -21,9 +21,7 @@ class CallRequest(BaseModel):
     """A call that the gateway sends to a tool.
 
     Attributes:
-        call_id: The id of the call in logs and errors.
         arguments: The arguments as the client sent them.
-        caller: The caller that the gateway authenticated.
         deadline: Unix time in seconds when the gateway stops waiting.
         embedding_key: The caller's key, if the deployment embeds with callers' keys. Only the JSON
             for the tool reveals the key.
@@ -50,7 +48,6 @@ class Receipt(BaseModel):
         documents_read: Document reads that Firestore bills.
         documents_written: Document writes that Firestore bills.
         round_trips: The longest chain of requests to Firestore that waited for one another.
-        milliseconds: The duration of the call.
         embedding_ms: The milliseconds spent on embedding, or None if nothing was embedded.
         bm25_ms: The milliseconds spent on loading and scoring postings, or None if there were none.
         price: The price in millionths of a dollar, or None for the tool's own price.
@@ -91,7 +88,6 @@ class CallAnswer(BaseModel):
 
     Attributes:
         text: The result as text for people, if the tool writes one.
-        receipt: What the call cost.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

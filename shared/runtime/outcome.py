@@ -30,7 +30,6 @@ class Outcome(Generic[ResultT]):
     """The result of a handler, with facts about the call.
 
     Attributes:
-        result: The answer for the caller.
         price: The price of the call in millionths of a dollar, or None for the tool's own price.
         facts: Facts for the log and the audit, which must not be content. See `validate_facts`.
         belongs_to: The path, below the user's document, of the records that the answer is about,

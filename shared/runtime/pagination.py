@@ -73,7 +73,6 @@ def encode_cursor(args: Arguments, position: Sequence[str | int]) -> str:
     """Encode where the next page begins, for a call with the same arguments.
 
     Args:
-        args: The arguments of this call.
         position: Where the next page begins, as the tool defines it.
     """
     text = json.dumps(position, ensure_ascii=False, separators=(",", ":"))
@@ -84,8 +83,6 @@ def decode_cursor(args: Arguments, cursor: str | None, shape: TypeAdapter[Any]) 
     """Decode the position in a cursor, or return None for the first page, which has no cursor.
 
     Args:
-        args: The arguments of this call.
-        cursor: The cursor that the caller passed.
         shape: The type of the position. Cursors can be forged, so it must exclude values that
             Firestore would reject or interpret as a document path.
 
@@ -117,7 +114,6 @@ def fit_page(
     Items are measured as JSON, which some clients give to the model instead of the shorter text.
 
     Args:
-        max_tokens: The maximum length of the answer, in tokens, that the caller requested.
         other_parts: Other parts of the answer, which count against `max_tokens`.
         cursor: This page's cursor, for tools whose cursors grow from page to page. The next cursor
             is assumed to be as long.

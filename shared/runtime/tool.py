@@ -41,7 +41,6 @@ class ResourceTemplate:
     Attributes:
         uri: The URI template, with one variable in braces: an argument of the tool.
         name: The name for programs.
-        title: The name for people.
         description: What the resource contains.
     """
 
@@ -108,15 +107,11 @@ class Tool(Generic[ArgumentsT, ResultT]):
 
     Attributes:
         name: The name of the tool and of its folder, as `verb_noun`.
-        title: The name for people.
         description: Tells the model when to use the tool, and when to use another.
         input: The type of the arguments. Every field must have a description.
         output: The type of the result. Every field must have a description.
         run: The handler. It gets the arguments and the context, never the request, and returns the
             result, or an outcome with more facts.
-        effect: The tool's effect on data.
-        tier: Who may call the tool.
-        role: The role that the caller needs.
         required_scope: The scope that a credential needs, if not the effect's scope.
         timeout: Seconds that a call may take; by default 10 for a read, and 30 otherwise.
         idempotent: Whether a failed call may be repeated even without a key, because the second
@@ -133,7 +128,6 @@ class Tool(Generic[ArgumentsT, ResultT]):
             not see it.
         completes: The kinds of names that the tool completes. Such a tool takes `kind` and
             `prefix`, and returns `names`, each with `name` and `id`, and their `total`.
-        capabilities: The external services that the tool uses.
         settings: The fields of `Settings` that the tool reads, except those of its capabilities.
         memory: The memory of the function's instances, in MiB.
         concurrency: How many calls an instance handles at once.
@@ -281,7 +275,6 @@ def _keep_keywords(
     """Shorten a schema, because every conversation pays for its length.
 
     Args:
-        node: The schema, or a part of it.
         keywords: The keywords to keep. Objects are published as open.
         drops_null: Returns whether to publish a field without null.
     """

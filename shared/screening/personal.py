@@ -1,17 +1,34 @@
-"""Detects personal data: e-mail addresses, names in paths, and numbers of cards and accounts.
+"""Detects personal data: e-mail addresses, names in paths, card, account and phone numbers.
 
-Data that is reserved for examples, common in documentation or invented is not reported.
+Data that is reserved for examples, common in documentation or invented is not reported. A phone
+number with a country code is recognized by itself. Without one, only a number after a word for a
+phone is recognized, because it cannot be distinguished from other numbers.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from phonenumbers import (
+    NumberParseException,
+    PhoneNumberMatcher,
+    PhoneNumberType,
+    national_significant_number,
+    number_type,
+    parse,
+)
 from stdnum import iban, luhn
 from stdnum.us import ssn
 
-from shared.screening.detection import Rule
+from shared.screening.rules import Rule, when
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from phonenumbers import PhoneNumber
+
+    from shared.screening.rules import Detection
 
 _ADDRESS: Final = re.compile(
     r"(?<![\w.+%-])(?P<local>[\w.+%-]{1,64})@(?P<domain>(?:[A-Za-z0-9-]{1,63}\.){1,8}"
@@ -92,42 +109,141 @@ _SAMPLE_ACCOUNTS: Final = (
 _SOCIAL_SECURITY: Final = re.compile(r"(?<![\w.-])\d{3}-\d{2}-\d{4}(?![\w-])", re.ASCII)
 _SAMPLE_SOCIAL_SECURITY: Final = "123-45-6789 987-65-4321 111-11-1111 111-22-3333"
 """US social security numbers that are common in documentation."""
+_DIGITS: Final = re.compile(r"\d(?:[^\w\n]{0,4}\d){6}")
+"""Every phone number contains a match, so that a quick check rules out most lines."""
+_INTERNATIONAL: Final = re.compile(r"\+ ?\(?[1-9](?:[ ().-]{0,3}\d){6}")
+"""The beginning of a number with `+` and a country code."""
+_END: Final = r"(?![\w-]|[ .:/,]\d)"
+"""Where a number ends: not before more digits or a word."""
+_DIALLED_ABROAD: Final = re.compile(
+    r"(?<![\w.+/-])(?<![0-9a-f]{4} )(00 ?[1-9]\d{0,2}[ /(-]{1,3}\d(?:[ /()-]{0,3}\d){5,12})"
+    rf"{_END}(?! [0-9a-f]{{4}}\b)"
+)
+"""A number such as `0049 171 ...`. The space after the country code distinguishes phone numbers
+from dumps and padded numbers."""
+_PHONE_WORDS: Final = (
+    r"phone|t[eé]l[eé](?:phone|fono?|fone|foon|fax)|mobil[eo]?|mobiel|m[oó]vil|celular|cellulare"
+    r"|handy|rufnummer|fax|whatsapp|телефон|(?<![^\W_])(?:tel|gsm|sms|тел|моб)"
+)
+_WEAK_PHONE_WORDS: Final = (
+    r"(?<![^\W_])(?:durchwahl|cell|call(?: (?:me|us|back|him|her))?(?: (?:at|on|under))?|signal"
+    r"|portable|telegram)"
+)
+"""Words that often precede other numbers, too. After them, a phone number has a leading zero or is
+grouped as in North America."""
+_BETWEEN: Final = (
+    r"(?:[ _-]?(?:numbers?|nummer|num|no|nr))?(?![^\W\d_])"
+    r"[^\w\s]{0,3}\s{0,20}[\W_]{0,4}(?<![+-])"
+)
+"""What may stand between the word and the phone number: the word "number" and punctuation."""
+_ZERO_NUMBER: Final = (
+    rf"\(?(?:0[1-9](?:[ ./()-]{{0,3}}\d){{7,10}}|00[1-9](?:[ /()-]{{0,3}}\d){{8,13}}){_END}"
+)
+"""A number with a leading zero (national) or two (international)."""
+_PLAIN_NUMBER: Final = (
+    r"(?!\d{1,3}(?:\.\d{1,3}){3}(?!\.?\d))"  # not an IP address
+    r"(?:[2-9]\d{8,9}|1[3-9]\d{9}|\(?[2-9]\d\d?\)?(?:[ .-]{1,2}\d{2,4}){2,4}|[6-9]\d{4} \d{5}"
+    rf"|8[ -]?\(?9\d\d\)?[ -]?\d{{3}}(?:[ -]?\d\d){{2}}){_END}"
+)
+"""A number without a leading zero, in a length and grouping that is usual in some country."""
+_AMERICAN_NUMBER: Final = rf"\(?[2-9]\d\d\)?[ .-]{{1,2}}\d{{3}}[ .-]\d{{4}}{_END}"
+_NATIONAL: Final = tuple(
+    re.compile(rf"(?:{words}){_BETWEEN}({numbers})", re.IGNORECASE)
+    for words, numbers in (
+        (_PHONE_WORDS, f"{_ZERO_NUMBER}|{_PLAIN_NUMBER}"),
+        (_WEAK_PHONE_WORDS, f"{_ZERO_NUMBER}|{_AMERICAN_NUMBER}"),
+    )
+)
+_PERSONAL: Final = (
+    PhoneNumberType.FIXED_LINE,
+    PhoneNumberType.MOBILE,
+    PhoneNumberType.FIXED_LINE_OR_MOBILE,
+    PhoneNumberType.PERSONAL_NUMBER,
+    PhoneNumberType.VOIP,
+)
+"""The types of numbers that may belong to a person, unlike toll-free or premium-rate numbers."""
+_FICTITIOUS: Final = {
+    1: r"\d{3}555\d{4}",
+    44: r"7700900\d{3}|1632960\d{3}|2079460\d{3}|1\d\d49[68]0\d{3}|2920180\d{3}",
+    49: r"(?:3023125|6990009|4066969|22147107|8999998)\d{2,4}",
+}
+"""Numbers that regulators reserve for films and documentation, by country code: NANPA (whose other
+555 numbers are not in use either), Ofcom and Bundesnetzagentur."""
+_FICTITIOUS_ANYWHERE: Final = re.compile("|".join(_FICTITIOUS.values()))
+_INVENTED: Final = re.compile(r"123456|234567|987654|(\d)\1{5}")
+"""Runs of digits that only invented numbers contain."""
+_NATIONAL_LENGTHS: Final = range(9, 13)
+"""How many digits a national number may have, including the leading zero."""
+_TOLL_FREE: Final = re.compile(r"[89]00")
+"""The beginning of toll-free and premium-rate numbers."""
 
 
-def _classify_address(match: re.Match[str]) -> str | None:
+def _is_address(match: re.Match[str]) -> bool:
     is_mail = _MAIL_DOMAINS.fullmatch(match["top"])
     is_exempt = _RESERVED_DOMAIN.search(match["domain"]) or _IMPERSONAL.fullmatch(match["local"])
-    return "e-mail address" if is_mail and not is_exempt else None
+    return bool(is_mail and not is_exempt)
 
 
-def _classify_home_folder(match: re.Match[str]) -> str | None:
+def _is_name(match: re.Match[str]) -> bool:
     is_role = _ROLE_NAME.fullmatch(match["first"]) or _ROLE_NAME.fullmatch(match["last"])
     is_site = match["between"] == "." and _MAIL_DOMAINS.fullmatch(match["last"])
-    return None if is_role or is_site else "a person's name in a path"
+    return not (is_role or is_site)
 
 
-def _classify_card(match: re.Match[str]) -> str | None:
+def _is_card(match: re.Match[str]) -> bool:
     digits = re.sub(r"[ -]", "", match[0])
     is_invented = len(set(digits)) <= _MAX_INVENTED_DIGITS or _TEST_CARDS.fullmatch(digits)
     is_assigned = _ISSUER_RANGES.fullmatch(digits) and luhn.is_valid(digits)
-    return "payment card number" if is_assigned and not is_invented else None
+    return bool(is_assigned and not is_invented)
 
 
-def _classify_account(match: re.Match[str]) -> str | None:
+def _is_account(match: re.Match[str]) -> bool:
     account = match[0].replace(" ", "")
-    is_real = iban.is_valid(account) and account not in _SAMPLE_ACCOUNTS
-    return "bank account number (IBAN)" if is_real else None
+    return iban.is_valid(account) and account not in _SAMPLE_ACCOUNTS
 
 
-def _classify_social_security(match: re.Match[str]) -> str | None:
-    is_real = ssn.is_valid(match[0]) and match[0] not in _SAMPLE_SOCIAL_SECURITY
-    return "US social security number" if is_real else None
+def _is_social_security(match: re.Match[str]) -> bool:
+    return ssn.is_valid(match[0]) and match[0] not in _SAMPLE_SOCIAL_SECURITY
+
+
+def _is_phone(match: re.Match[str]) -> bool:
+    """Judge a number without `+`, whose country is known only after two zeros."""
+    digits = "".join(filter(str.isdigit, match[1]))
+    if digits.startswith("00"):
+        try:
+            return _is_personal(parse(f"+{match[1].lstrip('(0 ')}"))
+        except NumberParseException:
+            return False
+    national = digits.removeprefix("0")
+    is_invented = len(set(national)) <= _MAX_INVENTED_DIGITS or _INVENTED.search(digits)
+    is_impersonal = _FICTITIOUS_ANYWHERE.fullmatch(national) or _TOLL_FREE.match(national)
+    return len(digits) in _NATIONAL_LENGTHS and not is_invented and not is_impersonal
+
+
+def _is_personal(number: PhoneNumber) -> bool:
+    """Return whether a valid number may belong to a person, by its type and its digits."""
+    digits = national_significant_number(number)
+    fictitious = _FICTITIOUS.get(number.country_code or 0)
+    is_fictitious = fictitious and re.fullmatch(fictitious, digits)
+    return number_type(number) in _PERSONAL and not (_INVENTED.search(digits) or is_fictitious)
+
+
+def _detect_with_country_code(line: str) -> Iterator[Detection]:
+    if _INTERNATIONAL.search(line):
+        # Without a region, the matcher finds only numbers with a country code.
+        for phone in PhoneNumberMatcher(line, None):
+            if _is_personal(phone.number):
+                yield "phone number", phone.start, phone.end
 
 
 PERSONAL_DATA: Final = (
-    Rule(_classify_address, _ADDRESS, hint=re.compile("@")),
-    Rule(_classify_home_folder, _HOME_FOLDER, hint=re.compile("home/|sers")),
-    Rule(_classify_card, _CARD),
-    Rule(_classify_account, _ACCOUNT),
-    Rule(_classify_social_security, _SOCIAL_SECURITY),
+    Rule(when("e-mail address", _is_address), (_ADDRESS,), hint=re.compile("@")),
+    Rule(
+        when("a person's name in a path", _is_name), (_HOME_FOLDER,), hint=re.compile("home/|sers")
+    ),
+    Rule(when("payment card number", _is_card), (_CARD,)),
+    Rule(when("bank account number (IBAN)", _is_account), (_ACCOUNT,)),
+    Rule(when("US social security number", _is_social_security), (_SOCIAL_SECURITY,)),
+    _detect_with_country_code,
+    Rule(when("phone number", _is_phone), (_DIALLED_ABROAD, *_NATIONAL), hint=_DIGITS),
 )

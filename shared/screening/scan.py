@@ -8,21 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
-from shared.screening.credentials import CREDENTIALS, find_private_keys
 from shared.screening.personal import PERSONAL_DATA
-from shared.screening.phones import PHONE_NUMBERS
-from shared.screening.tokens import TOKENS
+from shared.screening.secrets import SECRETS, find_private_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from shared.screening.rules import Detection
 
-    from shared.screening.detection import Detection
-
-    Detector = Callable[[str], Iterable[Detection]]
-
-_SECRETS: Final[Sequence[Detector]] = (*TOKENS, *CREDENTIALS)
-"""Of detections that overlap, the first counts. So the most specific detectors come first."""
-_ALL: Final[Sequence[Detector]] = (*_SECRETS, *PERSONAL_DATA, *PHONE_NUMBERS)
 _MIN_LINE_LENGTH: Final = len("a@b.io")
 """Shorter lines, of which a text can have 50,000, are skipped."""
 _LINE_BREAK: Final = regex.compile(r"\r\n|\r|\n")
@@ -46,8 +37,9 @@ def scan_text(text: str, *, personal_data: bool = True) -> list[tuple[int, str]]
 
 
 def _scan_line(line: str, personal_data: bool) -> set[str]:  # noqa: FBT001 - private
-    detections: list[tuple[str, int, int]] = []
-    for detect in _ALL if personal_data else _SECRETS:
+    """Return the kinds in a line. Of detections that overlap, the first counts."""
+    detections: list[Detection] = []
+    for detect in (*SECRETS, *PERSONAL_DATA) if personal_data else SECRETS:
         detections += [
             (kind, start, end)
             for kind, start, end in detect(line)

@@ -59,7 +59,6 @@ class CandidateSearch(Generic[DocumentT]):
     Attributes:
         plan: How to find the documents that pass the filters.
         terms: The query's terms, repeats included. Empty for a semantic search.
-        postings: The terms' postings, and the totals of the corpus.
         scores: The BM25 scores of the documents that the terms' postings list and that may pass
             the filters, by document id.
         max_checked: The maximum number of documents checked against the filters.
@@ -121,7 +120,6 @@ class CandidateSearch(Generic[DocumentT]):
         Afterwards, every candidate with a vector has both scores. Costs one round trip.
 
         Args:
-            vector: The query's vector.
             lexical_pool: The ids of the lexical hits.
             unfiltered: The nearest documents of the whole corpus, if the search has no filters.
         """
@@ -148,7 +146,6 @@ class CandidateSearch(Generic[DocumentT]):
         filters, it costs none if `unfiltered` suffices.
 
         Args:
-            vector: The query's vector.
             unfiltered: The nearest documents of the whole corpus, if the search has no filters.
         """
         if self.plan.scope is FilterScope.EVERYTHING and self._is_enough(unfiltered, DENSE_POOL):
@@ -201,8 +198,6 @@ class CandidateSearch(Generic[DocumentT]):
         """Merge the hits of both searches into candidates.
 
         Args:
-            nearest: The hits of the vector search.
-            lexical_pool: The ids of the lexical hits.
             compared: The lexical hits whose similarity was measured.
 
         Returns:

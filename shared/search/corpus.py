@@ -61,12 +61,7 @@ class PostingsReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Corpus(Generic[DocumentT]):
-    """What a search runs over: documents and their index.
-
-    Attributes:
-        documents: Reads the documents by id and by vector.
-        index: Reads the postings of the documents' terms and facets.
-    """
+    """What a search runs over: documents and their index."""
 
     documents: DocumentReader[DocumentT]
     index: PostingsReader
@@ -74,12 +69,7 @@ class Corpus(Generic[DocumentT]):
 
 @dataclass(frozen=True, slots=True)
 class DatedCorpus(Corpus[DocumentT]):
-    """A corpus whose documents can also be listed by date.
-
-    Attributes:
-        documents: Reads the documents by id, by vector and by date.
-        index: Reads the postings of the documents' terms and facets.
-    """
+    """A corpus whose documents can also be listed by date."""
 
     documents: Documents[DocumentT]
     index: InvertedIndex

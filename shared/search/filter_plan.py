@@ -117,7 +117,6 @@ class FilterPlan:
         dates: The dates of a set of documents that includes all that pass, by document id. None
             if no such set is known.
         is_exact: Whether the postings alone show which documents pass.
-        prefilter: The filter that the server applies.
         max_passing: The maximum number of documents that pass, or None if unknown.
     """
 
@@ -186,7 +185,6 @@ def choose_prefilter(
     """Choose the filter that leaves the fewest documents and that the server can apply.
 
     Args:
-        filters: The facets of each filter.
         postings: The facets' postings, without those that no document has.
     """
     used_facets = [[facet for facet in facets if facet in postings] for facets in filters]

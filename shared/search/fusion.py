@@ -44,7 +44,6 @@ class Scores:
     """The two scores of a candidate.
 
     Attributes:
-        similarity: Cosine similarity of query and document.
         bm25: BM25 score; 0 if the document contains none of the query's terms.
     """
 
@@ -126,7 +125,6 @@ def diversify_hits(
     """Reorder a search's hits so that sources take turns.
 
     Args:
-        hits: Hits, best first.
         get_source_id: Returns the id of the source that a document belongs to, by document id.
     """
     hits_by_id = {hit.id: hit for hit in hits}

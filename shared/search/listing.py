@@ -56,7 +56,6 @@ async def fetch_passing(
 
     Args:
         ids: The documents' ids, in order.
-        limit: How many documents to return.
         already_read: Passing documents that need not be read again, by id.
 
     Returns:
@@ -96,7 +95,6 @@ class Listing(Generic[DocumentT]):
 
     Attributes:
         documents: The documents, newest first.
-        cursors: The cursor after each document.
         next: The cursor of the next page; None on the last page.
         unknown: The filter values that no document has, each with its filter.
     """

@@ -29,7 +29,6 @@ class SearchQuery:
 
     Attributes:
         mode: How documents are found: by meaning, by words or by both.
-        selection: The filters that documents must pass.
         dense_weight: The weight of similarity, from 0 to 1; BM25 has the rest. By default, the
             weight measured for the embedding model.
         may_be_far: Whether the whole corpus may be unrelated to the query. If so, small differences
@@ -58,7 +57,6 @@ class Candidate(Generic[DocumentT]):
     """A document to rank.
 
     Attributes:
-        id: The document's id.
         bm25: Its BM25 score, or 0 if it has none of the query's terms.
         terms: The query's terms that the document is known to contain.
         document: The document, which passes the filters; None if it has not been read yet. An
@@ -110,8 +108,6 @@ class Ranking(Generic[DocumentT]):
     """The result of a search.
 
     Attributes:
-        terms: The query's terms.
-        documents: The number of documents in the index.
         unknown: The filter values that no document has, each with its filter.
         degradation: Why the search did less than its mode requires, or None if it was complete.
         hits: Candidates with their scores, best first.

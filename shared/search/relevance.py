@@ -110,7 +110,6 @@ class Tuning:
 
     Attributes:
         dense_weight: The weight of similarity, from 0 to 1; BM25 has the rest.
-        calibration: The thresholds of a match.
         noise: The range of the similarities of texts that are unrelated to the query.
         script: The only script that the model can read, or None if it reads all.
     """
@@ -152,7 +151,6 @@ def compute_information(
     Args:
         query: The query's terms, repeats included.
         postings: The terms' postings, without those of terms that occur in no document.
-        totals: The size of the corpus.
     """
     return {
         term: occurrences * idf(postings[term].df if term in postings else 0, totals.documents)
@@ -182,7 +180,6 @@ def anything_matches(hits: Iterable[Evidence], calibration: Calibration, documen
 
     Args:
         hits: The evidence for every hit, because the hit that matches need not rank first.
-        documents: The number of documents in the corpus.
     """
     return any(_is_match(hit, calibration, documents) for hit in hits)
 

@@ -72,7 +72,6 @@ class TaskOperation:
 
         Args:
             stored: The task as it was read, or None if it does not exist.
-            number: The number of the task.
 
         Raises:
             NotFound: The task does not meet the requirement.
@@ -104,8 +103,6 @@ async def change_task_as(
     Args:
         to_result: Converts the changed task to the tool's result. The result is stored, so that a
             repeated call returns the same.
-        number: The number of the task.
-        operation: The change.
 
     Raises:
         NotFound: The task does not exist.
@@ -133,8 +130,6 @@ def build_undo(tool: str, number: int, **arguments: Any) -> Undo:
     """Build the description of the call that undoes a change.
 
     Args:
-        tool: The name of the tool to call.
-        number: The number of the task.
         arguments: The tool's other arguments.
     """
     json_arguments = {name: to_jsonable_python(value) for name, value in arguments.items()}
@@ -175,8 +170,6 @@ def parse_item(schema: type[ArgumentsT], item: Any, tool: str) -> ArgumentsT | T
     """Validate an item. Return its arguments, or a failed result if they are not valid.
 
     Args:
-        schema: The class of the item's arguments.
-        item: The item as the client sent it.
         tool: The name of the tool, for the error message.
     """
     if not isinstance(item, dict):

@@ -44,10 +44,7 @@ class Task:
     Attributes:
         number: The number of the task, counted from 1 for each user and never reused.
         title: What is to be done, in one line.
-        description: The details, or None if there are none.
         due_date: The last day on which the task is not overdue, or None if it never is.
-        created_at: When the task was added.
-        updated_at: When the task last changed.
         completed_at: When the task was completed, or None while it is open.
         deleted_at: When the task was deleted, or None. A deleted task keeps its `completed_at`.
     """

@@ -60,9 +60,6 @@ class TaskFilter:
 
     Attributes:
         statuses: The accepted statuses, at least one.
-        priority: The priority, or None for any.
-        due_from: The first due date, or None for no limit.
-        due_to: The last due date, or None for no limit.
     """
 
     statuses: Sequence[TaskStatus]
@@ -75,7 +72,6 @@ class Tasks:
     """One user's tasks, and the writes that change them."""
 
     def __init__(self, database: Database, user_id: str) -> None:
-        """Use only the tasks of this user. Nothing is read yet."""
         self._database = database
         self._collection = f"users/{user_id}/tasks"
         self._counters = f"users/{user_id}/counters"

@@ -73,7 +73,6 @@ def _find_next_start(boundaries: Boundaries, previous: int, end: int, limits: Ch
 
     Args:
         previous: Where the previous chunk starts.
-        end: Where the previous chunk ends.
     """
     if boundaries.levels[end] == PARAGRAPH:  # an overlap helps only within a paragraph
         return end

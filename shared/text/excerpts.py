@@ -97,7 +97,6 @@ def _find_matches(line: str, query_terms: Collection[str]) -> list[_Occurrence]:
 
 
 def _cut_around(line: str, match_start: int) -> str:
-    """Cut a line so that it begins shortly before a match."""
     if match_start <= MAX_LEAD or len(line) <= SNIPPET_LENGTH:
         return truncate(line, SNIPPET_LENGTH)
     earliest = min(match_start - MAX_LEAD, len(line) - SNIPPET_LENGTH + 1)

@@ -58,7 +58,6 @@ def split_passages(text: str, max_length: int = 1500) -> list[Span]:
     points.
 
     Args:
-        text: The text, in any language.
         max_length: The maximum length of a passage, in code points.
 
     Returns:

@@ -26,9 +26,7 @@ def find_nearest_names(query: str, names: Sequence[str], limit: int = 3) -> list
     compared differently, by their terms (`shared.text.terms`).
 
     Args:
-        query: The unknown name.
         names: The existing names. Names that are equally similar keep this order.
-        limit: The maximum number of names to return.
     """
     folded_query = _fold(query)
     # The matcher caches its analysis of the second sequence, which is the same for all names.
@@ -43,7 +41,6 @@ def unknown_name_message(kind: str, query: str, names: Sequence[str]) -> str:
 
     Args:
         kind: What is named, in words: a tag, an author, ...
-        query: The unknown name.
     """
     # The list may be outdated, and contain the unknown name although it no longer exists.
     nearest = find_nearest_names(query, [name for name in names if name != query])
@@ -64,8 +61,6 @@ def _compute_similarity(matcher: SequenceMatcher[str], query: str, name: str) ->
 
     Args:
         matcher: A matcher whose second sequence is the query.
-        query: The unknown name.
-        name: An existing name.
     """
     query_words = set(query.split())
     name_words = set(name.split())

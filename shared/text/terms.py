@@ -185,7 +185,6 @@ def compute_resemblance(terms: AbstractSet[str], other_terms: AbstractSet[str]) 
 
 
 def _normalize(text: str) -> str:
-    """Normalize case, ligatures, character widths and invisible characters."""
     folded_text = unicodedata.normalize("NFKC", text.translate(_SPELLING)).casefold()
     return unicodedata.normalize("NFKC", folded_text)
 

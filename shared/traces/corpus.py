@@ -44,11 +44,7 @@ def make_trace_corpus(database: Database) -> DatedCorpus[Trace]:
 
 @dataclass(frozen=True)
 class TraceSelection(Selection):
-    """The traces that a search may return, selected by tags and by whether they are flagged.
-
-    Attributes:
-        include_flagged: Whether flagged traces are included.
-    """
+    """The traces that a search may return, selected by tags and by whether they are flagged."""
 
     include_flagged: bool = False
 

@@ -46,7 +46,6 @@ async def find_similar_traces(trace: Trace, entry: TraceIndexEntry, ctx: Context
     Costs one Firestore round trip.
 
     Args:
-        trace: The new or changed trace.
         entry: What the index will store of the trace, which contains the vector to search with.
     """
     # One more than are compared, because the trace itself may be among them.

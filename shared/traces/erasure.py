@@ -84,7 +84,6 @@ class TraceErasure:
 
         Args:
             other_writes: Additional writes for the same commit.
-            now: When the erasure begins, which the record stores.
 
         Raises:
             WriteConflict: The trace or the document of another write has changed. Nothing was

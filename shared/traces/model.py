@@ -86,10 +86,7 @@ class Trace:
     """A solved coding problem.
 
     Attributes:
-        trace_id: The document's id.
-        content: The texts and tags.
         contributor: The id of the user who contributed the trace, which other users never see.
-        created_at: When the trace was contributed.
         updated_at: When the trace was contributed or last amended.
         revision: The number of the current revision, from 1.
         text_revision: The revision that last changed the title, the problem or the solution.
@@ -97,7 +94,6 @@ class Trace:
         supersedes: The id of the trace that this one replaces, according to its contributor, or
             None. The other trace may belong to another user, and then it is not superseded.
         superseded_by: The id of the trace by the same contributor that replaced this one, or None.
-        withdrawn_at: When the contributor withdrew the trace, or None.
     """
 
     trace_id: str

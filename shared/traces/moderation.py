@@ -69,7 +69,6 @@ def moderate_scores(
     Args:
         hits: All hits of a search. The spread of their similarities scales the scores.
         traces: The traces to score, by id. Hits whose trace is missing get no score.
-        now: The current time, from which ages are measured.
     """
     similarities = [hit.similarity for hit in hits if hit.similarity is not None]
     spread = max(similarities) - min(similarities) if similarities else FULL_SPREAD

@@ -101,5 +101,4 @@ def is_near_duplicate(trace: TraceTerms, other_trace: TraceTerms) -> bool:
 
 
 def _extract_names(text: str) -> frozenset[str]:
-    """Return the names in a text, in lower case."""
     return frozenset(word.casefold() for word in _JOINED_WORDS.findall(text) if _NAME.match(word))

@@ -61,13 +61,7 @@ RECORD: Final = Codec(ContributorRecord)
 
 @dataclass(frozen=True, slots=True)
 class TraceIndexEntry:
-    """What the index stores of a trace.
-
-    Attributes:
-        vector: The embedding.
-        model: The model that computed the embedding.
-        indexed: The terms, facets and date.
-    """
+    """What the index stores of a trace."""
 
     vector: Vector
     model: str
@@ -87,7 +81,6 @@ class StoredTrace:
     """A trace as it was read.
 
     Attributes:
-        indexed: The terms, facets and date by which the trace is indexed.
         snapshot: The trace's document. A write fails if the document has changed since.
     """
 
@@ -118,10 +111,7 @@ class Feedback:
     """A voter's explanation of a vote against a trace.
 
     Attributes:
-        tag: The reason for the vote.
-        text: The voter's words.
         revision: The revision of the trace that the user voted on.
-        given_at: When the user voted.
     """
 
     tag: FeedbackTag
@@ -150,7 +140,6 @@ class Traces(Documents[Trace]):
         Costs one Firestore round trip.
 
         Args:
-            limit: The maximum number of traces.
             after: The id of the last trace of the previous page, or None for the first page.
         """
         query = (
@@ -219,8 +208,6 @@ class Traces(Documents[Trace]):
         """Build the writes that replace a trace and its postings.
 
         Args:
-            stored: The trace as it was read.
-            trace: The new trace.
             entry: The new index entry, or None to remove the trace from the index.
             claim: The claim to the text, or None to release the claim that the trace has.
         """
@@ -248,15 +235,7 @@ class Traces(Documents[Trace]):
     def build_vote_write(
         self, stored: StoredVote, vote: Vote, text: str | None, revision: int, now: datetime
     ) -> Write:
-        """Build the write that replaces a vote.
-
-        Args:
-            stored: The vote as it was read.
-            vote: The new vote.
-            text: The voter's reason in words.
-            revision: The revision of the trace that the user votes on.
-            now: When the user votes.
-        """
+        """Build the write that replaces a vote."""
         data = VOTE.write(vote) | {"text": text, "revision": revision, "given_at": now}
         # Feedback is shown as a warning, which praise must not displace. The feedback query sorts
         # by `said_at`, so it finds only the votes that have this field.

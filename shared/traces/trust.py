@@ -122,7 +122,6 @@ class Vote:
     """One user's vote on a trace.
 
     Attributes:
-        type: The direction of the vote.
         tag: The reason for a vote against the trace, or None for a vote for it.
         weight: The weight in hundredths of a vote, which was fixed when the user voted.
     """
@@ -142,8 +141,6 @@ class VoteTally:
     """The sums of the votes on a trace.
 
     Attributes:
-        upvotes: The number of votes for the trace.
-        downvotes: The number of votes against the trace.
         up: The total weight of the upvotes, in hundredths of a vote.
         down: The total weight of the downvotes.
         alarm: The total weight of the downvotes that ask to hide the trace.

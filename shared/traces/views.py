@@ -52,7 +52,6 @@ def build_trace_view(
 
     Args:
         view_type: The class of the view, `TraceSummary` or a class that extends it.
-        zone: The time zone of its days.
         extra_fields: The values of the fields that `TraceSummary` does not have.
     """
     return view_type.of(

@@ -51,9 +51,6 @@ async def embed_stored_passages(  # noqa: PLR0913 - all are needed
 
     Args:
         passage_ids: The ids of the passages, some of which may have a vector.
-        document: The document that contains the passages.
-        workspace: The document's workspace.
-        ctx: The context, which provides the embedding model.
         has_time: Called before each batch with the number of remaining passages. If it returns
             False, the embedding stops.
         on_embedded: Called after each batch with the number of passages in it.
@@ -96,9 +93,6 @@ async def embed_passages(  # noqa: PLR0913 - all are needed
 
     Args:
         texts: The cleaned texts by passage id.
-        document: The document that contains the passages.
-        workspace: The document's workspace.
-        ctx: The context, which provides the embedding model.
         has_time: Called before each batch with the number of remaining passages. If it returns
             False, the embedding stops.
         on_embedded: Called after each batch with the number of passages in it.
@@ -140,8 +134,6 @@ async def store_without_vectors(
 
     Args:
         texts: The cleaned texts by passage id.
-        document: The document that contains the passages.
-        workspace: The document's workspace.
 
     Raises:
         DocumentErased: The document has since been erased.

@@ -40,7 +40,6 @@ class WorkspaceErasure:
     """Erases one workspace, page by page."""
 
     def __init__(self, database: Database, workspace: Workspace) -> None:
-        """Prepare to erase a workspace. Nothing is read or written yet."""
         self._database = database
         self._workspace = workspace
 

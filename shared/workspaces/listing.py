@@ -37,7 +37,6 @@ class UserWorkspaces:
     """The workspaces of one user."""
 
     def __init__(self, database: Database, user_id: str) -> None:
-        """Use only the workspaces of this user. Nothing is read yet."""
         self._database = database
         self._path = f"users/{user_id}/{WORKSPACES}"
 

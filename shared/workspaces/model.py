@@ -48,7 +48,6 @@ class IndexProfile:
     cannot be compared.
 
     Attributes:
-        dimension: The length of the model's vectors.
         analysis: The version of the analyzer, `shared.text.terms.ANALYZER_VERSION`.
     """
 
@@ -64,17 +63,11 @@ class WorkspaceDocument:
     Attributes:
         document_id: A hash of the text.
         upload_id: The id of the upload. Uploading an erased document again creates a new id.
-        status: The state of the upload.
-        profile: How the passages are indexed.
-        passage_characters: The maximum length of a passage.
         splitter: The version of the passage splitter, `shared.text.passages.SPLITTER_VERSION`.
-        characters: The length of the text.
         passages: The number of distinct passages.
         parts: The number of Firestore documents that store the contents.
-        uploaded_at: When the document was uploaded.
         prepaid: The random id of a payment for which the caller has not got an answer yet, so that
             the next answer about the document is free. None if there is no such payment.
-        reason: Why the upload failed, or None.
         leased_until: Until when one call has the right to embed the waiting passages, or None if no
             call has it.
         next_at: From when a job may embed the document, or None if it has never waited.
@@ -162,7 +155,6 @@ class ParsedPassage:
         start: The start of the passage in the document, in code points.
         text: The original text, `document[start:end]`.
         cleaned: The text that is stored and embedded.
-        counts: How often each term occurs in the passage.
     """
 
     passage_id: str
@@ -253,9 +245,6 @@ def collect_postings(
 
     A passage that occurs in several documents is counted only once.
 
-    Args:
-        parts: The parts of all documents to search.
-
     Returns:
         The postings (the passages that contain a term) of each term that occurs, and the number and
         total length of all passages.
@@ -293,7 +282,6 @@ def describe_rejection(parts: Iterable[DocumentPart], passage_id: str) -> str:
 
 
 def _add_passage(passage: ParsedPassage, part: DocumentPart) -> None:
-    """Add a passage to a part."""
     index = len(part.ids)
     part.ids.append(passage.passage_id)
     part.spans.append((passage.position, passage.start, passage.end))

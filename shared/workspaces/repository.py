@@ -97,7 +97,6 @@ class StoredPassages:
     """What is stored of some passages.
 
     Attributes:
-        vectors: The existing vectors by passage id.
         ids: The ids of the passages that are stored for the upload, with or without a vector.
     """
 
@@ -112,7 +111,6 @@ class WorkspaceRecord:
     Attributes:
         touched_at: When the workspace was last used, or None if it is new.
         erasing: Whether the erasure of the workspace has begun.
-        snapshot: The Firestore document of the workspace.
     """
 
     touched_at: datetime | None
@@ -126,7 +124,6 @@ class DocumentRecord:
 
     Attributes:
         document: The document, or None if it is not stored.
-        snapshot: The Firestore document that stores it.
     """
 
     workspace: WorkspaceRecord
@@ -140,11 +137,6 @@ class PassageIndex(Documents[WorkspacePassage]):
     def __init__(
         self, database: Database, path: str, documents: Sequence[WorkspaceDocument]
     ) -> None:
-        """Search only the passages of these documents.
-
-        Args:
-            documents: The documents, which the workspace contains.
-        """
         super().__init__(database, f"{path}/{PASSAGES}", ["text"], _to_passage)
         facets = [upload_facet(document) for document in documents]
         self._blocks = list(split(facets, MAX_ARRAY_CONTAINS_ANY))
@@ -172,7 +164,6 @@ class Workspace:
     """The documents of one workspace.
 
     Attributes:
-        user_id: The user who owns the workspace.
         name: The path of the workspace below its user.
     """
 
@@ -332,7 +323,6 @@ class Workspace:
         """Build the write that leaves the embedding to a job.
 
         Args:
-            record: The document as it was read.
             payment: The random id of the payment for which the caller gets no answer yet.
         """
         status = DocumentStatus.WAITING
@@ -452,7 +442,6 @@ class Workspace:
     async def _load_passages(
         self, passage_ids: Sequence[str], fields: Sequence[str]
     ) -> dict[str, dict[str, Any]]:
-        """Load the fields of existing passages, by passage id."""
         references = [self._get_reference(PASSAGES, passage_id) for passage_id in passage_ids]
         snapshots = await self._get_all(references, fields)
         return {snapshot.id: snapshot.fields for snapshot in snapshots}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
-from functions.gateway.calls.call_span import hash_account
+from functions.gateway.calls.pipeline import hash_account
 from infra.local.processes import serve
 from infra.local.tool_processes import serve_tools
 from shared.accounts.keyring import Keyring

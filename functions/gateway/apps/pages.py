@@ -70,7 +70,6 @@ def build_app_page(app: str) -> str:
 
 
 def _render_map() -> str:
-    """Render the console's element for a map."""
     from jinja2 import Environment, FileSystemLoader
 
     templates = Environment(loader=FileSystemLoader(_CONSOLE / "templates"), autoescape=True)

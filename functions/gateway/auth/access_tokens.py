@@ -32,14 +32,7 @@ _REQUIRED_CLAIMS: Final = ["iss", "aud", "exp", "iat", "sub", "client_id", "scop
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedToken:
-    """The content of a verified access token.
-
-    Attributes:
-        user_id: The user on whose behalf the program acts.
-        client_id: The program that got the token.
-        grant_id: The sign-in that the token belongs to.
-        issued_at: When the token was issued.
-    """
+    """The content of a verified access token."""
 
     user_id: str
     client_id: str

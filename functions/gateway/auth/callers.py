@@ -42,7 +42,6 @@ _USAGE_HINT: Final = "Send `Authorization: Bearer <token or key>`, or `X-API-Key
 
 
 def _explain_invalid_key() -> str:
-    """Say what may be wrong with a key."""
     return (
         "This key is not valid. Check that you copied all of it. If you did, it is unknown, expired"
         f" or revoked: create another one with {carrel('keys create')}."
@@ -54,7 +53,6 @@ class Credential:
     """A key or an access token, not verified yet.
 
     Attributes:
-        text: The text of the key or token.
         identity: The text before the `@` in front of a key, which names a task, not a person.
     """
 
@@ -107,7 +105,6 @@ class Callers:
         database: Connection,
         clock: Clock,
     ) -> None:
-        """Look up keys and accounts through the database `access`."""
         self._settings = settings
         self._keyring = keyring
         self._tokens = tokens

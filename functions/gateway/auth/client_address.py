@@ -20,10 +20,6 @@ def get_client_address(scope: Scope, trusted_proxies: int) -> str:
 
     Each proxy appends the address of its peer to `X-Forwarded-For`. Only the entries of this
     deployment's own proxies are trusted, because the client may have sent those before them.
-
-    Args:
-        scope: The request's ASGI scope.
-        trusted_proxies: The number of the deployment's own proxies.
     """
     text = _get_peer(scope)
     if trusted_proxies:

@@ -61,8 +61,6 @@ def make_challenge(settings: Settings, scopes: Iterable[Scope], error: str | Non
     """Make the value of the header `WWW-Authenticate`, which asks a program to sign in.
 
     Args:
-        settings: The settings with the public URL.
-        scopes: All scopes that the request needs.
         error: `invalid_token` or `insufficient_scope`, or None if no credential was sent.
     """
     parts = {

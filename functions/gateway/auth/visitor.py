@@ -25,9 +25,7 @@ class Challenge(NamedTuple):
     """A request for a better credential.
 
     Attributes:
-        status: The HTTP status.
         error: The error code of RFC 6750, or None if no credential was sent.
-        scopes: All scopes that the caller needs.
     """
 
     status: int
@@ -57,7 +55,6 @@ class Visitor:
         rate_limit_key: The user or network address whose rate limits apply, or None on a laptop,
             which has no limits.
         embedding_key: The caller's key for the embedding provider, if callers bring their own.
-        response: Changes to the HTTP response.
     """
 
     caller: Caller

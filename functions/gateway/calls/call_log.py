@@ -36,8 +36,6 @@ def log_call(
 
     Args:
         answer: The answer, whose receipt has the final price.
-        keyring: The keyring that hashes the name of the task.
-        seconds: The time from the call's arrival to its answer.
     """
     receipt = answer.receipt
     task = receipt.task or request.caller.task

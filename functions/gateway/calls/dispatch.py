@@ -64,8 +64,6 @@ class HttpDispatcher:
         """Store the URLs of the functions; no connection is opened yet.
 
         Args:
-            settings: The settings, with the URLs and the limits of the circuit breakers.
-            tokens: The source of ID tokens.
             names: The tools that should exist, by default those with a URL. A tool without a URL is
                 reported as not deployed, and the URL of any other tool is ignored.
             clock: Monotonic seconds, for the circuit breakers.

@@ -58,7 +58,6 @@ class ExternalBilling:
         breaker: CircuitBreaker | None = None,
         timeout: float = TIMEOUT_SECONDS,
     ) -> None:
-        """Create the client of the service at `url`, with `token` as its bearer token."""
         headers = {"authorization": f"Bearer {token.get_secret_value()}"} if token else {}
         # Requests have a total timeout below, since a slow drip would satisfy a timeout per read.
         self._client = httpx2.AsyncClient(base_url=url, headers=headers, timeout=None)

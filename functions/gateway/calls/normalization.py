@@ -58,8 +58,6 @@ def normalize_arguments(
     """Return the arguments without what counts as absent, and with values of the schema's types.
 
     Args:
-        arguments: The arguments as the client sent them.
-        schema: The published schema of the tool's arguments.
         is_read: Whether the tool only reads. For it, an empty text is a filter that is not set; for
             others, it may be a value to be written where the schema takes a text.
         absent_if_empty: The arguments for which an empty text or list is absent even from a tool

@@ -14,15 +14,17 @@ from mcp.shared.exceptions import MCPError
 from functions.gateway.calls.arguments import check_arguments
 from functions.gateway.calls.billing import close_bill, make_bill
 from functions.gateway.calls.call_log import log_call
-from functions.gateway.calls.call_span import record_answer, start_call_span
 from functions.gateway.calls.normalization import normalize_arguments
 from shared.core.errors import CarrelError, Unauthorized, Unavailable, make_internal_error
 from shared.core.log import error_fields, log
+from shared.core.telemetry import is_on, span
 from shared.runtime.messages import CallAnswer, CallRequest
 from shared.runtime.schemas import IDEMPOTENCY_KEY
 from shared.runtime.tool import Effect
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from functions.gateway.auth.visitor import Visitor
     from functions.gateway.calls.billing import Billing
     from functions.gateway.calls.dispatch import Dispatcher
@@ -30,6 +32,12 @@ if TYPE_CHECKING:
     from functions.gateway.rate_limits import CallLimits
     from shared.accounts.keyring import Keyring
     from shared.core.dates import Clock
+    from shared.core.telemetry import TraceSpan
+
+_ACCOUNT_HASH_PURPOSE: Final = "account in a trace"
+"""The purpose of the signature that serves as a hash; see `Keyring`."""
+_ACCOUNT_HASH_LENGTH: Final = 16
+"""The number of Base64 characters of an account's hash. They are 96 bits, which do not collide."""
 
 
 class CallPipeline:
@@ -72,7 +80,7 @@ class CallPipeline:
             deadline=time.time() + tool.timeout,
             embedding_key=visitor.embedding_key,
         )
-        with start_call_span(tool, request, self._keyring) as call_span:
+        with _start_call_span(tool, request, self._keyring) as call_span:
             try:
                 await self._limits.take(visitor, tool.effect)
                 if invalid:
@@ -86,7 +94,7 @@ class CallPipeline:
                 self._log(tool, request, _ABANDONED_ANSWER, start)
                 raise
             self._log(tool, request, answer, start)
-            record_answer(call_span, answer)
+            _record_answer(call_span, answer)
         visitor.response.retry_after = answer.error.retry_after if answer.error else None
         return answer
 
@@ -142,3 +150,39 @@ def make_call_id(tool: Declaration, arguments: dict[str, Any], visitor: Visitor)
         return secrets.token_hex(16)
     identity = json.dumps([user_id, tool.name, key])
     return hashlib.sha256(identity.encode()).hexdigest()[:32]
+
+
+def _start_call_span(
+    tool: Declaration, request: CallRequest, keyring: Keyring
+) -> AbstractContextManager[TraceSpan]:
+    """Record the `with` block as the span of a call.
+
+    The span's name and attributes follow OpenTelemetry's conventions for generative AI:
+    https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/#execute-tool-span
+    """
+    return span(
+        f"execute_tool {tool.name}",
+        {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": tool.name,
+            "enduser.pseudo.id": hash_account(request.caller.user_id, keyring) if is_on() else None,
+        },
+    )
+
+
+def _record_answer(call_span: TraceSpan, answer: CallAnswer) -> None:
+    """Add the receipt that the caller gets to the span of a call, and the code of an error."""
+    costs = answer.receipt.cost()
+    call_span.set({f"carrel.receipt.{name}": value for name, value in costs.items()})
+    if answer.error:
+        call_span.fail(answer.error.code)
+
+
+def hash_account(user_id: str | None, keyring: Keyring) -> str | None:
+    """Hash a user's id with a secret of the deployment, or return None for no user.
+
+    When the secrets rotate, the hash changes.
+    """
+    if user_id is None:
+        return None
+    return keyring.sign(_ACCOUNT_HASH_PURPOSE, user_id)[:_ACCOUNT_HASH_LENGTH]

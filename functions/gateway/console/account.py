@@ -45,7 +45,6 @@ class Bar:
     """The calls of a day.
 
     Attributes:
-        count: The number of calls.
         height: The height of the bar: 0 without calls, at most MAX_BAR_HEIGHT.
     """
 
@@ -59,7 +58,6 @@ class ConnectedProgram:
     """A program that the visitor signed in.
 
     Attributes:
-        name: What the program is called.
         is_this_browser: Whether it is the console in this browser.
     """
 

@@ -10,7 +10,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.routing import Route, Router, request_response
 
-from functions.gateway.console import clusters, forgotten, passage_map, search, sources
+from functions.gateway.console import passage_map, search, sources
 from functions.gateway.console.account import AccountPage
 from functions.gateway.console.keys import KeyPages
 from functions.gateway.console.rendering import PAGE_HEADERS, serve_static_file
@@ -36,11 +36,11 @@ def make_console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -
         "/sources": sources.show_list,
         "/sources/{source_id}": sources.show,
         "/passages/{chunk_id}": sources.show_passage,
-        "/forgotten": forgotten.show_list,
+        "/forgotten": sources.show_forgotten,
         "/you": account.show,
         KEY_PATH: keys.complete,
         passage_map.PATH: passage_map.show,
-        "/clusters/{cluster_id}": clusters.show,
+        "/clusters/{cluster_id}": passage_map.show_cluster,
     }
     # Pages are not compressed. They contain the form token next to text that others may choose, so
     # the size of a compressed page would reveal the token piece by piece (BREACH).
@@ -53,7 +53,7 @@ def make_console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -
             Route("/map/hits", visits.wrap_data(passage_map.get_hits), methods=["GET"]),
             Route("/map/passages/{chunk_id}", visits.wrap_data(passage_map.get_passage)),
             Route("/sources/{source_id}", visits.wrap_form(sources.change), methods=["POST"]),
-            Route("/forgotten", visits.wrap_form(forgotten.change), methods=["POST"]),
+            Route("/forgotten", visits.wrap_form(sources.change_forgotten), methods=["POST"]),
             Route("/you", visits.wrap_form(account.change), methods=["POST"]),
             Route(KEY_PATH, visits.wrap_form(keys.begin), methods=["POST"]),
             *visits.make_session_routes(),
@@ -66,11 +66,7 @@ def make_console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -
 
 
 class Console:
-    """The pages, with the headers that all of their responses have.
-
-    Attributes:
-        routes: The routes of the pages, forms, data and files.
-    """
+    """The pages, with the headers that all of their responses have."""
 
     def __init__(self, router: Router, visits: Visits) -> None:
         self.routes = router.routes

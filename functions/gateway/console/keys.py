@@ -51,7 +51,6 @@ class RequestedKey:
     """What the form asks for, apart from the scopes.
 
     Attributes:
-        name: The owner's name for the key.
         days: For how many days the key is valid, or None if it does not expire.
         nonce: A random value that makes resubmitting the form idempotent: the key is derived from
             it.

@@ -30,7 +30,6 @@ class ErrorText(NamedTuple):
 
     Attributes:
         title: The heading of a page that shows only the error.
-        sentence: What happened, and what to do next.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""The passage map page, and the JSON endpoints that its script calls.
+"""The map, the JSON endpoints that its script calls, and the page of a cluster.
 
 A passage is a stored chunk, and a point is the position of a passage on the map.
 """
@@ -6,6 +6,7 @@ A passage is a stored chunk, and a point is the position of a passage on the map
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
 
 from functions.gateway.console.search import Search
 from shared.text.snippets import make_snippet
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 PATH: Final = "/map"
 CLUSTERS_PER_PAGE: Final = 50
+PASSAGES_PER_PAGE: Final = 20
 HITS_PER_CALL: Final = 50
 MAX_HITS: Final = 200
 """The maximum number of passages that a search highlights."""
@@ -41,6 +43,22 @@ async def show(visit: Visit) -> Response:
         result=result,
         next_path=search.make_path(next_cursor) if next_cursor else None,
     )
+
+
+async def show_cluster(visit: Visit) -> Response:
+    """Show a cluster with a page of its passages, newest first."""
+    cluster_id = visit.request.path_params["cluster_id"]
+    cursor = visit.request.query_params.get("cursor")
+    answer = await visit.call(
+        "get_cluster", cluster_id=cluster_id, member_limit=PASSAGES_PER_PAGE, cursor=cursor
+    )
+    if answer.error:
+        return visit.render_error(answer.error)
+    cluster = answer.result or {}
+    next_cursor = cluster.get("next_cursor")
+    path = f"/clusters/{quote(cluster_id, safe='')}"
+    next_path = f"{path}?{urlencode({'cursor': next_cursor})}" if next_cursor else None
+    return visit.render("cluster.html", cluster=cluster, next_path=next_path)
 
 
 async def get_points(visit: Visit) -> Response:

@@ -184,7 +184,6 @@ def make_static_path(name: str) -> str:
 
 @cache
 def _compute_version(name: str) -> str:
-    """Return a part of the hash of a static file's content."""
     return hashlib.sha256(_load_static_files()[name]).hexdigest()[:12]
 
 

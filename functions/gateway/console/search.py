@@ -40,7 +40,6 @@ class Search:
     """A search, as the path of a page contains it.
 
     Attributes:
-        query: The text to search for; empty for none.
         filters: The filters, each the name of a parameter and its value. Only `tag` may repeat.
         base_path: The path of the page that shows the hits, without its query string.
     """
@@ -123,7 +122,6 @@ class Chip:
     """A link that adds a filter to a search, or removes one.
 
     Attributes:
-        label: The text of the link.
         path: The path of the search with the filter, or without it.
         count: How many passages pass the filter; None for a filter that the search has. The home
             page counts all passages. The results page counts only the hits shown, because a search

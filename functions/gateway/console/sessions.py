@@ -69,9 +69,7 @@ class Session:
     """The session of a visitor.
 
     Attributes:
-        visitor: The visitor, on whose behalf tools are called.
         grant_id: The id of the session's grant, or None if the visitor has not signed in.
-        form_token: The CSRF token of this session's forms.
     """
 
     visitor: Visitor
@@ -157,9 +155,6 @@ class Sessions:
         From there, it returns to KEY_PATH with a code.
 
         Args:
-            session: The session that asks for a key.
-            name: The name of the key, which the page shows.
-            scopes: The scopes of the key, which the page shows.
             state: Text that comes back with the code, unchanged.
         """
         authorization = AuthorizationRequest(

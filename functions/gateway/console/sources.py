@@ -1,4 +1,4 @@
-"""The list of sources, and the page on which one is read and changed."""
+"""The list of sources, the page on which one is read and changed, and what was forgotten."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SOURCES_PER_PAGE: Final = 30
 PASSAGES_PER_PAGE: Final = 20
+FORGOTTEN_PER_PAGE: Final = 30
 _FILTERS: Final = ("tag", "author", "category")
 _ORDERS: Final = {"recent": "Last changed", "title": "By title"}
 """The sort orders of `list_sources`, and their labels."""
@@ -54,28 +55,23 @@ async def show_list(visit: Visit) -> Response:
     )
 
 
-async def show(visit: Visit) -> Response:
-    """Show a source with some of its passages, opened at that in the query string, if any."""
-    return await _show(visit)
-
-
 async def change(visit: Visit, fields: dict[str, str]) -> Response:
     """Make the change that a form asks for, and show the source again with what happened.
 
     If the change fails, the form still shows what was typed.
     """
     error = await apply_change(visit, visit.request.path_params["source_id"], fields)
-    return await _show(visit, error, fields if error else None)
+    return await show(visit, error, fields if error else None)
 
 
-async def _show(
+async def show(
     visit: Visit, error: WireError | None = None, draft: dict[str, str] | None = None
 ) -> Response:
-    """Show the page of a source.
+    """Show a source with some of its passages, opened at that in the query string, if any.
 
     Args:
         error: Why the change of this visit failed, if it did.
-        draft: The fields of the form that failed, if one did.
+        draft: The fields of the form that failed.
     """
     source_id = visit.request.path_params["source_id"]
     parameters = visit.request.query_params
@@ -143,3 +139,27 @@ async def show_passage(visit: Visit) -> Response:
 async def _get_passage(visit: Visit, chunk_id: str | None) -> CallAnswer | None:
     """Read the passage with this id, if any, and what is related to it."""
     return await visit.call("get_chunk", chunk_id=chunk_id) if chunk_id else None
+
+
+async def change_forgotten(visit: Visit, fields: dict[str, str]) -> Response:
+    """Restore a source or a passage, or undo a restoration, and show the list again."""
+    return await show_forgotten(
+        visit, await apply_change(visit, fields.get("source_id", ""), fields)
+    )
+
+
+async def show_forgotten(visit: Visit, error: WireError | None = None) -> Response:
+    """List what can be restored, most recently forgotten first, and why a change failed."""
+    cursor = visit.request.query_params.get("cursor")
+    answer = await visit.call("list_forgotten", limit=FORGOTTEN_PER_PAGE, cursor=cursor)
+    if answer.error:
+        return visit.render_error(answer.error)
+    result = answer.result or {}
+    next_cursor = result.get("next_cursor")
+    return visit.render(
+        "forgotten.html",
+        error=error,
+        items=result["forgotten"],
+        is_first=cursor is None,
+        next_path=f"/forgotten?{urlencode({'cursor': next_cursor})}" if next_cursor else None,
+    )

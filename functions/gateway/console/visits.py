@@ -68,7 +68,6 @@ class Notice:
     """A notice on the page after a change.
 
     Attributes:
-        message: What happened.
         path: The path of the page of what changed, or None if it is gone.
         undo: The fields of the form that undoes the change, or None if it cannot be undone.
     """
@@ -83,10 +82,6 @@ class Visit:
     """A request for a page, and what happens while it is answered.
 
     Attributes:
-        session: The visitor's session.
-        pipeline: Calls tools.
-        notice: The notice of a change that this visit made, if any.
-        documents_read: How many documents the tools have read so far.
         started_at: When the visit began, in seconds of a monotonic clock.
     """
 
@@ -241,7 +236,6 @@ class Visits:
         """Wrap a handler: reject other hosts and origins, and answer errors.
 
         Args:
-            handle: The handler.
             answer_error: Makes the response to an error; a page by default.
         """
         answer_error = answer_error or self._answer_error

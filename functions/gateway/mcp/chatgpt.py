@@ -46,11 +46,9 @@ class _Adapter:
     """Exposes one of Carrel's tools under the name and schema that ChatGPT expects.
 
     Attributes:
-        target: The name of Carrel's tool.
         target_argument: The argument of Carrel's tool that the only argument becomes.
         fixed_arguments: The other arguments of Carrel's tool.
         convert: Converts a result of Carrel's tool to the form that ChatGPT expects.
-        tool: The tool as clients see it.
     """
 
     target: str

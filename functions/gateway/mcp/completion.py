@@ -29,7 +29,6 @@ class Completions:
     """Answers `completion/complete`."""
 
     def __init__(self, catalog: Catalog, pipeline: CallPipeline, prompts: Prompts) -> None:
-        """Store the prompts and the catalogue, whose arguments can be completed."""
         self._catalog = catalog
         self._pipeline = pipeline
         self._prompts = prompts
@@ -79,8 +78,6 @@ class Completions:
         Args:
             kind: The kind of the names, such as `author`.
             field: The field of each name to return: `name`, or `id`.
-            prefix: What the person has typed.
-            visitor: The person.
         """
         tool = self._catalog.find_completer(kind, visitor.caller)
         if tool is None:

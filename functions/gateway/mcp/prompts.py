@@ -29,11 +29,7 @@ class PromptArgument:
     """An argument of a prompt, which a person fills in.
 
     Attributes:
-        name: The name for programs.
-        title: The name for people.
-        description: The explanation for the person.
         kind: The kind of name that completion offers, such as `author`.
-        choices: The allowed values, if they are fixed.
     """
 
     name: str
@@ -49,9 +45,6 @@ class Prompt:
     """A prompt that clients offer to people.
 
     Attributes:
-        name: The name for programs.
-        title: The name for people.
-        description: What the prompt does.
         text: Makes the text from the arguments, each in quotation marks.
     """
 

@@ -36,7 +36,6 @@ class RequestSpans:
     """Middleware of the server that makes a span of every request and notification."""
 
     def __init__(self, tools: Collection[str], prompts: Collection[str]) -> None:
-        """Store the names of tools and prompts that spans may contain."""
         self._names = {"tools/call": tools, "prompts/get": prompts}
 
     async def __call__(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:

@@ -36,7 +36,6 @@ class Resources:
     """Answers `resources/list`, `resources/templates/list` and `resources/read`."""
 
     def __init__(self, catalog: Catalog, pipeline: CallPipeline) -> None:
-        """Store the catalogue, whose declarations define the resources."""
         self._catalog = catalog
         self._pipeline = pipeline
 
@@ -110,7 +109,6 @@ class Resources:
     async def _find_next_page(
         self, listings: list[tuple[Declaration, Links]], cursor: str | None, visitor: Visitor
     ) -> types.ListResourcesResult:
-        """Return the next page that is not empty, from the first tool that has one."""
         if not listings:
             return types.ListResourcesResult(resources=[])
         (tool, links), *other_listings = listings

@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ToolSelection:
-    """A selection of tools.
-
-    Attributes:
-        read_only: Whether only tools that change nothing are selected.
-    """
+    """A selection of tools."""
 
     groups: frozenset[str]
     read_only: bool

@@ -76,8 +76,6 @@ def build_server(
     """Build the server.
 
     Args:
-        catalog: The tools to offer, with their resources.
-        pipeline: Runs tool calls, from limits to billing.
         prompts: The prompts to offer. Those that name a tool outside the catalog are left out.
         tools: Replaces the handlers of `tools/list` and `tools/call`.
         local_visitor: The sender of all requests over stdio.

@@ -53,9 +53,7 @@ class AuthorizationRequest:
     """A request whose client, redirect URI, scopes and code challenge were validated.
 
     Attributes:
-        client_id: The program's id.
         client_name: The program's unverified name for itself.
-        redirect_uri: The destination of the response.
         redirect_uri_given: Whether the request named that URI. If not, it is the client's only one.
         state: The program's own value, which the response repeats.
         code_challenge: The SHA-256 of the program's secret verifier (RFC 7636).
@@ -102,7 +100,6 @@ class Approvals:
     """
 
     def __init__(self, keyring: Keyring, database: Connection, issuer: str, clock: Clock) -> None:
-        """Store the dependencies; grants are stored in the database `access`."""
         self._keyring = keyring
         self._database = database
         self._issuer = issuer
@@ -116,8 +113,6 @@ class Approvals:
         Every later exchange checks again whether the key of the proof is valid.
 
         Args:
-            request: The program's request.
-            proof: The proof of the person's identity.
             allowed_scopes: The scopes that the person may grant, at most those of their key.
 
         Raises:

@@ -138,14 +138,6 @@ class MetadataDocumentLookup(Protocol):
         ...
 
 
-class ClientLookup(Protocol):
-    """Looks up clients. Endpoints differ in the implementation that they use."""
-
-    async def get(self, client_id: str) -> Client | None:
-        """Return the client with this id, or None if it is unknown or has expired."""
-        ...
-
-
 class ClientRegistry:
     """Registered clients, and clients with a metadata document."""
 
@@ -156,7 +148,6 @@ class ClientRegistry:
         clock: Clock,
         documents: MetadataDocumentLookup,
     ) -> None:
-        """Store the dependencies; registrations are stored in the database `access`."""
         self._keyring = keyring
         self._database = database
         self._clock = clock
@@ -232,33 +223,13 @@ class ClientRegistry:
         return Client.of(client_id, name=name, redirect_uris=usable)
 
 
-class TokenEndpointClientLookup:
-    """Lookup of clients for the token endpoint, which does not fetch client documents.
+async def find_at_token_endpoint(clients: ClientRegistry, client_id: str) -> Client | None:
+    """Return the client with this id, or a public client without metadata for a URL.
 
     Codes and tokens are bound to the client id, and a client with a document has no secret. So the
-    document is not needed here, and a token can be refreshed while the document's server is down.
+    document is not fetched, and a token can be refreshed while the document's server is down.
     """
-
-    def __init__(self, clients: ClientRegistry) -> None:
-        """Look up registered clients in `clients`."""
-        self._clients = clients
-
-    async def get(self, client_id: str) -> Client | None:
-        """Return the client with this id, or a public client without metadata for a URL."""
-        if is_document_url(client_id):
-            return Client.of(client_id)
-        return await self._clients.get(client_id)
-
-
-class FixedClientLookup:
-    """Lookup that always returns one client, found earlier in the same request."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def get(self, client_id: str) -> Client | None:  # noqa: ARG002 - the protocol's signature
-        """Return the client."""
-        return self._client
+    return Client.of(client_id) if is_document_url(client_id) else await clients.get(client_id)
 
 
 def is_document_url(client_id: str) -> bool:

@@ -41,11 +41,6 @@ class Consent:
     """The pages and the callback of sign-in, without state between requests.
 
     Attributes:
-        settings: The public URL and the number of trusted proxies.
-        keyring: Signs forms, and verifies requests.
-        callers: Looks up access keys.
-        approvals: Issues authorization codes.
-        clock: Supplies the current time.
         login_limit: Counts sign-in attempts. A sign-in with Google counts twice, before and after.
         google: Sign-in with Google, or None if people sign in with an access key.
     """
@@ -110,7 +105,6 @@ class Consent:
     async def _apply_decision(
         self, request: Request, fields: dict[str, str], authorization: AuthorizationRequest
     ) -> str:
-        """Return the URL that the browser goes to next."""
         match fields.get("decision"):
             case "deny":
                 return self.approvals.deny(authorization)

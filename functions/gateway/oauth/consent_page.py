@@ -66,12 +66,9 @@ def make_consent_page(
     """Make the page that asks a person whether a program may act for them, or to sign in.
 
     Args:
-        authorization: The program's request.
         sealed_request: The sealed request, which the form sends back.
-        form: The form's CSRF token.
         google_source: Google's sign-in page in the form for a content security policy, or None if
             people sign in with an access key on this page.
-        error: The error of the last submission, if it had one.
 
     Raises:
         InvalidInput: The redirect URI is not allowed.
@@ -118,7 +115,6 @@ def sanitize_name(name: str) -> str:
 
 
 def _get_client_host(client_id: str) -> str | None:
-    """Return the host of the client's document if its id is a URL."""
     return urlsplit(client_id).hostname if client_id.startswith("https://") else None
 
 

@@ -185,14 +185,7 @@ class GoogleSignIn:
 
 @dataclass(frozen=True, slots=True)
 class ProviderMetadata:
-    """An OpenID provider's metadata and keys.
-
-    Attributes:
-        authorization_endpoint: The URL where people sign in.
-        token_endpoint: The URL where codes are exchanged for tokens.
-        keys: The public keys that verify its tokens.
-        fetched_at: When the metadata was fetched.
-    """
+    """An OpenID provider's metadata and keys."""
 
     authorization_endpoint: str
     token_endpoint: str

@@ -37,14 +37,14 @@ from shared.core.caller import Scope
 from shared.core.errors import Unauthorized
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from datetime import datetime
 
     from mcp.server.auth.provider import AuthorizationParams
     from mcp.shared.auth import OAuthClientInformationFull
 
     from functions.gateway.auth.access_tokens import AccessTokens
-    from functions.gateway.oauth.clients import Client, ClientLookup, ClientRegistry
+    from functions.gateway.oauth.clients import Client, ClientRegistry
     from shared.accounts.account import Account
     from shared.accounts.grant import Grant, Proof
     from shared.accounts.keyring import Keyring
@@ -75,7 +75,6 @@ class SignInService:
         clock: Clock,
         is_still_allowed: ProofCheck,
     ) -> None:
-        """Store the dependencies; grants are stored in the database `access`."""
         self._keyring = keyring
         self._tokens = tokens
         self._database = database
@@ -145,9 +144,7 @@ class SignInService:
         """Exchange a refresh token for new tokens, by the rules of `Grant.refresh`.
 
         Args:
-            client_id: The program that sent it.
             scopes: The scopes of the new access token.
-            address: The network address that the request came from.
 
         Raises:
             TokenError: The sign-in has ended.
@@ -236,11 +233,8 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     """The adapter to the SDK's interface.
 
     Attributes:
-        issuer: The authorization server's name.
-        resource: The resource of access tokens.
-        keyring: Signs requests on their way to the consent page.
-        clients: The lookup of clients, which differs between endpoints.
-        registry: The registered clients.
+        find_client: Looks up a client, which differs between endpoints. Returns None if it is
+            unknown or has expired.
         address: The network address of the request that is being answered.
     """
 
@@ -248,14 +242,14 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     resource: str
     keyring: Keyring
     clock: Clock
-    clients: ClientLookup
+    find_client: Callable[[str], Awaitable[Client | None]]
     registry: ClientRegistry
     sign_ins: SignInService
     address: str = ""
 
     async def get_client(self, client_id: str) -> Client | None:
         """Return the client with this id, or None if it is unknown or has expired."""
-        return await self.clients.get(client_id)
+        return await self.find_client(client_id)
 
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
         """Register a client."""

@@ -35,8 +35,7 @@ from functions.gateway.oauth.client_id_metadata import ClientDocuments
 from functions.gateway.oauth.clients import (
     GRANT_TYPES,
     ClientRegistry,
-    FixedClientLookup,
-    TokenEndpointClientLookup,
+    find_at_token_endpoint,
     is_document_url,
     replace_rotated_secret,
 )
@@ -61,14 +60,19 @@ from functions.gateway.rate_limits import LOGINS, REGISTRATIONS
 from shared.core.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from starlette.requests import Request
 
     from functions.gateway.access import Access
-    from functions.gateway.oauth.clients import MetadataDocumentLookup
+    from functions.gateway.oauth.clients import Client, MetadataDocumentLookup
     from functions.gateway.oauth.http import Handler
     from functions.gateway.rate_limits import AddressLimit
     from shared.accounts.grant import Proof
     from shared.core.errors import CarrelError
+
+    CountRequest = Callable[[Request], Awaitable[None]]
+    """Counts a request towards the limit of its address, or raises RateLimited."""
 
 _GET_OR_POST: Final = ["GET", "POST"]
 _POST: Final = ["POST", "OPTIONS"]
@@ -132,10 +136,8 @@ def make_program_routes(
     """Make the endpoints for programs, and the metadata about them.
 
     Args:
-        access: The settings, the keyring, the tokens, the database and the clock.
         documents: Looks up clients whose id is the URL of their document.
         register_limit: Counts registrations and document lookups by network address.
-        timeout: Seconds for a request.
     """
     clients = ClientRegistry(access.keyring, access.connection, access.clock, documents)
     provider = Provider(
@@ -143,27 +145,31 @@ def make_program_routes(
         resource=get_resource_url(access.settings),
         keyring=access.keyring,
         clock=access.clock,
-        clients=clients,
+        find_client=clients.get,
         registry=clients,
         sign_ins=sign_ins,
     )
-    token_provider = replace(provider, clients=TokenEndpointClientLookup(clients))
-    token = _Token(token_provider, access.settings.proxy_count)
-    authorize = _Authorize(provider, register_limit, access.settings.proxy_count)
-    register = _Register(provider, register_limit, access.settings.proxy_count)
+    at_token_endpoint = replace(provider, find_client=partial(find_at_token_endpoint, clients))
+    proxies = access.settings.proxy_count
+
+    async def count_request(request: Request) -> None:
+        await register_limit(get_client_address(request.scope, proxies))
+
+    authorize = partial(_authorize, provider, count_request)
+    exchange = partial(_exchange, at_token_endpoint, proxies)
+    register = partial(_register, provider, count_request)
+    revoke = partial(_revoke, at_token_endpoint)
     return [
         *make_metadata_routes(provider.issuer, provider.resource),
         # Without CORS, since browsers navigate there and scripts do not call it.
         Route(
             AUTHORIZATION_PATH,
-            limit_body(
-                request_response(wrap_with_errors(authorize.handle, timeout, _authorize_error))
-            ),
+            limit_body(request_response(wrap_with_errors(authorize, timeout, _authorize_error))),
             methods=_GET_OR_POST,
         ),
-        _make_route(TOKEN_PATH, wrap_with_errors(token.handle, timeout)),
-        _make_route(REGISTRATION_PATH, wrap_with_errors(register.handle, timeout)),
-        _make_route(REVOCATION_PATH, wrap_with_errors(_Revoke(token_provider).handle, timeout)),
+        _make_route(TOKEN_PATH, wrap_with_errors(exchange, timeout)),
+        _make_route(REGISTRATION_PATH, wrap_with_errors(register, timeout)),
+        _make_route(REVOCATION_PATH, wrap_with_errors(revoke, timeout)),
     ]
 
 
@@ -176,44 +182,37 @@ def _reject_every_proof(_proof: Proof) -> bool:
     return False
 
 
-class _Authorize:
-    """`/authorize`: sends a person's browser to the consent page, or back to the program.
+async def _authorize(provider: Provider, count_request: CountRequest, request: Request) -> Response:
+    """Answer `/authorize`: send a person's browser to the consent page, or back to the program.
 
-    An error for the program names the issuer (RFC 9207). An error that cannot be sent to the
-    program is shown to the person.
+    An error for the program names the issuer (RFC 9207).
+
+    Raises:
+        CarrelError: The error cannot be sent to the program, and is shown to the person.
     """
+    parameters = await read_parameters(request)
+    parameters = {"code_challenge_method": _DEFAULT_CHALLENGE_METHOD, **parameters}
+    client_id = parameters.get("client_id", "")
+    if is_document_url(client_id):
+        await count_request(request)
+    # Looked up here, because the SDK would log a failure with text from an untrusted server.
+    client = await provider.get_client(client_id)
+    if client is None:
+        raise InvalidInput(_UNKNOWN_CLIENT)
 
-    def __init__(self, provider: Provider, limit: AddressLimit, trusted_proxies: int) -> None:
-        """Store the provider, and the `limit` that counts lookups of client documents."""
-        self._provider = provider
-        self._limit = limit
-        self._trusted_proxies = trusted_proxies
+    async def find_client(_client_id: str) -> Client | None:
+        return client
 
-    async def handle(self, request: Request) -> Response:
-        """Answer a person's browser.
-
-        Raises:
-            CarrelError: The error cannot be sent to the program.
-        """
-        parameters = await read_parameters(request)
-        parameters = {"code_challenge_method": _DEFAULT_CHALLENGE_METHOD, **parameters}
-        client_id = parameters.get("client_id", "")
-        if is_document_url(client_id):
-            await self._limit(get_client_address(request.scope, self._trusted_proxies))
-        # Looked up here, because the SDK would log a failure with text from an untrusted server.
-        client = await self._provider.get_client(client_id)
-        if client is None:
-            raise InvalidInput(_UNKNOWN_CLIENT)
-        handler = AuthorizationHandler(replace(self._provider, clients=FixedClientLookup(client)))
-        response = await handler.handle(copy_as_get(request, parameters))
-        location = response.headers.get("location")
-        if location is None:
-            raise InvalidInput(json.loads(bytes(response.body))["error_description"])
-        if not location.startswith(f"{self._provider.issuer}{CONSENT_PATH}?"):
-            # RFC 6749 does not allow a line break in a description.
-            location = location.replace("%0A", "+")
-            response.headers["location"] = add_query(location, iss=self._provider.issuer)
-        return response
+    handler = AuthorizationHandler(replace(provider, find_client=find_client))
+    response = await handler.handle(copy_as_get(request, parameters))
+    location = response.headers.get("location")
+    if location is None:
+        raise InvalidInput(json.loads(bytes(response.body))["error_description"])
+    if not location.startswith(f"{provider.issuer}{CONSENT_PATH}?"):
+        # RFC 6749 does not allow a line break in a description.
+        location = location.replace("%0A", "+")
+        response.headers["location"] = add_query(location, iss=provider.issuer)
+    return response
 
 
 def _authorize_error(request: Request, error: CarrelError) -> Response:
@@ -224,73 +223,48 @@ def _authorize_error(request: Request, error: CarrelError) -> Response:
     return make_oauth_error_response(request, error)
 
 
-class _Token:
-    """`/token`: exchanges codes and refresh tokens for tokens."""
-
-    def __init__(self, provider: Provider, trusted_proxies: int) -> None:
-        self._provider = provider
-        self._trusted_proxies = trusted_proxies
-
-    async def handle(self, request: Request) -> Response:
-        """Answer a program's request."""
-        parameters = await read_parameters(request)
-        if parameters.get("grant_type", GRANT_TYPES[0]) not in GRANT_TYPES:
-            supported = " and ".join(GRANT_TYPES)
-            return make_oauth_error(
-                400, "unsupported_grant_type", f"The grant types are {supported}."
-            )
-        resource = self._provider.resource
-        if not is_same_resource(parameters.get("resource"), resource):
-            return make_oauth_error(400, "invalid_target", f"The resource must be {resource}")
-        verifier = parameters.get("code_verifier")
-        if verifier and not _VERIFIER.fullmatch(verifier):
-            return make_oauth_error(
-                400, "invalid_grant", "code_verifier needs 43 to 128 characters."
-            )
-        parameters = replace_rotated_secret(self._provider.keyring, parameters)
-        address = get_client_address(request.scope, self._trusted_proxies)
-        provider = replace(self._provider, address=address)
-        handler = TokenHandler(provider, ClientAuthenticator(provider))
-        response: Response = await handler.handle(copy_with_form(request, parameters))
-        return response
+async def _exchange(provider: Provider, trusted_proxies: int, request: Request) -> Response:
+    """Answer `/token`: exchange a code or a refresh token for tokens."""
+    parameters = await read_parameters(request)
+    if parameters.get("grant_type", GRANT_TYPES[0]) not in GRANT_TYPES:
+        supported = " and ".join(GRANT_TYPES)
+        return make_oauth_error(400, "unsupported_grant_type", f"The grant types are {supported}.")
+    if not is_same_resource(parameters.get("resource"), provider.resource):
+        return make_oauth_error(400, "invalid_target", f"The resource must be {provider.resource}")
+    verifier = parameters.get("code_verifier")
+    if verifier and not _VERIFIER.fullmatch(verifier):
+        return make_oauth_error(400, "invalid_grant", "code_verifier needs 43 to 128 characters.")
+    parameters = replace_rotated_secret(provider.keyring, parameters)
+    provider = replace(provider, address=get_client_address(request.scope, trusted_proxies))
+    handler = TokenHandler(provider, ClientAuthenticator(provider))
+    response: Response = await handler.handle(copy_with_form(request, parameters))
+    return response
 
 
-class _Register:
-    """`/register`: registers programs (RFC 7591). It is public, so it has a rate limit."""
-
-    def __init__(self, provider: Provider, limit: AddressLimit, trusted_proxies: int) -> None:
-        """Store the provider, and the `limit` that counts registrations by network address."""
-        self._handler = RegistrationHandler(provider, ClientRegistrationOptions(enabled=True))
-        self._limit = limit
-        self._trusted_proxies = trusted_proxies
-
-    async def handle(self, request: Request) -> Response:
-        """Answer a program's request."""
-        await self._limit(get_client_address(request.scope, self._trusted_proxies))
-        response = await self._handler.handle(request)
-        response.headers.update(NO_STORE_HEADERS)
-        return response
+async def _register(provider: Provider, count_request: CountRequest, request: Request) -> Response:
+    """Answer `/register`: register a program (RFC 7591). It is public, so it has a rate limit."""
+    await count_request(request)
+    handler = RegistrationHandler(provider, ClientRegistrationOptions(enabled=True))
+    response = await handler.handle(request)
+    response.headers.update(NO_STORE_HEADERS)
+    return response
 
 
-class _Revoke:
-    """`/revoke`: ends the sign-in of a token that a program gives up (RFC 7009)."""
+async def _revoke(provider: Provider, request: Request) -> Response:
+    """Answer `/revoke`: end the sign-in of a token that a program gives up (RFC 7009).
 
-    def __init__(self, provider: Provider) -> None:
-        self._provider = provider
-        self._authenticator = ClientAuthenticator(provider)
-
-    async def handle(self, request: Request) -> Response:
-        """End the sign-in of an access or refresh token. An unknown token is ignored."""
-        parameters = await read_parameters(request)
-        credentials = replace_rotated_secret(self._provider.keyring, parameters)
-        try:
-            client = await self._authenticator.authenticate_request(
-                copy_with_form(request, credentials)
-            )
-        except AuthenticationError as error:
-            return make_oauth_error(401, "invalid_client", error.message)
-        token = parameters.get("token")
-        if token is None:
-            return make_oauth_error(400, "invalid_request", "Send the token to revoke.")
-        await self._provider.sign_ins.end(token, client.client_id)
-        return Response(status_code=200, headers=NO_STORE_HEADERS)
+    An unknown token is ignored.
+    """
+    parameters = await read_parameters(request)
+    credentials = replace_rotated_secret(provider.keyring, parameters)
+    try:
+        client = await ClientAuthenticator(provider).authenticate_request(
+            copy_with_form(request, credentials)
+        )
+    except AuthenticationError as error:
+        return make_oauth_error(401, "invalid_client", error.message)
+    token = parameters.get("token")
+    if token is None:
+        return make_oauth_error(400, "invalid_request", "Send the token to revoke.")
+    await provider.sign_ins.end(token, client.client_id)
+    return Response(status_code=200, headers=NO_STORE_HEADERS)

@@ -64,7 +64,6 @@ async def renew(ctx: Context) -> int:
 
 
 def _choose_model(content: str, ctx: Context) -> str:
-    """Return the name of the model that makes the card of a text."""
     generator = _choose_generator(content, ctx)
     return generator.model if generator else EXTRACTIVE
 

@@ -32,7 +32,6 @@ async def assign_pending(
     Args:
         clustering: The current clustering, or None if the chunks cannot be compared with its
             clusters. They then stay in the clusters that they are in.
-        dimension: The length of the vectors that can be compared.
         report: Counts the assigned chunks as `placed`.
 
     Returns:

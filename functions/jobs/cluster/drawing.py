@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,7 +13,13 @@ from shared.clustering.density import NOISE
 from shared.clustering.map_layout import Discs, ProjectedPassages, fit_axes, lay_out, project
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.clustering_repository import Clusterings
-from shared.knowledge.map_repository import KnowledgeMap, MapCluster, MapPoint, Maps
+from shared.knowledge.map_repository import (
+    POINTS_PER_PAGE,
+    KnowledgeMap,
+    MapCluster,
+    MapPoint,
+    Maps,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +28,6 @@ if TYPE_CHECKING:
 
     from shared.knowledge.cluster_repository import ClusterWithCentroid
     from shared.knowledge.clustering_repository import Clustering
-    from shared.knowledge.map_repository import MapPages
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
@@ -56,12 +62,17 @@ class MapDrawing:
             self._parts.append(project(vectors[rows], numbers[rows], self._centroids, self._axes))
         self._chunk_ids += chunk_ids
 
-    async def store(self, draft: MapPages, clustering: Clustering, ctx: Context) -> None:
-        """Lay out the map, and replace the current map with it."""
+    async def store(self, clustering: Clustering, ctx: Context) -> None:
+        """Lay out the map, and replace the current map with it.
+
+        Reads the ids of all embedded chunks again, because some may have been deleted meanwhile.
+        """
         clusters, points = await asyncio.to_thread(self._lay_out)
+        maps = Maps(ctx.database)
+        current = await maps.load()
         new_map = KnowledgeMap(
-            version=draft.version,
-            page_count=draft.page_count,
+            version=current.version + 1 if current else 1,
+            page_count=max(1, ceil(len(points) / POINTS_PER_PAGE)),
             run_id=clustering.run_id,
             model=clustering.model,
             made_at=ctx.clock(),
@@ -69,7 +80,9 @@ class MapDrawing:
             clusters=tuple(clusters),
             drawn_count=len(points),
         )
-        await Maps(ctx.database).complete(new_map, points)
+        await maps.announce(new_map, points)
+        chunk_ids = await Clusterings(ctx.database).load_embedded_ids(clustering.model)
+        await maps.publish(new_map, points.keys() - chunk_ids)
 
     def _lay_out(self) -> tuple[list[MapCluster], dict[str, MapPoint]]:
         if not self._parts:
@@ -97,12 +110,7 @@ class MapPlacement:
     """Places new passages on the current map."""
 
     def __init__(self, current_map: KnowledgeMap, clusters: Sequence[ClusterWithCentroid]) -> None:
-        """Read the map.
-
-        Args:
-            clusters: The stored clusters. No passage is placed by a cluster that was deleted since
-                the map was drawn.
-        """
+        """Read the map. No passage is placed by a cluster that was deleted since it was drawn."""
         centroids = {entry.cluster.cluster_id: entry.centroid for entry in clusters}
         remaining = [cluster for cluster in current_map.clusters if cluster.cluster_id in centroids]
         self.current_map = current_map
@@ -140,8 +148,7 @@ async def draw_stored_clusters(
 
     Reads every embedded chunk once. If the time runs out, the next run begins again.
     """
-    maps, clusterings = Maps(ctx.database), Clusterings(ctx.database)
-    draft = await maps.begin(await clusterings.count_embedded(clustering.model))
+    clusterings = Clusterings(ctx.database)
     clusters = [
         entry
         for entry in await Clusters(ctx.database).load_all()
@@ -155,7 +162,7 @@ async def draw_stored_clusters(
                 return
             chunk_ids = [chunk.chunk_id for chunk in page]
             drawing.add(chunk_ids, to_matrix(page), [chunk.cluster_ids for chunk in page])
-    await drawing.store(draft, clustering, ctx)
+    await drawing.store(clustering, ctx)
     await clusterings.set_mapped(is_mapped=True)
 
 

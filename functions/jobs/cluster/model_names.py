@@ -102,7 +102,6 @@ async def name_clusters(ctx: Context, budget: Budget, report: Report) -> None:
 
 
 async def _load_names(ctx: Context) -> dict[str, str]:
-    """Load the names of all clusters in lower case, by cluster id."""
     return {
         entry.cluster.cluster_id: entry.cluster.name.casefold()
         for entry in await Clusters(ctx.database).load_all()

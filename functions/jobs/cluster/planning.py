@@ -42,10 +42,8 @@ class ClusterPlan:
     """A cluster to store.
 
     Attributes:
-        new_cluster: The cluster as it was found in the vectors.
         members: The ids of its chunks, the most central first.
         cluster_id: The id of the matching previous cluster, or a new id if there is none.
-        previous: The matching previous cluster, or None.
         description: The description that it keeps, or None if it needs a new one.
     """
 
@@ -58,11 +56,7 @@ class ClusterPlan:
     def build_cluster(
         self, description: ClusterDescription, run_id: str, now: datetime
     ) -> ClusterWithCentroid:
-        """Build the cluster to store.
-
-        Args:
-            description: Its name, description and keywords.
-        """
+        """Build the cluster to store."""
         # A name that stays keeps its author, and the sample of chunks that it was made for.
         named_cluster = self.previous if self.description else None
         return ClusterWithCentroid(
@@ -93,7 +87,6 @@ def plan_clusters(
 
     Args:
         new_clusters: The new clusters; their rows are positions in `chunks`.
-        chunks: All chunks, with their current clusters.
         clusters: The stored clusters of previous runs.
     """
     previous_clusters = {cluster.cluster.cluster_id: cluster for cluster in clusters}
@@ -149,7 +142,6 @@ def _match_with_previous(
 def _collect_members(
     cluster_ids: Collection[str], chunks: Sequence[AssignedChunk]
 ) -> dict[str, list[str]]:
-    """Return the ids of the chunks in each of these clusters, by cluster id."""
     members: defaultdict[str, list[str]] = defaultdict(list)
     for chunk in chunks:
         for cluster_id in chunk.cluster_ids:

@@ -22,7 +22,6 @@ from shared.knowledge.clustering_repository import (
     Clustering,
     Clusterings,
 )
-from shared.knowledge.map_repository import Maps
 from shared.runtime.job import Budget
 
 if TYPE_CHECKING:
@@ -69,9 +68,6 @@ async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report
     """
     began = time.monotonic()
     reading = Budget(began + READING_SHARE * (budget.deadline - began))
-    draft = await Maps(ctx.database).begin(
-        await Clusterings(ctx.database).count_embedded(state.model)
-    )
     embeddings = await _read_embeddings(state, ctx, reading)
     if embeddings is None:
         report.finished = False
@@ -86,7 +82,7 @@ async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report
     drawing = MapDrawing(stored_clusters)
     chunk_ids = [chunk.chunk_id for chunk in chunks]
     drawing.add(chunk_ids, embeddings.vectors, [entry.cluster_ids for entry in assignments])
-    await drawing.store(draft, clustering, ctx)
+    await drawing.store(clustering, ctx)
     if await _assign_chunks(assignments, ctx, budget, report):
         await Clusterings(ctx.database).save(replace(clustering, unfinished=False, mapped=True))
     return True
@@ -109,7 +105,6 @@ async def _read_embeddings(
 async def _write_clusters(
     plans: Sequence[ClusterPlan], model: str, passage_count: int, ctx: Context
 ) -> tuple[Clustering, list[ClusterWithCentroid]]:
-    """Store the clusters and the record of the clustering, and return them."""
     descriptions = await _describe(plans, ctx)
     now = ctx.clock()
     run_id = f"cluster.{now:%Y%m%dT%H%M%S}"
@@ -145,7 +140,6 @@ async def _describe(plans: Sequence[ClusterPlan], ctx: Context) -> list[ClusterD
 def _make_assignments(
     chunks: Sequence[AssignedChunk], plans: Sequence[ClusterPlan]
 ) -> list[ClusterAssignment]:
-    """Return the clusters of every chunk."""
     cluster_ids: defaultdict[str, list[str]] = defaultdict(list)
     for plan in plans:
         for chunk_id in plan.members:

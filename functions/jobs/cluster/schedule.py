@@ -39,10 +39,6 @@ class ClusteringState:
     """The current clustering, and the changes since.
 
     Attributes:
-        model: The embedding model of the knowledge base.
-        dimension: The length of its vectors.
-        clustering: The last clustering, if there is one.
-        pending_count: The number of chunks that wait to be assigned to a cluster.
         member_count: The number of chunks that are in a cluster.
     """
 

@@ -92,7 +92,6 @@ class PassageReader:
     """Reads chunks, with one request to the model for each chunk."""
 
     def __init__(self, ctx: Context, generator: Generator, report: Report) -> None:
-        """Store the arguments. The report gets the counts."""
         self._context = ctx
         self._generator = generator
         self._counts = report.counts

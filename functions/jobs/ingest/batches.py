@@ -33,9 +33,7 @@ class SourceBatch:
     """Sources that are saved together.
 
     Attributes:
-        accepted: The sources that can be saved.
         rejected: The sources that cannot be saved, each with the reason.
-        ids: The ids of all of them.
     """
 
     accepted: list[ChunkedSource] = field(default_factory=list)

@@ -53,11 +53,8 @@ class FolderChanges:
     """The changes of the files of a path since they were last ingested. Paths are absolute.
 
     Attributes:
-        scope: The path.
         new: The files that were not ingested before.
-        edited: The files whose content has changed.
         renamed: The renamed and moved files, each with its former path.
-        missing: The files that are gone.
         missing_ids: The ids of sources that no file contains now. They come from missing files,
             from files that another file replaced, and from records that were removed from a file.
         ignored_ids: The ids of more such sources, which are not forgotten.
@@ -137,12 +134,6 @@ class FollowedFolder:
     """The files of a path, and their stored states."""
 
     def __init__(self, database: Database, listing: FileListing, roots: Iterable[Root]) -> None:
-        """Store the arguments. Nothing is read yet.
-
-        Args:
-            listing: The current files.
-            roots: The registered folders.
-        """
         self._database = database
         self._listing = listing
         self._all_roots = tuple(roots)
@@ -416,7 +407,6 @@ def hash_content(name: str, path: Path) -> int:
 
     Args:
         name: The file's path below the folder, which determines its maximum size.
-        path: The path by which to open the file.
     """
     try:
         if not path.is_file() or explain_excess(name, path.stat().st_size):

@@ -39,7 +39,6 @@ class MissingCounts:
     """How many files and texts of a followed folder or bucket are missing.
 
     Attributes:
-        missing_files: The number of missing files.
         former_files: The number of files that were ingested before.
         missing_texts: The number of missing sources.
         former_texts: The number of sources that were ingested before.
@@ -155,7 +154,6 @@ class MissingSources:
         return Forgetter(INGEST, None, self._report.removed_at, missing=missing)
 
     async def _restore(self, source_id: str) -> None:
-        """Restore a source, unless a user forgot it."""
         await self._complete_unfinished(source_id)
         record, snapshot = await ForgottenSources(self._database).get(source_id)
         if not record.missing:

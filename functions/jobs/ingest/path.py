@@ -74,8 +74,6 @@ async def ingest_path(  # noqa: PLR0913 - two ways to confirm what is missing
     because they would bring back texts that were edited since.
 
     Args:
-        budget: How long the run may take.
-        report: Receives the counts, the failures and the warnings.
         confirmed: The ids of missing sources that may be forgotten. By default, all of them may be
             forgotten, unless more than a third of the files or sources is missing, which is
             reported as a failure.
@@ -192,11 +190,7 @@ class _Comparison:
 
 
 async def _compare(path: Path, database: Database, *, registers: bool) -> _Comparison:
-    """List and compare the files of the path.
-
-    Args:
-        registers: Whether to register the folder.
-    """
+    """List and compare the files of the path."""
     stored = await Roots(database).read()
     roots: Sequence[Root] = stored.roots
     error = None

@@ -55,7 +55,6 @@ def register(folder: Path, roots: Sequence[Root], files: Sequence[str] = ()) -> 
 
     Args:
         folder: An absolute path, with symbolic links resolved.
-        roots: The registered folders.
         files: The names of files in the folder, if only these are ingested.
     """
     enclosing = find_root(folder.joinpath(*files[:1]), roots)
@@ -78,7 +77,6 @@ def list_possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]
     ingested, it cannot replace a folder that was ingested as a whole.
 
     Args:
-        root: The new root.
         roots: The registered folders. A root among them has not moved.
     """
     if any(other.path == root.path for other in roots):

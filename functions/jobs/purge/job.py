@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.purge.forgotten import FORGOTTEN
 from functions.jobs.purge.idle_tasks import IDLE_TASKS
+from functions.jobs.purge.knowledge import DUPLICATES, FORGOTTEN, TOMBSTONES, TOPICS
 from functions.jobs.purge.sweep import make_expiry_sweep
-from functions.jobs.purge.tombstones import DUPLICATES, TOMBSTONES, TOPICS
 from functions.jobs.purge.withdrawn_traces import WITHDRAWN_TRACES
 from shared.pipeline.expiry import EXPIRING_KINDS
 from shared.pipeline.worker import run_isolated

@@ -21,7 +21,6 @@ class Sweep:
     """A step of the purge job, which deletes the obsolete documents of one kind.
 
     Attributes:
-        name: The kind of documents.
         run: Deletes in small commits until nothing is left or the budget is spent.
         count: Counts the documents to delete; None if finding them costs as much as deleting them.
     """

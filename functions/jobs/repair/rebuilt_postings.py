@@ -66,11 +66,7 @@ class RebuiltPostings:
         """Begin without postings.
 
         Args:
-            names: The collections of the index.
-            start_after: The position before the first postings.
             average: The mean length of a document, on which truncation depends.
-            limits: The limits of postings and of memory.
-            only_refs: The only postings to rebuild, or None to rebuild all.
         """
         self._names = names
         self._policies = get_truncation_policies(names)
@@ -115,7 +111,6 @@ class RebuiltPostings:
         """Build the correct stored fields of postings, as `shared.index.postings` describes them.
 
         Args:
-            ref: The reference of the postings.
             spelling: The stored name of a facet, which is kept if a document spells it that way.
 
         Returns:

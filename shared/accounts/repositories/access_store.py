@@ -15,8 +15,7 @@ from shared.firestore.database import Database
 if TYPE_CHECKING:
     from shared.accounts.repositories.accounts import Accounts
     from shared.accounts.repositories.calls import CallRecords
-    from shared.accounts.repositories.clients import OAuthClients
-    from shared.accounts.repositories.grants import OAuthGrants
+    from shared.accounts.repositories.grants import OAuthClients, OAuthGrants
     from shared.accounts.repositories.keys import AccessKeys
     from shared.accounts.repositories.limits import Limits
     from shared.firestore.connection import Connection
@@ -64,7 +63,7 @@ class AccessStore:
     @cached_property
     def clients(self) -> OAuthClients:
         """The registered programs."""
-        from shared.accounts.repositories.clients import OAuthClients
+        from shared.accounts.repositories.grants import OAuthClients
 
         return OAuthClients(self.database)
 

@@ -1,4 +1,4 @@
-"""OAuth grants in Firestore: `oauth_grants/{grant_id}`. They contain no secrets.
+"""OAuth clients and grants in Firestore: `oauth_grants/{grant_id}`. They contain no secrets.
 
 A grant is one sign-in, by which a person allows a program to act on their behalf
 (`shared.accounts.grant`). It is active until it is ended, even if it has expired.
@@ -6,25 +6,58 @@ A grant is one sign-in, by which a person allows a program to act on their behal
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from shared.accounts.grant import Grant, Proof
+from shared.accounts.grant import Grant, OAuthClient, Proof
 from shared.accounts.repositories.accounts import Accounts
 from shared.core.caller import parse_scopes
 from shared.firestore.codec import Codec
+from shared.firestore.database import WriteConflict
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
-from shared.firestore.writes import Create, Write, put_if_unchanged
+from shared.firestore.writes import Create, Update, Write, put_if_unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from shared.firestore.database import Database
 
+CLIENTS: Final = "oauth_clients"
 COLLECTION: Final = "oauth_grants"
 MAX_ACTIVE_GRANTS: Final = 1_000
 """A query returns at most this many grants, more than a person ever has. Any others expire by
 themselves."""
+
+
+_CLIENT: Final = Codec(OAuthClient)
+
+
+class OAuthClients:
+    """The repository of registered programs, `oauth_clients/{client_id}`.
+
+    A program's secret is not stored, because it is a signature of its id.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, client: OAuthClient) -> None:
+        """Store a new registration."""
+        fields = _CLIENT.write(client)
+        await self._database.commit([Create(Reference(CLIENTS, client.client_id), fields)])
+
+    async def get(self, client_id: str) -> OAuthClient | None:
+        """Load a registration, even if it has expired, or return None if it does not exist."""
+        snapshot = await self._database.get(Reference(CLIENTS, client_id))
+        return _CLIENT.load(snapshot.fields) if snapshot.exists else None
+
+    async def extend(self, client_id: str, expires_at: datetime) -> None:
+        """Set the time at which a registration expires. Do nothing if it no longer exists."""
+        fields = {"expires_at": expires_at}
+        with suppress(WriteConflict):
+            await self._database.commit([Update(Reference(CLIENTS, client_id), fields)])
 
 
 class OAuthGrants:

@@ -63,8 +63,6 @@ class BulkServices:
     """The services and the limits of bulk embedding.
 
     Attributes:
-        vertex: The provider's batch jobs.
-        files: The input and output files of the jobs.
         min_passages: The minimum number of pending passages for bulk embedding.
         poll_seconds: The interval at which the state of a job is read.
         max_rows: The maximum number of passages of a job.
@@ -87,7 +85,6 @@ class _JobOutput:
     """What a job returned.
 
     Attributes:
-        vectors: The number of vectors.
         unreadable: The number of lines that could not be parsed.
         rejected: The passages that got no vector.
     """

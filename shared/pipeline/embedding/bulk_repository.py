@@ -59,7 +59,6 @@ class BulkState:
     """The state of bulk embedding.
 
     Attributes:
-        task: The unfinished task, if there is one.
         failures: The number of failures since the last success.
     """
 

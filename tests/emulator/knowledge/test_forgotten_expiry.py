@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from google.cloud.firestore import DELETE_FIELD
 
-from functions.jobs.purge.forgotten import FORGOTTEN
 from functions.jobs.purge.job import purge
+from functions.jobs.purge.knowledge import FORGOTTEN
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Update
 from tests.support.forgetting import OWNER, forget, save_sources, store_base

@@ -22,7 +22,13 @@ from infra.local.sample.knowledge import add_knowledge
 from shared.core.caller import Caller, Role
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
-from shared.knowledge.map_repository import MAX_POINTS_PER_PAGE, KnowledgeMap, MapPoint, Maps
+from shared.knowledge.map_repository import (
+    MAX_POINTS_PER_PAGE,
+    POINTS_PER_PAGE,
+    KnowledgeMap,
+    MapPoint,
+    Maps,
+)
 from shared.knowledge.source import Source
 from shared.runtime.job import Report
 from tests.support.commit_hooks import KILL_AT_SOME_OR_ALL_COMMITS, call_after_commit, send_commit
@@ -44,7 +50,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import App, Context
     from tests.emulator.conftest import MakeEmptyContext
     from tests.emulator.knowledge.conftest import MakeWatchedApp
-    from tests.support.commit_hooks import Response, Send
+    from tests.support.commit_hooks import CommitHook, Response, Send
     from tests.support.database_dump import Contents
 
 
@@ -294,9 +300,19 @@ async def test_chunks_deleted_while_the_map_is_drawn_are_not_on_it(
         await delete_source(ctx, make_themed_source("bees"))
         await index(ctx, make_ample_budget())
 
+    def delete_bees_after(number: int) -> CommitHook:
+        async def hook(commit: int, send: Send) -> Response:
+            response = await delete(commit, send)
+            if commit >= number:
+                assert "bees-" not in str((await get_map(app))["chunk_ids"])
+            return response
+
+        delete = call_after_commit(number, delete_bees)
+        return hook
+
     for commit in range(0, counting.commits, step):
         await replace_documents(ctx, stored)
-        deleting = make_watched_app(call_after_commit(commit, delete_bees))
+        deleting = make_watched_app(delete_bees_after(commit))
         await run_cluster_job(deleting.context(Caller(), Meter()))
         drawn = await get_map(app)
         remaining = await read_chunks(ctx)
@@ -314,10 +330,9 @@ async def replace_documents(ctx: Context, contents: Contents) -> None:
 
 async def store_map(ctx: Context, count: int) -> dict[str, MapPoint]:
     """Store a map with this many points and no clusters; return the points by chunk id."""
-    draft = await Maps(ctx.database).begin(count)
     new_map = KnowledgeMap(
-        version=draft.version,
-        page_count=draft.page_count,
+        version=1,
+        page_count=count // POINTS_PER_PAGE,
         run_id="run",
         model="words",
         made_at=ctx.clock(),
@@ -329,7 +344,8 @@ async def store_map(ctx: Context, count: int) -> dict[str, MapPoint]:
         f"a-book-with-a-long-title-{number:012x}": MapPoint(number // 2, number % 10_000, -1)
         for number in range(count)
     }
-    await Maps(ctx.database).complete(new_map, points)
+    await Maps(ctx.database).announce(new_map, points)
+    await Maps(ctx.database).publish(new_map, ())
     return points
 
 

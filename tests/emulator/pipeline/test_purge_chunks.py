@@ -13,8 +13,8 @@ import pytest
 
 from functions.jobs.index.job import index
 from functions.jobs.purge.job import purge
+from functions.jobs.purge.knowledge import GRACE_PERIOD
 from functions.jobs.repair.job import repair
-from shared.pipeline.tombstones import GRACE_PERIOD
 from shared.runtime.job import Report
 from tests.support.clock import NOON, SettableClock
 from tests.support.index_postings import assert_postings_are_exact

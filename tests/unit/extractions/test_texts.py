@@ -10,8 +10,8 @@ from functions.tools.extractions.get_decisions.tool import DecisionResult
 from functions.tools.extractions.get_methodologies.tool import MethodologyResult
 from functions.tools.extractions.get_patterns.tool import PatternResult
 from functions.tools.extractions.get_warnings.tool import WarningResult
+from shared.extractions.lookup import format_extraction
 from shared.extractions.model import Step
-from shared.extractions.texts import format_extraction
 
 if TYPE_CHECKING:
     from shared.extractions.views import Attribution

@@ -22,7 +22,6 @@ class ObjectContents:
     """The records of a downloaded object.
 
     Attributes:
-        generation: The generation that was downloaded.
         record_names: The names of the records to save, by source id.
         deleted_ids: The ids of books that the file names as deleted.
         broken: The names of records that cannot be read, each with the reason.

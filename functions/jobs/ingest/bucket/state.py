@@ -34,12 +34,6 @@ class BucketState:
     """
 
     def __init__(self, followed: FollowedFiles, listing: Mapping[str, ListedObject]) -> None:
-        """Store the arguments. Nothing is loaded yet.
-
-        Args:
-            followed: The stored states.
-            listing: The current readable objects, by name.
-        """
         self._followed = followed
         self._listing = listing
         self._shards: dict[int, dict[str, FileState]] = {}
@@ -156,7 +150,6 @@ class BucketState:
             self._shards[assign_shard(name)][name] = state
 
     def _collect_states(self) -> dict[str, FileState]:
-        """Return the states in all loaded shards, by object name."""
         return {name: state for shard in self._shards.values() for name, state in shard.items()}
 
 

@@ -50,7 +50,6 @@ class BucketObjects:
         attempt_seconds: float = ATTEMPT_SECONDS,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        """Store the arguments of `StorageFolder`. The client connects on first use."""
         self._folder = StorageFolder(
             address, project, attempt_seconds=attempt_seconds, retry_seconds=retry_seconds
         )

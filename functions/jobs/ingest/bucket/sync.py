@@ -65,8 +65,6 @@ async def sync_bucket(
 
     Args:
         address: `gs://bucket` or `gs://bucket/prefix`.
-        budget: How long the run may take.
-        report: Receives the counts, the failures and the warnings.
         forgets_all: Whether all missing sources may be forgotten, however many they are.
 
     Raises:
@@ -259,7 +257,6 @@ class _SyncRun:
             self._warn_of_shared_records(contents)
 
     def _warn_of_shared_records(self, contents: ObjectContents) -> None:
-        """Warn of other objects that contain the same records."""
         for name, ids in self._state.find_objects_with(contents.record_names).items():
             if name != contents.name and self._state.is_current(name):
                 warning = _describe_shared_records(name, len(ids))

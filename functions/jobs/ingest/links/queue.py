@@ -45,8 +45,6 @@ async def fetch_links(
     page and before it updated the link, the next run fetches the page again and finds it unchanged.
 
     Args:
-        budget: How long the run may take.
-        report: Receives the counts, the failures and the warnings.
         fetch: Fetches pages; by default, from public addresses only.
     """
     fetch = fetch or SafeFetch(FETCH_RULES)

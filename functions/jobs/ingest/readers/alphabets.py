@@ -100,8 +100,6 @@ class _Score(NamedTuple):
 
     Attributes:
         faults: The number of characters that do not fit.
-        is_shouting: Whether most letters are capitals.
-        is_sparse: Whether the text uses less than half of the language's letters.
         order: The place of the encoding in `ENCODINGS`.
     """
 

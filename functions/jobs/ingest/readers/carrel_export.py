@@ -86,8 +86,6 @@ class _OwnFields(_Exported):
 
 
 class _Card(_Exported):
-    """A knowledge card."""
-
     summary: str
     takeaways: tuple[str, ...] = ()
     model: str | None = None
@@ -95,8 +93,6 @@ class _Card(_Exported):
 
 
 class _Chunk(_Exported):
-    """The fields of a chunk that it does not share with its source."""
-
     chunk_id: str | None = None
     text: Annotated[str, Field(min_length=1)]
     start: Annotated[int, Field(ge=0)]
@@ -121,8 +117,6 @@ def read_records(name: str, header: bytes, lines: Iterator[tuple[int, bytes]]) -
     """Yield the sources of an export.
 
     Args:
-        name: The name of the file, for people.
-        header: The first line.
         lines: The other lines, with their numbers.
 
     Raises:

@@ -140,7 +140,6 @@ def decode_legacy(data: bytes, sample: bytes | None = None) -> DecodedText:
     """Decode a text in a legacy encoding.
 
     Args:
-        data: The encoded text.
         sample: The bytes from which to detect the encoding, such as a page without its tags; by
             default, the whole text.
 

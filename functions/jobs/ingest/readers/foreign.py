@@ -30,9 +30,7 @@ class _KnownExport(NamedTuple):
     """A file that another program exported.
 
     Attributes:
-        name: What it is.
         pattern: Matches in its beginning, or in its name if `by_name`.
-        advice: What to do instead.
     """
 
     name: str

@@ -207,7 +207,6 @@ def _salvage_entry(
         front_matter: Receives the value, and a warning for each line that is ignored.
         line_number: The number of the entry's first line in the file.
         entry: The text of the entry, which is not valid YAML.
-        start: The match of `_ENTRY_START`.
     """
     key, value = start["key"].lower(), start["value"].strip()
     candidates = [(line_number, value)] if value else []

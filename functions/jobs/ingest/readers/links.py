@@ -38,7 +38,6 @@ class LinkResolver:
     Attributes:
         get_source_id: Returns the id of a file's source, even if the source is not stored yet; None
             if the file cannot be a source.
-        vault: The vault that contains the file, if any.
     """
 
     file: PurePath
@@ -111,7 +110,6 @@ class Vault:
 
         Args:
             target: The target, with or without the extension `.md`.
-            linking_file: The file that contains the link.
         """
         if target.startswith(("./", "../")):
             path = Path(os.path.normpath(linking_file.parent / target))

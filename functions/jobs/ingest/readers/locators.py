@@ -21,7 +21,6 @@ def join_texts(
     Args:
         passages: The texts, each with its position in the original; None means the same position as
             the text before.
-        separator: The text to insert between two texts.
 
     Returns:
         The joined text, and the locators with the offsets at which they begin.

@@ -96,7 +96,6 @@ class InputProblem:
 
     Attributes:
         name: The path below the folder that is read; for a record, with its line or book.
-        reason: What is wrong, for the owner of the file.
         kept: Whether only the invalid part was left out.
     """
 
@@ -113,12 +112,10 @@ class FileListing:
         folder: The given folder, or the folder of the given file.
         files: The files in supported formats: the path by which to open each file, by its path
             below the folder.
-        registration: The registration of the folder in the knowledge base.
         problems: The folders, links and exports that are not read. Files are checked later.
         others: The number of files in other formats, by extension; "" for files without one.
         is_export: Whether the folder is a Carrel export, whose sources have their own ids.
         source_ids: The known ids of text files' sources, by absolute path.
-        vaults: The Obsidian vaults that contain the files.
     """
 
     folder: Path
@@ -231,7 +228,6 @@ def list_files(path: Path, roots: Sequence[Root] = ()) -> FileListing:
 
     Args:
         path: A folder, or a file in a supported format.
-        roots: The registered folders.
 
     Raises:
         InvalidInput: The path is missing, cannot be opened or has no supported file.
@@ -347,7 +343,6 @@ def _drop_decomposed_copies(files: dict[str, Path]) -> list[InputProblem]:
 
 
 def _fold_name(name: str) -> str:
-    """Return a file name for comparison with others."""
     return unicodedata.normalize("NFC", name).casefold()
 
 

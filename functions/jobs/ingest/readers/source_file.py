@@ -80,8 +80,6 @@ def derive_file_source_id(collection: str, relative_path: str, number: int = 1) 
     """Return the id of a file's source.
 
     Args:
-        collection: The prefix of ids in the file's folder.
-        relative_path: The file's path below that folder.
         number: 1 for the first file with this path. If that file is renamed and another file takes
             its path, the other file has 2. From 2, the number is appended to the path after a NUL
             character, which no path contains.

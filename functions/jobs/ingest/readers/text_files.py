@@ -105,9 +105,7 @@ class _Document:
 
     Attributes:
         sections: The text after the front matter, as it is in the file.
-        metadata: The valid fields of the front matter.
         wikilinks: The notes that the front matter links to.
-        warnings: What is wrong with the front matter.
     """
 
     sections: list[Section]

@@ -77,7 +77,6 @@ def parse_datetime(text: str) -> datetime | None:
 
 
 def _parse_date(text: str) -> tuple[int, int, int] | None:
-    """Return the year, the month and the day in a text without a time."""
     if match := _EAST_ASIAN_DATE.search(text):
         return int(match[1]), int(match[2]), int(match[3])
     date = unicodedata.normalize("NFC", text).casefold()

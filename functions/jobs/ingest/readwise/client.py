@@ -77,7 +77,6 @@ class ReadwiseClient:
 
         Args:
             url: The address of the API, up to `/export/`.
-            token: The library's access token.
             deadline: When to stop waiting, on the event loop's clock.
             clock: The clock to use for responses without a date.
             attempt_seconds: The time limit of one request.
@@ -170,7 +169,6 @@ class ReadwiseClient:
         return answer, self._parse_sent_at(response)
 
     async def _send_request(self, query: dict[str, str]) -> tuple[httpx2.Response, bytes]:
-        """Send a request, and read the body, up to a limit."""
         import httpx2
 
         # The error of the HTTP client for an invalid header might quote the token.

@@ -91,7 +91,6 @@ class _Changes:
     """A listing of changes.
 
     Attributes:
-        books: The changed books, by id.
         began_at: When Readwise sent the first page, by Readwise's clock.
         unlisted_count: The number of books or highlights that the first page announced and that no
             page contains. If there are any, the list is incomplete.
@@ -252,7 +251,6 @@ class _SyncRun:
 
 
 def _make_problem(name: str, reason: str) -> Failure:
-    """Return an item for a report's failures or warnings."""
     return Failure(f"Readwise: {to_one_line(name)}", to_one_line(reason))
 
 

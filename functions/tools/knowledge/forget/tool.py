@@ -126,8 +126,6 @@ class _StoredPassage:
 
 
 class _Call:
-    """One call of the tool."""
-
     def __init__(self, args: In, ctx: Context) -> None:
         self._args = args
         self._ctx = ctx

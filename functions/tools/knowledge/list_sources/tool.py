@@ -137,7 +137,6 @@ async def _load_page(
 async def _explain_empty(
     filters: dict[Facet, str], next_position: SourceCursor | None, ctx: Context
 ) -> str:
-    """Explain why no source is listed."""
     if next_position:  # There are several filters, of which the database applied the first one.
         facet, name = next(iter(filters.items()))
         return (

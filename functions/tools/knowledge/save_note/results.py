@@ -82,7 +82,6 @@ def build_note_result(  # noqa: PLR0913 - a field of the result each
     """Build the result for a note that is stored now.
 
     Args:
-        revision: The number of its revision.
         similar: The notes that say nearly the same.
         waiting: The number of its chunks that wait to be embedded.
     """

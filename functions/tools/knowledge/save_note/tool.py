@@ -14,25 +14,37 @@ from functions.tools.knowledge.save_note.results import (
     build_note_result,
     format_result,
 )
+from shared.ai.embedding import Purpose
 from shared.core.caller import Role, Scope, Tier
-from shared.core.errors import Conflict, Forbidden, NotFound
+from shared.core.errors import (
+    Conflict,
+    Forbidden,
+    NotFound,
+    PlatformFault,
+    RateLimited,
+    Unavailable,
+)
 from shared.core.installation import when_job_runs
+from shared.core.log import error_fields, log
 from shared.firestore.claims import load_claim
+from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.source import may_edit
 from shared.notes.duplicates import find_neighbours, find_same_note
-from shared.notes.embedding import embed_chunks
 from shared.notes.note import default_title
-from shared.notes.repository import REVISION_RETENTION, Notes
+from shared.notes.repository import REVISION_RETENTION, ChunkVectors, Notes
 from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shared.firestore.claims import Claim
+    from shared.knowledge.chunk import Chunk
     from shared.knowledge.chunked_source import ChunkedSource
     from shared.notes.note import NoteContent
-    from shared.notes.repository import ChunkVectors, StoredNote
+    from shared.notes.repository import StoredNote
     from shared.runtime.context import Context
 
 
@@ -67,7 +79,7 @@ async def _save_new(args: In, ctx: Context) -> Out:
     await _screen(content)
     note = await asyncio.to_thread(content.to_chunked_source, f"note-{secrets.token_hex(8)}")
     vectors, _ = await asyncio.gather(
-        embed_chunks(note.chunks, ctx), _require_passage(args.chunk_id, ctx)
+        _embed_chunks(note.chunks, ctx), _require_passage(args.chunk_id, ctx)
     )
     return await ctx.database.retry_on_conflict(
         lambda: _store(note, content.claim_id, vectors, args, ctx)
@@ -109,7 +121,7 @@ async def _change(source_id: str, args: In, ctx: Context) -> Out:
     missing = note.select_unembedded(chunked.chunks)
     notes = Notes(ctx.database)
     vectors, deleted, claim = await asyncio.gather(
-        embed_chunks(missing, ctx),
+        _embed_chunks(missing, ctx),
         notes.load_deleted_chunks(note, chunked.chunks),
         _load_claim(note, content, args, ctx),
     )
@@ -233,6 +245,31 @@ async def _screen(content: NoteContent) -> None:
             "url": content.source_url or "",
         }
     )
+
+
+async def _embed_chunks(chunks: Sequence[Chunk], ctx: Context) -> ChunkVectors:
+    """Embed chunks. Return no vectors if the provider is down, too slow or rejects the call.
+
+    A job then embeds the chunks later. Costs one round trip, or two if nothing was ever embedded.
+
+    Raises:
+        Conflict: The knowledge base is embedded with another model.
+    """
+    model = ctx.embedder.model
+    if not chunks:
+        return ChunkVectors(model, {})
+    try:
+        # Half of the remaining time is left for the commit.
+        async with asyncio.timeout(None if ctx.seconds_left is None else ctx.seconds_left / 2):
+            await EmbeddingSpace(ctx.database).claim(ctx.embedder)
+            texts = [chunk.embedding_text for chunk in chunks]
+            vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT)
+    except (PlatformFault, RateLimited, TimeoutError, Unavailable) as error:
+        if isinstance(error, PlatformFault):  # unlike an outage, it needs an operator
+            log.error("note_not_embedded", **error_fields(error))
+        return ChunkVectors(model, {})
+    ids = [chunk.chunk_id for chunk in chunks]
+    return ChunkVectors(model, dict(zip(ids, vectors, strict=True)))
 
 
 TOOL = Tool(

@@ -73,7 +73,6 @@ def to_selection(
 
     Args:
         zone: The time zone of days, unless the filters name one.
-        cards_only: Whether only passages with a knowledge card are selected.
 
     Raises:
         InvalidInput: The date range ends before it starts.

@@ -78,9 +78,6 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
 
     Args:
         chunks: The chunks, best first.
-        zone: The time zone of days.
-        first_rank: The rank of the first chunk.
-        detail: How much to return of each.
         takeaways: Whether to return takeaways even without full detail.
         terms: The query's terms, which excerpts show.
         candidates: The chunks' scores, by chunk id; empty for a listing by date.

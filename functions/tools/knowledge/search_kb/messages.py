@@ -59,7 +59,6 @@ async def explain_ranking(
     Costs one round trip if a filter value is unknown or nothing matches.
 
     Args:
-        ranking: The ranking of the passages for this query.
         matches: Whether any hit is likely to answer.
         any_hits: Whether hits are returned, likely to answer or not.
     """

@@ -71,7 +71,6 @@ class TracePage:
     """A page of hits.
 
     Attributes:
-        hits: The hits in order.
         position: The cursor of the next page, or None on the last page.
         matches: Whether any hit fits, as far as the scores can tell.
         notes: Sentences that say what limited the search.
@@ -119,7 +118,6 @@ async def load_page_by_relevance(
 
     Args:
         previous: The fingerprints of hits on earlier pages.
-        limit: The maximum number of hits.
         fit: Returns as many of the first hits as fit into an answer.
     """
     ranking = await rank(query, make_trace_corpus(ctx.database), ctx)

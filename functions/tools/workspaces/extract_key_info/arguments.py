@@ -96,8 +96,6 @@ class ExtractionRequest:
     """The validated arguments of a call.
 
     Attributes:
-        top_k: The maximum number of passages in the answer.
-        max_tokens: The maximum length of the answer.
         scope: Which documents to search.
         text: The text that the call sent to search, or None.
         document_id: The id of `text`, or of the stored text that the call named. None if the call

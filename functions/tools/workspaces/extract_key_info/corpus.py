@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PassageLocation:
-    """Where a passage is.
-
-    Attributes:
-        span: The location of the passage in the document.
-    """
+    """Where a passage is."""
 
     document: WorkspaceDocument
     span: PassageSpan
@@ -44,7 +40,6 @@ class WorkspaceCorpus:
     """Documents to search, and the locations from which their passages are quoted.
 
     Attributes:
-        corpus: The passages and postings of the documents.
         documents: The documents, the latest first.
         note: What the caller should know of this selection, or None.
     """
@@ -60,10 +55,7 @@ class WorkspaceCorpus:
         """Store the documents to search.
 
         Args:
-            documents: The documents, the latest first.
-            passages: Reads the passages of the documents.
             load_contents: Loads the contents of the documents. It is called once for a search.
-            note: What the caller should know of this selection, or None.
         """
         self.corpus = Corpus(passages, self)
         self.documents = documents

@@ -38,7 +38,6 @@ class RankedPassage:
     """A passage of the answer.
 
     Attributes:
-        location: Where the passage is.
         text: The original text of the passage.
     """
 

@@ -120,11 +120,6 @@ async def upload(
 
     Costs six round trips and one for each 32 passages, most of them during the embedding.
 
-    Args:
-        record: What is stored of the document so far.
-        workspace: The workspace to store the document in.
-        ctx: The context, which provides the embedding model.
-
     Raises:
         InvalidInput: The text is empty, has too many passages, or has one that the model rejects.
         Unavailable: The embedding provider or the database is down. Finished batches are stored.
@@ -347,7 +342,6 @@ class EmbeddingTimer:
         """Start measuring.
 
         Args:
-            passages: The number of passages to embed.
             deadline: When the call ends, in Unix time, or None if it has no deadline.
         """
         self.seconds_left = passages * DEFAULT_SECONDS

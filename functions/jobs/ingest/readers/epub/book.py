@@ -179,7 +179,6 @@ def _split_chapters(
     Args:
         titles: The titles of the chapters in the document, by the ids at which they begin.
         chapter: The chapter that goes on at the beginning of the document.
-        has_toc: Whether the book has a table of contents.
 
     Returns:
         The sections, and the chapter that goes on at the end.

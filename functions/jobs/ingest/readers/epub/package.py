@@ -159,7 +159,6 @@ def _read_metadata(package: Element) -> DocumentMetadata:
 
 
 def _find_texts(package: Element, name: str) -> list[str]:
-    """Return the texts of all elements with the given name. Empty texts are left out."""
     return [text for element in find_elements(package, name) if (text := _get_text(element))]
 
 

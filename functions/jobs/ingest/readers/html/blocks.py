@@ -60,7 +60,6 @@ def read_blocks(
     recursion, so that elements may be nested to any depth.
 
     Args:
-        root: The element.
         is_ignored: Returns whether to leave out an element, given its name without the namespace
             and the element itself.
     """

@@ -65,5 +65,4 @@ def _find_elements(html: bytes) -> Iterator[tuple[re.Match[bytes], int]]:
 
 
 def _get_name(tag: re.Match[bytes]) -> bytes:
-    """Return the name of an element, which is empty for a comment."""
     return (tag["name"] or b"").lower()

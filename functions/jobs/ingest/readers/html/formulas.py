@@ -93,7 +93,6 @@ def _write(formula: Element) -> str:
 
 
 def _read_tex(formula: Element) -> str:
-    """Return the TeX that a formula declares, or ""."""
     for element in formula.iter():
         encoding = (element.get("encoding") or "").lower()
         if get_local_name(element) == "annotation" and encoding in _TEX_ENCODINGS:
@@ -173,7 +172,6 @@ def _fence(element: Element, parts: list[str]) -> str:
 
 
 def _read_words(formula: Element) -> str:
-    """Return the texts in a formula, with spaces between them."""
     is_annotation = "starts-with(local-name(), 'annotation')"
     return " ".join(formula.xpath(f".//text()[not(ancestor::*[{is_annotation}])]"))
 

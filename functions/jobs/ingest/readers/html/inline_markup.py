@@ -89,7 +89,6 @@ def _get_text_before(element: Element) -> str:
 
 
 def _get_text(element: Element) -> str:
-    """Return the text in an element; "" for a comment or a processing instruction."""
     return "".join(element.itertext()) if get_local_name(element) else ""
 
 

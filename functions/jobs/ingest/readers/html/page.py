@@ -217,7 +217,6 @@ def _extract(tree: Any, url: str | None) -> Any:
 
 
 def _count_prose(body: Any) -> int:
-    """Count the characters outside links."""
     if body is None:
         return 0
     blocks = read_blocks(body, lambda tag, _: tag == _LINK)
@@ -225,7 +224,6 @@ def _count_prose(body: Any) -> int:
 
 
 def _count_words(tree: Any) -> int:
-    """Count the words of a page outside links, menus and forms."""
     blocks = read_blocks(tree, lambda tag, _: tag in _NO_TEXT)
     return sum(len(block.text.split()) for block in blocks)
 
@@ -264,7 +262,6 @@ def _join_authors(text: str) -> str | None:
 
 
 def _find_language(tree: Any) -> str | None:
-    """Return the language that the page declares."""
     root = tree.getroottree().getroot()
     language: str | None = root.get("lang")
     return language or root.get("{http://www.w3.org/XML/1998/namespace}lang")

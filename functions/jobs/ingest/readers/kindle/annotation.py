@@ -121,8 +121,6 @@ class Annotation:
 
     Attributes:
         kind: The kind; None if the language of its heading is not one of `LANGUAGES`.
-        text: The highlighted text, or the note.
-        position: The position in the book.
         added_at: When the annotation was made: in UTC if the heading gives an offset, and otherwise
             by the Kindle's clock, without a zone.
     """

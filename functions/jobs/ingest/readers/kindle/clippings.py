@@ -83,7 +83,6 @@ class _Entry(NamedTuple):
         line: The line on which it begins, from 1.
         title: The line with the title and the author.
         heading: The line with kind, position and date, such as `- Your Highlight on page 7 | ...`.
-        text: The highlight or the note.
     """
 
     line: int
@@ -97,8 +96,6 @@ class _BookEntries:
     """The entries of a book.
 
     Attributes:
-        author: The author, if the title line names one.
-        annotations: The highlights and notes.
         faults: The number of entries with each fault, by a key of `_FAULTS`.
     """
 
@@ -164,7 +161,6 @@ def _read_text(file: SourceFile) -> DecodedText:
 
 
 def _split_entries(text: str) -> Iterator[_Entry]:
-    """Yield the entries of a text. What an incomplete entry lacks is empty."""
     line, start = 1, 0
     for end in [*_SEPARATOR.finditer(text), None]:
         entry = text[start : end.start() if end else None]
@@ -179,7 +175,6 @@ def _split_entries(text: str) -> Iterator[_Entry]:
 
 
 def _group_by_book(entries: Mapping[str, list[_Entry]]) -> dict[str, _BookEntries]:
-    """Convert entries by title line to books by source id."""
     books: dict[str, _BookEntries] = {}
     for title_line, entries_of_title in entries.items():
         title, author = _parse_title(title_line)

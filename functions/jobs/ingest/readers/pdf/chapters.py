@@ -29,7 +29,6 @@ def find_chapters(
 
     Args:
         outline: The titles in order, each with the number of its page, from 1.
-        pages: The lines of each page.
     """
     titles_by_page: dict[int, list[str]] = defaultdict(list)
     for name, number in outline:

@@ -166,10 +166,8 @@ def _join_pages(
     """Join the lines of pages into paragraphs.
 
     Args:
-        pages: The lines of each page.
         chapters: The chapter titles of each page, by the index of the line at which they begin, or
             by the number of lines if they begin after the page.
-        url: The URL from which the file was fetched.
 
     Returns:
         The text, and the locators with the offsets at which they begin: one for each page that has
@@ -266,7 +264,6 @@ def _find_locator(highlight: str, page: int, body: Section) -> Locator | None:
 
 
 def _build_page_url(url: str | None, number: int) -> str | None:
-    """Return the URL of a page in a PDF."""
     return f"{url.partition('#')[0]}{PAGE_FRAGMENT}{number}" if url else None
 
 

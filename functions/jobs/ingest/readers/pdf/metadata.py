@@ -45,7 +45,6 @@ def parse_metadata(
     Args:
         raw_metadata: The entries of the PDF's document information dictionary.
         language: The language in the PDF's document catalog.
-        url: The URL from which the file was fetched.
     """
     title = _APPLICATION.sub("", clean(raw_metadata.get("Title", "")).strip())
     author = clean(raw_metadata.get("Author", "")).strip()

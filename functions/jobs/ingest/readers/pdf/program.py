@@ -158,7 +158,6 @@ def _read_upright(page: Any) -> Any:
 
 
 def _read_annotations(page: Any, text_page: Any) -> list[dict[str, str]]:
-    """Return the highlights and notes of a page, from top to bottom."""
     import pypdfium2.raw as pdfium
 
     placed: list[tuple[tuple[float, float], dict[str, str]]] = []
@@ -242,7 +241,6 @@ def _locate_characters(text_page: Any) -> list[_Character]:
 
 
 def _read_text_in(text_page: Any, characters: list[_Character], box: _Box) -> str:
-    """Return the text of the characters whose centre is in a rectangle."""
     first = bisect_left(characters, box.bottom, key=_get_height)
     end = bisect_right(characters, box.top, key=_get_height)
     indexes = sorted(

@@ -84,9 +84,6 @@ def remove_running_heads(pages: Sequence[list[str]]) -> list[list[str]]:
 
     Keep the first occurrence of each running head, without its page number.
 
-    Args:
-        pages: The lines of each page.
-
     Returns:
         The remaining lines of each page.
     """
@@ -177,9 +174,7 @@ def _find_series(
     rise by two, unlike the numbers of exercises.
 
     Args:
-        head: The line, as a possible running head.
         indexes: The pages on which the line occurs.
-        page_count: The number of all pages.
     """
     for start, stride in _PAGE_SEQUENCES:
         sequence = range(start, page_count, stride)

@@ -129,7 +129,6 @@ def _find_fault(cells: Mapping[str, str]) -> str | None:
 
 
 def _make_book_id(cells: Mapping[str, str]) -> str:
-    """Return the id of a row's book, ignoring case."""
     title, author = to_one_line(cells[TITLE]), to_one_line(cells.get(AUTHOR, ""))
     digest = hashlib.sha256(f"{title}\0{author}".casefold().encode())
     return f"csv-{digest.hexdigest()[:16]}"
@@ -211,7 +210,6 @@ def _refuse(reason: str) -> Source:
 
 
 def _build_source(book_id: str, rows: Sequence[Row]) -> Source:
-    """Build the source of a book from its rows."""
     asins = (row.cells.get(ASIN, "").strip() for row in rows)
     asin = next(filter(None, asins), None)
     tags = [row.cells.get(BOOK_TAGS, "") for row in rows]
