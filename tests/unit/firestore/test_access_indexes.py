@@ -24,7 +24,9 @@ def find_collections(source: str) -> set[str]:
     names = set()
     for node in ast.walk(ast.parse(source)):
         match node:
-            case ast.AnnAssign(target=ast.Name("COLLECTION"), value=ast.Constant(str(name))):
+            case ast.AnnAssign(
+                target=ast.Name("COLLECTION" | "CLIENTS"), value=ast.Constant(str(name))
+            ):
                 names.add(name)
     return names
 
