@@ -271,7 +271,7 @@ async def test_moves_under_a_lease_survive_lost_answers(ctx: Context) -> None:
     database = ctx.database
     await Leases(database).acquire("ingest", 60, ctx.clock)
     with pytest.MonkeyPatch.context() as patch:
-        intercept_commits(database.connection.client, patch, send_each_commit_twice)
+        intercept_commits(database.connection, patch, send_each_commit_twice)
         source = await database.get(Reference("sources", "long"))
         record, snapshot = await ForgottenSources(database).get("long")
         forgetter = Forgetter("anna", None, ctx.clock())
