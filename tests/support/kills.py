@@ -33,6 +33,7 @@ from tests.support.commit_hooks import WatchedApp, send_commit
 from tests.support.database_state import describe_differences
 from tests.support.embedded_database import get_run_folder
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.killable_app import Killed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -58,10 +59,6 @@ _MICROSECONDS: Final = 10**15
 """A greater number is a time."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 _DECIMALS: Final = 6
-
-
-class Killed(BaseException):
-    """The end of a killed process. As a `BaseException`, it passes all handlers of errors."""
 
 
 class End(StrEnum):
@@ -109,6 +106,8 @@ class Base:
         uncompared: Fields of which only the presence is compared, because they name an attempt, as
             `run` does, or say what it did.
         version: What in the ids of documents is a number that another attempt counts up.
+        reset: Brings services back to where they were when the base was filled.
+        check: Asserts what holds right after a kill, and writes nothing that is compared.
     """
 
     project: str
@@ -119,6 +118,8 @@ class Base:
     start: datetime = NOON + timedelta(days=100)
     uncompared: set[str] = field(default_factory=lambda: {"run"})
     version: re.Pattern[str] | None = None
+    reset: Callable[[], None] = lambda: None
+    check: Callable[[App], Awaitable[None]] | None = None
 
     @asynccontextmanager
     async def open(
@@ -177,7 +178,8 @@ class Base:
         return simple
 
     def copy(self, name: str) -> str:
-        """Copy the database; return the project of the copy."""
+        """Copy the database, and reset the services; return the project of the copy."""
+        self.reset()
         project = f"{self.project}-{name}"
         _get_file(project).parent.mkdir(mode=0o700)
         copy_files([_get_file(self.project)], _get_file(project).parent)
@@ -204,6 +206,9 @@ async def assert_repeatable(case: Case, base: Base) -> object:
             async with base.open_process(0, project, kill) as app:
                 await _be_killed(app, work)
             assert kill.is_done, f"The work ended before commit {commit} of {count}."
+            if base.check:
+                async with base.open_process(1, project) as app:
+                    await base.check(app)
             async with base.open_process(1, project) as app:
                 state = await _work(base, app, work)
             differences = [describe_differences(calm, state) for calm in calm_states]

@@ -19,7 +19,7 @@ from tests.support.forgetting import LONG, store_base
 from tests.support.jobs import make_job_context
 from tests.support.kills import assert_repeatable
 from tests.support.knowledge import SAILING, store_sources
-from tests.support.stored_materials import QUERY, make_text
+from tests.support.stored_materials import PARAGRAPH_COUNT, QUERY, make_text
 from tests.support.tool_calls import call, call_result
 from tests.support.traces import contribute, make_sample_trace
 
@@ -159,6 +159,16 @@ async def upload_text(_app: App) -> Arguments:
     return {"query": QUERY, "materials": TEXT}
 
 
+async def check_text_is_whole(app: App) -> None:
+    """Assert that the text is visible with all its passages, or not at all."""
+    answer = await call(app, "extract_key_info", OWNER, query=QUERY, scope="task")
+    if answer.error:
+        assert answer.error.code == "NOT_FOUND"
+    else:
+        assert answer.result
+        assert answer.result["considered"] == PARAGRAPH_COUNT
+
+
 async def resume_text(app: App) -> Arguments:
     await call_as_owner(app, "extract_key_info", **await upload_text(app))
     return {"query": QUERY, "document": content_id(TEXT)}
@@ -171,11 +181,13 @@ class Write(NamedTuple):
         prepare: Fills the base, and returns the arguments of the call.
         settings: The fields of the deployment's settings.
         uncompared: What an answer says about the repeated call alone.
+        check: Asserts what others see right after a kill.
     """
 
     prepare: Callable[[App], Awaitable[Arguments]]
     settings: Arguments = {}  # noqa: RUF012 - nobody changes it
     uncompared: frozenset[str] = frozenset()
+    check: Callable[[App], Awaitable[None]] | None = None
 
 
 WRITES: Final = {
@@ -186,7 +198,7 @@ WRITES: Final = {
     "delete_task": [Write(delete_task)],
     "edit_source": [Write(edit_source)],
     "extract_key_info": [
-        Write(upload_text, uncompared=frozenset({"known"})),
+        Write(upload_text, uncompared=frozenset({"known"}), check=check_text_is_whole),
         Write(upload_text, LOW_LIMIT, uncompared=frozenset({"prepaid"})),
         Write(resume_text, LOW_LIMIT),
     ],
@@ -228,6 +240,7 @@ async def test_a_call_killed_at_any_commit_can_be_repeated(
         base.patch.setattr(module, "CHUNKS_PER_COMMIT", 4)
     base.settings |= write.settings
     base.uncompared |= write.uncompared
+    base.check = write.check
 
     @asynccontextmanager
     async def prepare_call(base: Base) -> AsyncIterator[Work]:

@@ -29,16 +29,24 @@ from functions.jobs.repair.job import repair_within
 from functions.jobs.repair.rebuilt_postings import RebuildLimits
 from infra.build.discovery import jobs
 from shared.core.errors import Unavailable
+from shared.core.settings import Settings
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.knowledge import source_commits, source_editing
 from shared.pipeline.expiry import EXPIRING_KINDS
 from shared.runtime.job import AlreadyRunning, Report, run_job
+from tests.support.bulk_embedding import (
+    open_bulk_services,
+    open_pending_base,
+    run_bulk_embedding,
+)
 from tests.support.cards import make_card_reply, make_source_of_notes
+from tests.support.database_dump import find_orphans, read_all_documents
 from tests.support.extract_job import KEYS, make_book, make_reported_decision
 from tests.support.extractions import make_extraction, make_warning, store_extractions
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.generator import ScriptedGenerator
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
+from tests.support.fakes.vertex_batch import FakeVertexBatch
 from tests.support.followed_folder import make_vault
 from tests.support.forgetting import LONG
 from tests.support.jobs import make_job_context
@@ -159,7 +167,7 @@ async def ingest_bucket(base: Base) -> AsyncIterator[Work]:
 
 @asynccontextmanager
 async def ingest_readwise(base: Base) -> AsyncIterator[Work]:
-    """All books of an account are edited; a highlight and a book are deleted."""
+    """All books of an account are edited, one is new, one and a highlight are deleted."""
     store_little_at_once(base)
     with FakeReadwise(page_size=3) as account:
         base.settings |= {"readwise_token": TOKEN, "readwise_url": account.base_url}
@@ -172,6 +180,7 @@ async def ingest_readwise(base: Base) -> AsyncIterator[Work]:
         account.advance(days=1)
         for number in range(1, 6):
             account.put_highlight(number, 1, f"Thought {number}, edited.")
+        account.put_book(6, *(f"New thought {number}." for number in range(6)))
         account.delete_highlight(5, 0)
         account.delete_book(4)
         account.advance(days=1)
@@ -185,6 +194,31 @@ async def embed_chunks(base: Base) -> AsyncIterator[Work]:
     async with base.open() as app:
         await ingest_sources(make_job_context(app), SHORT)
     yield run(EMBED)
+
+
+@asynccontextmanager
+async def embed_in_bulk(base: Base) -> AsyncIterator[Work]:
+    """A batch job of the provider embeds, and is paid once."""
+    with FakeCloudStorage("bulk") as storage, FakeVertexBatch(storage) as vertex:
+        base.patch.setenv("STORAGE_EMULATOR_HOST", storage.base_url)
+
+        def reset() -> None:
+            for contents in (storage.blobs, vertex.jobs, vertex.embedded):
+                contents.clear()
+
+        async def work(app: App) -> object:
+            report = await run_bulk_embedding(make_job_context(app), bulk)
+            assert len(vertex.jobs) <= 1
+            assert set(vertex.embedding_counts.values()) <= {1}
+            return {"finished": report.finished, "failures": report.failures}
+
+        settings = Settings(google_cloud_project=base.project)
+        async with (
+            open_bulk_services(vertex) as bulk,
+            open_pending_base(settings, vertex, lambda: base.start) as ctx,
+        ):
+            base.reset, base.options["embedder"] = reset, ctx.embedder
+            yield work
 
 
 @asynccontextmanager
@@ -314,6 +348,11 @@ async def purge_workspaces(base: Base) -> AsyncIterator[Work]:
         await upload_text(app, "younger", idempotency_key="younger")
     async with base.open(days=3) as app:
         await upload_text(app, "used", idempotency_key="used")
+
+    async def assert_no_orphans(app: App) -> None:
+        assert find_orphans(await read_all_documents(app.connection.client)) == []
+
+    base.check = assert_no_orphans
     yield run(PURGE)
 
 
@@ -388,7 +427,7 @@ async def repair_postings(base: Base) -> AsyncIterator[Work]:
 RUNS: Final[dict[str, list[Case]]] = {
     "cards": [write_cards],
     "cluster": [cluster_first, cluster_again, cluster_new_chunks],
-    "embed": [embed_chunks],
+    "embed": [embed_chunks, embed_in_bulk],
     "extract": [extract_findings],
     "index": [index_changes],
     "ingest": [ingest_folder, ingest_bucket, ingest_readwise],
