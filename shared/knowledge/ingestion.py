@@ -212,13 +212,15 @@ class Ingestion:
             if merged.removed_ids and not source.stored_chunks:
                 self._emptied.add(source_id)
                 continue
-            changes = list(self._build_chunk_changes(source, stored_chunks, now))
+            changes: list[Change] = []
             if merged.removed_ids and self._keep_removed:
+                # Before the deletions: a run that is killed between two commits loses no chunk.
                 kept = await self._keep_removed(sorted(merged.removed_ids))
                 changes += [
                     Change("removed", write, _DELETION_BYTES + _get_size(stored_chunks[chunk_id]))
                     for chunk_id, write in kept.items()
                 ]
+            changes += self._build_chunk_changes(source, stored_chunks, now)
             if not changes and document and says_nothing_new(source, document):
                 # Its hash is stored, so that the next run reads no chunks.
                 small_sources.append([self._build_hash_change(source, document)])

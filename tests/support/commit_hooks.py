@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -14,8 +14,6 @@ from shared.runtime.context import App
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-    from google.cloud.firestore import AsyncClient
 
     from shared.core.settings import Settings
 
@@ -60,7 +58,7 @@ class WatchedApp(App):
     @cached_property
     def connection(self) -> Connection:
         """The connection whose commits go through the hook."""
-        return _Connection(self.settings.google_cloud_project, KNOWLEDGE_DATABASE, self)
+        return _Connection(self.settings.google_cloud_project, self)
 
     async def commit(self, send: Send) -> Response:
         """Count a commit and send it through the hook."""
@@ -107,30 +105,18 @@ def send_commit_twice(number: int) -> CommitHook:
     return hook
 
 
-def intercept_commits(client: AsyncClient, patch: pytest.MonkeyPatch, hook: CommitHook) -> None:
-    """Send the commits of a database client through `hook`, which gets their numbers from 1 on."""
-    numbers = itertools.count(1)
-    api = client._firestore_api  # noqa: SLF001 - where the network begins
-    patch.setattr(api, "commit", _send_through(api, lambda send: hook(next(numbers), send)))
-
-
-def _send_through(api: Any, call: Callable[[Send], Awaitable[Response]]) -> Callable[..., Any]:
-    commit = api.commit
-
-    async def commit_through_hook(*request: Any, **options: Any) -> Any:
-        return await call(lambda: commit(*request, **options))
-
-    return commit_through_hook
+def intercept_commits(connection: Connection, patch: pytest.MonkeyPatch, hook: CommitHook) -> None:
+    """Send the commits of a connection through `hook`, which gets their numbers from 1 on."""
+    numbers, commit = itertools.count(1), connection.commit
+    patch.setattr(
+        connection, "commit", lambda request: hook(next(numbers), partial(commit, request))
+    )
 
 
 class _Connection(Connection):
-    def __init__(self, project: str, database: str, app: WatchedApp) -> None:
-        super().__init__(project, database)
+    def __init__(self, project: str, app: WatchedApp) -> None:
+        super().__init__(project, KNOWLEDGE_DATABASE)
         self._app = app
 
-    @cached_property
-    def client(self) -> AsyncClient:
-        client = super().client
-        api = client._firestore_api  # noqa: SLF001 - where the network begins
-        api.commit = _send_through(api, self._app.commit)
-        return client
+    async def commit(self, request: Any) -> Response:
+        return await self._app.commit(partial(super().commit, request))

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.support.commit_hooks import WatchedApp
-from tests.support.jobs import make_ample_budget, make_job_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
 
     from shared.core.settings import Settings
-    from shared.runtime.context import Context
-    from shared.runtime.job import Budget
     from tests.support.commit_hooks import Response, Send
 
 
@@ -56,22 +53,3 @@ class KillableApp(WatchedApp):
         finally:
             self.commits_left = None
         return True
-
-
-async def count_kills(
-    run: Callable[[Context, Budget], Coroutine[Any, Any, object]],
-    settings: Settings,
-    **options: Any,
-) -> int:
-    """Run a job again and again, each time killed after its first commit, until a run survives.
-
-    Each run has a new app. The `options` are keyword arguments of `App`.
-    """
-    kills = 0
-    while True:
-        app = KillableApp(settings, **options)
-        survives = await app.survives(1, run(make_job_context(app), make_ample_budget()))
-        await app.aclose()
-        if survives:
-            return kills
-        kills += 1

@@ -18,8 +18,6 @@ from tests.support.tool_calls import (
     ANONYMOUS,
     call_all_pages,
     call_result,
-    find_tool,
-    make_call_request,
 )
 from tests.support.trace_set import read_trace_set
 
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
     from shared.core.dates import Clock
     from shared.runtime.context import App
-    from shared.runtime.messages import CallRequest
 
 FIELDS: Final = ("title", "context_text", "solution_text", "tags")
 """The fields of a trace that are arguments of `contribute_trace`."""
@@ -39,11 +36,6 @@ SPAM: Final[dict[str, Any]] = {"vote_type": "down", "feedback_tag": "spam"}
 """The arguments of a vote that says that a trace is spam."""
 NO_MATCHES: Final = "No traces found matching your query."
 """The beginning of the message of a search without a match."""
-
-
-def make_trace_request(name: str, user: str | None, arguments: dict[str, Any]) -> CallRequest:
-    """Return the request of a tool call by a user, or by an anonymous caller."""
-    return make_call_request(find_tool(name), Caller.of(user) if user else Caller(), arguments)
 
 
 def make_fixed_clock(moment: datetime) -> Clock:

@@ -64,7 +64,7 @@ async def test_a_credit_with_a_lost_answer_is_given_once(
 ) -> None:
     """Google's client then sends the commit again."""
     await store.accounts.credit(ANNA, 100, NOON)
-    intercept_commits(access.client, monkeypatch, send_commit_twice(1))
+    intercept_commits(access, monkeypatch, send_commit_twice(1))
     assert (await store.accounts.credit(ANNA, 50, NOON)).balance == 150
     assert (await store.accounts.get(ANNA)).balance == 150
 

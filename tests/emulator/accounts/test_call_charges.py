@@ -370,7 +370,7 @@ def lose_answers(
             return await send()
         raise ServiceUnavailable("no answer")
 
-    intercept_commits(access.client, monkeypatch, send_twice)
+    intercept_commits(access, monkeypatch, send_twice)
 
 
 async def test_a_call_with_lost_answers_is_charged_once(

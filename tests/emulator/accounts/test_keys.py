@@ -86,7 +86,7 @@ async def test_a_key_is_revoked_despite_a_concurrent_change(
             raise Aborted("too much contention")
         return await send()
 
-    intercept_commits(access.client, monkeypatch, abort_first)
+    intercept_commits(access, monkeypatch, abort_first)
     await store.keys.revoke(KEY.key_id, NOON)
     stored_key = await store.keys.get(KEY.key_id)
     assert stored_key

@@ -197,7 +197,7 @@ async def test_concurrent_calls_with_a_key_write_its_use_once(
         commits.append(number)
         return await send()
 
-    intercept_commits(access.connection.client, monkeypatch, record_commit)
+    intercept_commits(access.connection, monkeypatch, record_commit)
     await asyncio.gather(*(identify_caller(access, text) for _ in range(30)))
     assert len(commits) == 1
 
@@ -214,7 +214,7 @@ async def test_a_key_is_valid_if_its_use_cannot_be_stored(
     async def fail(_number: int, _send: Send) -> Response:
         raise error("no")
 
-    intercept_commits(access.connection.client, monkeypatch, fail)
+    intercept_commits(access.connection, monkeypatch, fail)
     for _ in range(2):
         assert (await identify_caller(access, text)).user_id == "anna"
     assert capfd.readouterr().err.count("key_use_not_noted") == 1

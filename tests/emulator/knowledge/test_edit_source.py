@@ -18,7 +18,7 @@ from shared.firestore.database import WriteConflict
 from shared.knowledge import source_editing
 from shared.knowledge.source import Section
 from shared.knowledge.source_editing import SourceEditing
-from tests.support.commit_hooks import call_after_commit, call_before_commit
+from tests.support.commit_hooks import call_before_commit
 from tests.support.database_state import describe_differences, read_state
 from tests.support.forgetting import save_sources
 from tests.support.jobs import make_ample_budget
@@ -346,53 +346,6 @@ async def test_a_long_source_is_completed_by_the_index_job(
     source = (await read_documents(ctx, "sources"))["long"]
     assert "tag:rye" in source["facets"]
     assert "rewriting" not in source
-    assert await save_sources(ctx, LONG) == {"sources": 1, "edits kept": 1}
-
-
-class _Killed(Exception):
-    """The process ended here."""
-
-
-async def _die() -> None:
-    raise _Killed
-
-
-async def test_a_killed_call_can_be_repeated_with_its_idempotency_key(
-    app: App, ctx: Context, make_watched_app: MakeWatchedApp
-) -> None:
-    """The process ended after the commit and before it answered."""
-    await store_sources(ctx, BAKING)
-    dying = make_watched_app(call_after_commit(1, _die))
-    arguments: dict[str, Any] = {"source_id": "baking", "revision": 0, "title": "Loaves"}
-    arguments["idempotency_key"] = "k"
-    assert (await call(dying, "edit_source", OWNER, **arguments)).error
-    sources, chunks = await read_documents(ctx, "sources"), await read_chunks(ctx)
-    assert {chunk["title"] for chunk in chunks.values()} == {"Loaves"}
-
-    out = await call_result(app, "edit_source", OWNER, **arguments)
-    assert out["title"] == "Loaves"
-    assert out["revision"] == 1
-    assert await read_documents(ctx, "sources") == sources
-    assert await read_chunks(ctx) == chunks
-
-
-# The run takes four commits, and the last case lets it complete.
-@pytest.mark.parametrize("commit", [0, 1, 2, 3, 4, 5])
-async def test_a_killed_run_is_completed_by_the_next(
-    app: App,
-    ctx: Context,
-    make_watched_app: MakeWatchedApp,
-    monkeypatch: pytest.MonkeyPatch,
-    commit: int,
-) -> None:
-    monkeypatch.setattr(source_editing, "MAX_WRITES", 15)
-    await store_sources(ctx, LONG)
-    await edit(app, "long", title="Many Breads", tags=["bread"])
-    dying = make_watched_app(call_after_commit(commit, _die))
-    with pytest.raises(_Killed) if commit < 5 else pytest.raises(StopAsyncIteration):
-        await _rewrite_all(dying.context(Caller(), Meter()))
-    await run_jobs(ctx)
-    assert {chunk["title"] for chunk in (await read_chunks(ctx)).values()} == {"Many Breads"}
     assert await save_sources(ctx, LONG) == {"sources": 1, "edits kept": 1}
 
 

@@ -40,7 +40,7 @@ from tests.support.forgetting import (
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, index_all, set_fields, store_sources
 from tests.support.stored_documents import read_documents
-from tests.support.tool_calls import call, call_error
+from tests.support.tool_calls import call_error
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
@@ -244,26 +244,6 @@ async def test_the_last_two_passages_can_be_forgotten_concurrently(app: App, ctx
     assert await read_documents(ctx, "sources") == {}
 
 
-@pytest.mark.parametrize("commit", [1, 2, 3, 4])
-@pytest.mark.parametrize("forgotten", [True, False])
-async def test_a_killed_call_is_completed_by_the_next_call(
-    app: App, ctx: Context, make_watched_app: MakeWatchedApp, commit: int, *, forgotten: bool
-) -> None:
-    await store_sources(ctx, LONG, SAILING)
-    before = await read_knowledge(ctx)
-    if not forgotten:
-        await forget(app, source_id="long")
-    dying = make_watched_app(call_after_commit(commit, die))
-    await call(dying, "forget", OWNER, source_id="long", forgotten=forgotten)
-    await forget(app, source_id="long", forgotten=forgotten)
-    if forgotten:
-        assert len(await read_documents(ctx, "forgotten")) == LENGTH
-        assert set(await read_documents(ctx, "sources")) == {"sailing"}
-        await forget(app, source_id="long", forgotten=False)
-    await index_all(ctx)
-    assert describe_differences(before, await read_knowledge(ctx)) == ""
-
-
 async def test_moves_under_a_lease_survive_lost_answers(ctx: Context) -> None:
     """Google's client sends a commit again whose answer was lost, and the job holds a lease."""
     await store_sources(ctx, LONG)
@@ -271,7 +251,7 @@ async def test_moves_under_a_lease_survive_lost_answers(ctx: Context) -> None:
     database = ctx.database
     await Leases(database).acquire("ingest", 60, ctx.clock)
     with pytest.MonkeyPatch.context() as patch:
-        intercept_commits(database.connection.client, patch, send_each_commit_twice)
+        intercept_commits(database.connection, patch, send_each_commit_twice)
         source = await database.get(Reference("sources", "long"))
         record, snapshot = await ForgottenSources(database).get("long")
         forgetter = Forgetter("anna", None, ctx.clock())
@@ -286,18 +266,6 @@ async def test_moves_under_a_lease_survive_lost_answers(ctx: Context) -> None:
         assert sum([counts.chunks async for counts in move.complete(record, NOON)]) == LENGTH
     await index_all(ctx)
     assert describe_differences(before, await read_knowledge(ctx)) == ""
-
-
-async def test_a_killed_call_for_the_last_passage_is_completed(
-    app: App, ctx: Context, make_watched_app: MakeWatchedApp
-) -> None:
-    [chunk] = await store_sources(ctx, replace(SAILING, sections=SAILING.sections[:1]))
-    dying = make_watched_app(call_after_commit(2, die))
-    await call(dying, "forget", OWNER, chunk_id=chunk.chunk_id)
-    await forget(app, chunk_id=chunk.chunk_id)
-    assert await read_documents(ctx, "sources") == {}
-    await forget(app, source_id="sailing", forgotten=False)
-    assert chunk.chunk_id in await read_documents(ctx, "chunks")
 
 
 async def test_a_passage_changed_during_the_move_is_moved_as_changed(

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from google.cloud.firestore import DELETE_FIELD
 
-from shared.firestore.leases import Leases
 from shared.knowledge.chunk_repository import FIRST_STEPS, Chunks
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
@@ -368,25 +367,6 @@ async def assert_source_came_last(ctx: Context) -> None:
     chunk_times = [chunk.update_time for chunk in (await read_snapshots(ctx, "chunks")).values()]
     source = (await read_snapshots(ctx, "sources"))["many"]
     assert min(chunk_times) < max(chunk_times) <= source.update_time
-
-
-async def test_a_run_killed_between_commits_is_completed_later(ctx: Context, app: App) -> None:
-    """Each commit renews the run's lease, and the clock of this lease fails in the second one."""
-    source = make_many(*(f"Highlight {number}." for number in range(230)))
-    dying_ctx = make_call_context(app)
-    times = [NOON, NOON]  # for taking the lease and for one renewal
-    await Leases(dying_ctx.database).acquire("ingest", 30, times.pop)
-    with pytest.raises(IndexError):
-        await save(dying_ctx, source)
-    [stored] = (await read_documents(ctx, "sources")).values()
-    assert len(await read_texts(ctx)) == stored["chunk_count"] == 200
-
-    assert await save(ctx, source) == Counter(sources=1, created=30)
-    [stored] = (await read_documents(ctx, "sources")).values()
-    assert stored["chunk_count"] == 230
-    assert stored["content_hash"] == chunk_source(source).content_hash
-    assert "incomplete" not in stored
-    assert await read_texts(ctx) == [section.text for section in source.sections]
 
 
 async def test_a_language_is_stored_and_removed(ctx: Context) -> None:

@@ -15,10 +15,8 @@ import pytest
 
 from functions.jobs.ingest.path import compare_path, ingest_confirmed
 from shared.core.errors import InvalidInput
-from shared.core.settings import Settings
 from shared.knowledge.export_lines import HEADER
 from shared.runtime.job import Failure
-from tests.support.commit_hooks import WatchedApp, call_after_commit
 from tests.support.followed_folder import (
     NOTE_NUMBERS,
     ingest_cleanly,
@@ -30,7 +28,6 @@ from tests.support.followed_folder import (
 from tests.support.jobs import make_one_step_budget
 from tests.support.knowledge import set_fields
 from tests.support.notes import NOTE_TEXT, save_note
-from tests.support.readwise_runs import read_ingested_documents
 from tests.support.source_files import (
     format_json_lines,
     make_readwise_book,
@@ -48,10 +45,6 @@ pytestmark = pytest.mark.anyio
 
 CARD: Final = {"summary": "Shorten sail in time.", "takeaways": ["Reef early"]}
 """A card that tests give to a passage, to see whether it is kept."""
-
-
-class Killed(Exception):
-    """Ends a run, as if its process were killed."""
 
 
 def exclude_texts(sources: dict[str, str], *texts: str) -> dict[str, str]:
@@ -559,35 +552,3 @@ async def test_an_export_of_carrel_is_not_followed(ctx: Context, tmp_path: Path)
         await ingest_cleanly(ctx, tmp_path)
     assert await read_source_ids(ctx) == {"first", "second"}
     assert not (await compare_path(tmp_path, ctx.database)).missing_ids
-
-
-@pytest.mark.parametrize("commit", [1, 2, 3, 4, 5, 6])
-async def test_the_next_run_completes_one_killed_after_any_commit(
-    settings: Settings, ctx: Context, tmp_path: Path, commit: int
-) -> None:
-    """The result is the same as in another database, in which no run is killed."""
-
-    async def die() -> None:
-        raise Killed
-
-    project = f"{settings.google_cloud_project}-undisturbed"
-    undisturbed_app = WatchedApp(Settings(google_cloud_project=project))
-    undisturbed = undisturbed_app.context(ctx.caller, ctx.meter)
-    vault = make_vault(tmp_path)
-    for context in (undisturbed, ctx):
-        await ingest_cleanly(context, vault)
-    (vault / "1.md").rename(vault / "renamed.md")
-    (vault / "2.md").unlink()
-    write_file(vault, "3.md", "Note 3, edited.")
-
-    dying = WatchedApp(settings, call_after_commit(commit, die))
-    try:
-        with pytest.raises(Killed):
-            await run_ingest(dying.context(ctx.caller, ctx.meter), vault)
-    finally:
-        await dying.aclose()
-    for context in (undisturbed, ctx):
-        await ingest_cleanly(context, vault)
-
-    assert await read_ingested_documents(ctx) == await read_ingested_documents(undisturbed)
-    await undisturbed_app.aclose()

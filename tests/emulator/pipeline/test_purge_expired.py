@@ -14,11 +14,9 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.pipeline.expiry import EXPIRING_KINDS
 from shared.runtime.job import Report
-from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
-from tests.support.killable_app import count_kills
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_documents
 from tests.support.tasks import NOON, add_tasks, call_for_result
@@ -155,21 +153,6 @@ async def test_the_next_run_continues_one_without_time(app: App) -> None:
     counts = sum((report.counts for report in reports), Counter[str]())
     assert counts == Counter({kind.name: count for kind in EXPIRING_KINDS})
     assert await read_write_times(ctx) == {}
-
-
-async def test_a_run_killed_after_any_commit_is_completed(settings: Settings) -> None:
-    """Each run is killed after its first commit, until a run has nothing to commit."""
-    app = WatchedApp(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
-    await store_expired(make_job_context(app), 18)
-    await set_fields(
-        make_job_context(app), TASK_PATH.format(7), {"purge_at": NOON + timedelta(days=1)}
-    )
-
-    kills = await count_kills(purge, settings, clock=SettableClock(NOON))
-
-    assert kills == count_commits(18)
-    assert set(await read_write_times(make_job_context(app))) == {TASK_PATH.format(7)}
-    await app.aclose()
 
 
 def test_each_kind_of_deletion_has_its_own_count() -> None:

@@ -7,7 +7,6 @@ hidden, and is not counted in its topics. A tombstone is a chunk that was marked
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -23,7 +22,6 @@ from tests.support.clock import NOON, SettableClock
 from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context
-from tests.support.killable_app import count_kills
 from tests.support.knowledge import BAKING, SAILING, ingest_sources, set_fields, store_sources
 from tests.support.stored_documents import read_documents
 
@@ -128,29 +126,3 @@ async def test_the_most_confident_duplicate_replaces_a_deleted_one(ctx: Context)
     extractions = await read_documents(ctx, "extractions")
     for extraction_id in ("again-0.5", "again-0.7"):
         assert extractions[extraction_id]["duplicate_of"] == "again-0.9"
-
-
-async def test_the_next_run_completes_one_killed_after_any_commit(
-    settings: Settings, ctx: Context, clock: SettableClock
-) -> None:
-    """Each run is killed after its first commit, until a run has nothing to commit."""
-    first, second = await store_sources(ctx, SAILING)
-    duplicates = [
-        make_extraction(f"{number}", chunk, duplicate_of="one")
-        for number, chunk in enumerate(await store_sources(ctx, BAKING))
-    ]
-    await store_extractions(
-        ctx, make_extraction("one", first), make_extraction("two", second), *duplicates
-    )
-    await ingest_sources(ctx, replace(SAILING, sections=()), now=NOON)
-    for chunk in (first, second):
-        change: dict[str, Any] = {"pending": {}, "parked": {"index": "was refused"}}
-        await ctx.database.connection.client.document(f"chunks/{chunk.chunk_id}").update(change)
-    clock.now += GRACE_PERIOD + timedelta(seconds=1)
-
-    kills = await count_kills(purge, settings, clock=clock, embedder=WordEmbedder())
-
-    assert kills > 1
-    assert await read_visibility(ctx) == {"0": True, "1": False, "2": False}
-    assert await read_topic_counts(ctx) == {"weather": 1}
-    assert await read_documents(ctx, "gone_extractions") == {}

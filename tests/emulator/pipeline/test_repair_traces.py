@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -24,9 +23,8 @@ from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context, make_one_step_budget
-from tests.support.killable_app import count_kills
 from tests.support.knowledge import set_fields
-from tests.support.stored_documents import read_app_documents, read_documents
+from tests.support.stored_documents import read_documents
 from tests.support.stored_traces import assert_trace_postings_are_exact
 from tests.support.tool_calls import call, call_result
 from tests.support.traces import contribute, make_sample_trace
@@ -193,18 +191,3 @@ async def test_postings_are_exact_after_repairs_during_many_writes(app: App, ctx
     await asyncio.gather(write_traces(), damage_and_repair())
     await repair(ctx, make_ample_budget())
     await assert_trace_postings_are_exact(app)
-
-
-async def test_the_next_run_completes_one_killed_after_any_commit(
-    settings: Settings, app: App, ctx: Context
-) -> None:
-    """Each run is killed after its first commit, until a run has nothing to commit."""
-    await make_traces(app)
-    await damage_postings(ctx, make_generator(1))
-
-    run = partial(repair_within, SMALL_MEMORY)
-    kills = await count_kills(run, settings, embedder=WordEmbedder())
-
-    assert kills > 3
-    await assert_trace_postings_are_exact(app)
-    assert await read_app_documents(app, TRACES.facets)

@@ -133,7 +133,7 @@ async def test_a_commit_with_a_lost_answer_is_recognized(
     """Google's client then sends the commit again."""
     for arguments in ({"text": "one"}, {"text": "two", "idempotency_key": "k"}):
         with monkeypatch.context() as patch:
-            intercept_commits(app.connection.client, patch, send_commit_twice(1))
+            intercept_commits(app.connection, patch, send_commit_twice(1))
             answer = await write(app, **arguments)
         assert answer.error is None
         assert answer.receipt.replayed is None
