@@ -163,7 +163,6 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         gc.set_threshold(100_000, 50, 100)
         gc.enable()
@@ -234,6 +233,16 @@ def one_tls_context() -> Iterator[None]:
             lambda **_: get_context(os.environ.get("SSL_CERT_FILE")),
         )
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closed_databases() -> Iterator[None]:
+    """Close each module's databases, since one holds eight files and two threads open.
+
+    With those of thousands of tests, each call and above all each fork would take longer.
+    """
+    yield
+    embedded_database.close_in_process()
 
 
 @pytest.fixture(scope="session", autouse=True)
