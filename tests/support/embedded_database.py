@@ -96,18 +96,25 @@ def _write_index_file(file: Path, folder: Path) -> Path:
     return copy
 
 
+@cache
+def _open_run_databases() -> Databases:
+    folder = Path(os.environ[_FOLDER])
+    definitions = read_definitions([folder / file.name for file in INDEX_FILES.values()], None)
+    return Databases(
+        folder, lambda name: definitions.get(name, definitions["(default)"]), durable=False
+    )
+
+
 def connect_in_process() -> None:
     """Let Carrel's connections of this process use the run's databases without a server."""
 
-    @cache
-    def open_databases() -> Databases:
-        folder = Path(os.environ[_FOLDER])
-        definitions = read_definitions([folder / file.name for file in INDEX_FILES.values()], None)
-        return Databases(
-            folder, lambda name: definitions.get(name, definitions["(default)"]), durable=False
-        )
-
     def make_client(project: str, database: str) -> AsyncClient:
-        return open_databases().make_client(project, database)
+        return _open_run_databases().make_client(project, database)
 
     choose_target(Target(TargetKind.EMBEDDED, make_client))
+
+
+def close_in_process() -> None:
+    """Close what this process has open of the run's databases; the next call opens it again."""
+    if _open_run_databases.cache_info().currsize:
+        _open_run_databases().close()
