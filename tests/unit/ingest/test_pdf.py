@@ -78,7 +78,26 @@ def test_a_paragraph_continues_on_the_next_page(tmp_path: Path) -> None:
 def test_words_divided_at_line_ends_are_joined(tmp_path: Path) -> None:
     lines = ("The sail is large-", "ly made in Baden-", "Baden by Ann - and", "Bob.")
     source = read_pdf(tmp_path, make_pdf(lines))
-    assert source.text == "The sail is largely made in Baden-Baden by Ann - and\nBob."
+    assert source.text == "The sail is largely\nmade in Baden-Baden\nby Ann - and\nBob."
+
+
+def test_a_word_divided_at_the_end_of_a_page_is_joined(tmp_path: Path) -> None:
+    """Its rest moves to the page on which it begins, past the running heads between them."""
+    pages = [
+        ("On Sails", "The sail is large-", "", "1"),
+        ("On Sails", "ly made in the har-", "", "2"),
+        ("On Sails", "bour of Baden-", "", "3"),
+        ("On Sails", "Baden by Ann."),
+    ]
+    source = read_pdf(tmp_path, make_pdf(*pages))
+    assert source.text.splitlines() == [
+        "On Sails",
+        "The sail is largely",
+        "made in the harbour",
+        "of Baden-",
+        "Baden by Ann.",
+    ]
+    assert [start.text for start in read_page_starts(source)] == ["On S", "made", "of B", "Bade"]
 
 
 def test_metadata_of_the_file_describe_the_source(tmp_path: Path) -> None:
@@ -129,7 +148,7 @@ def test_a_hyphen_that_the_document_uses_is_kept(tmp_path: Path) -> None:
         tmp_path, make_pdf(first, ["Cooperative or co-operative, cooperative."], second)
     )
     assert "It is long-term." in source.text
-    assert "large, cooperative or pre- and postwar." in source.text
+    assert "large, cooperative\nor pre-\nand postwar." in source.text
 
 
 def test_the_outline_names_the_chapters_of_pages(tmp_path: Path) -> None:
