@@ -180,6 +180,36 @@ def test_highlights_are_sections_with_notes_and_dates(tmp_path: Path) -> None:
     assert [section.find_locator(0).page for section in sections] == [2, 2, 2]
 
 
+def test_remarks_on_drawings_and_struck_out_text_are_notes(tmp_path: Path) -> None:
+    """Without a remark, a drawing or a line through text says nothing."""
+    annotations = [
+        Annotation("Square", 0, (0,), "Look!"),
+        Annotation("StrikeOut", 0, (1,), "Leave this out."),
+        Annotation("StrikeOut", 0, (2,)),
+        Annotation("StrikeOut", 0, (3,), REEFS[1]),  # some viewers repeat the text
+        Annotation("Ink", 0, (3,)),
+    ]
+    source = read_pdf(tmp_path, make_pdf([*WIND, *REEFS], annotations=annotations))
+    assert [section.text for section in source.sections[1:]] == [
+        "Look!",
+        f"{WIND[1]}\n\nLeave this out.",
+    ]
+
+
+def test_highlights_of_two_columns_are_in_reading_order(tmp_path: Path) -> None:
+    left, right = b"(One.) Tj 0 -16 Td (Two.) Tj", b"300 16 Td (Three.) Tj 0 -16 Td (Four.) Tj"
+    content = zlib.compress(b"BT /F1 11 Tf 72 720 Td %b %b ET" % (left, right))
+    annotations = [
+        Annotation("Highlight", 0, (line,), left=edge, right=edge + 100)
+        for line in (0, 1)
+        for edge in (72, 372)
+    ]
+    annotations.append(Annotation("Text", 0, (1,), "Two?", left=40, right=60))
+    data = make_pdf([], annotations=annotations, packed_content=content)
+    texts = [section.text for section in read_pdf(tmp_path, data).sections[1:]]
+    assert texts == ["One.", "Two?", "Two.", "Three.", "Four."]
+
+
 def test_a_chapter_begins_at_its_title_on_the_page(tmp_path: Path) -> None:
     first = ("Contents", "2.1 Reefs . . . . . . 1", "Light air", "No reef.", "2.1 Reefs", REEFS[0])
     second = (

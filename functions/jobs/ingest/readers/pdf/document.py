@@ -305,7 +305,8 @@ FORMAT: Final = Format(
         "text": "the passages, without page numbers and repetitions of running heads",
         "page": "the page of a passage, from 1; its label, such as `page xii`, if it has another",
         "outline": "the chapter of a passage, from the line with its title",
-        "highlights, underlines, notes": "passages of their own, with their notes and dates",
+        "highlights, underlines, notes": "passages of their own, with their notes and dates; so are"
+        " drawings and struck-out text if they have a note",
         "Title": "the title; if it is missing or comes from a program, such as"
         " `PowerPoint Presentation` or `Report.docx`, the file's name",
         "Author": "the author; account names such as `Administrator` are left out",
