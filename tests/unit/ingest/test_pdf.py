@@ -78,7 +78,26 @@ def test_a_paragraph_continues_on_the_next_page(tmp_path: Path) -> None:
 def test_words_divided_at_line_ends_are_joined(tmp_path: Path) -> None:
     lines = ("The sail is large-", "ly made in Baden-", "Baden by Ann - and", "Bob.")
     source = read_pdf(tmp_path, make_pdf(lines))
-    assert source.text == "The sail is largely made in Baden-Baden by Ann - and\nBob."
+    assert source.text == "The sail is largely\nmade in Baden-Baden\nby Ann - and\nBob."
+
+
+def test_a_word_divided_at_the_end_of_a_page_is_joined(tmp_path: Path) -> None:
+    """Its rest moves to the page on which it begins, past the running heads between them."""
+    pages = [
+        ("On Sails", "The sail is large-", "", "1"),
+        ("On Sails", "ly made in the har-", "", "2"),
+        ("On Sails", "bour of Baden-", "", "3"),
+        ("On Sails", "Baden by Ann."),
+    ]
+    source = read_pdf(tmp_path, make_pdf(*pages))
+    assert source.text.splitlines() == [
+        "On Sails",
+        "The sail is largely",
+        "made in the harbour",
+        "of Baden-",
+        "Baden by Ann.",
+    ]
+    assert [start.text for start in read_page_starts(source)] == ["On S", "made", "of B", "Bade"]
 
 
 def test_metadata_of_the_file_describe_the_source(tmp_path: Path) -> None:
@@ -129,7 +148,7 @@ def test_a_hyphen_that_the_document_uses_is_kept(tmp_path: Path) -> None:
         tmp_path, make_pdf(first, ["Cooperative or co-operative, cooperative."], second)
     )
     assert "It is long-term." in source.text
-    assert "large, cooperative or pre- and postwar." in source.text
+    assert "large, cooperative\nor pre-\nand postwar." in source.text
 
 
 def test_the_outline_names_the_chapters_of_pages(tmp_path: Path) -> None:
@@ -159,6 +178,36 @@ def test_highlights_are_sections_with_notes_and_dates(tmp_path: Path) -> None:
         ("Ask Bob.", None),
     ]
     assert [section.find_locator(0).page for section in sections] == [2, 2, 2]
+
+
+def test_remarks_on_drawings_and_struck_out_text_are_notes(tmp_path: Path) -> None:
+    """Without a remark, a drawing or a line through text says nothing."""
+    annotations = [
+        Annotation("Square", 0, (0,), "Look!"),
+        Annotation("StrikeOut", 0, (1,), "Leave this out."),
+        Annotation("StrikeOut", 0, (2,)),
+        Annotation("StrikeOut", 0, (3,), REEFS[1]),  # some viewers repeat the text
+        Annotation("Ink", 0, (3,)),
+    ]
+    source = read_pdf(tmp_path, make_pdf([*WIND, *REEFS], annotations=annotations))
+    assert [section.text for section in source.sections[1:]] == [
+        "Look!",
+        f"{WIND[1]}\n\nLeave this out.",
+    ]
+
+
+def test_highlights_of_two_columns_are_in_reading_order(tmp_path: Path) -> None:
+    left, right = b"(One.) Tj 0 -16 Td (Two.) Tj", b"300 16 Td (Three.) Tj 0 -16 Td (Four.) Tj"
+    content = zlib.compress(b"BT /F1 11 Tf 72 720 Td %b %b ET" % (left, right))
+    annotations = [
+        Annotation("Highlight", 0, (line,), left=edge, right=edge + 100)
+        for line in (0, 1)
+        for edge in (72, 372)
+    ]
+    annotations.append(Annotation("Text", 0, (1,), "Two?", left=40, right=60))
+    data = make_pdf([], annotations=annotations, packed_content=content)
+    texts = [section.text for section in read_pdf(tmp_path, data).sections[1:]]
+    assert texts == ["One.", "Two?", "Two.", "Three.", "Four."]
 
 
 def test_a_chapter_begins_at_its_title_on_the_page(tmp_path: Path) -> None:

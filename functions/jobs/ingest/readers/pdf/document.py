@@ -24,7 +24,11 @@ from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.locators import PARAGRAPH
 from functions.jobs.ingest.readers.pdf import program
 from functions.jobs.ingest.readers.pdf.chapters import find_chapters
-from functions.jobs.ingest.readers.pdf.hyphens import count_spellings, join_words
+from functions.jobs.ingest.readers.pdf.hyphens import (
+    count_spellings,
+    join_words,
+    mark_hyphens,
+)
 from functions.jobs.ingest.readers.pdf.metadata import parse_date, parse_metadata
 from functions.jobs.ingest.readers.pdf.running_heads import remove_running_heads
 from functions.jobs.ingest.readers.source_file import (
@@ -94,7 +98,7 @@ def make_pdf_source(
     contents = _run_program(path)
     pages: list[str] = contents["pages"]
     spellings = count_spellings(pages)
-    lines = remove_running_heads([_split_lines(join_words(page, spellings)) for page in pages])
+    lines = join_words(remove_running_heads(list(map(_split_lines, pages))), spellings)
     text, locators = _join_pages(lines, find_chapters(contents["outline"], lines), url)
     locators = _add_labels(locators, contents["labels"])
     if not text:
@@ -156,7 +160,7 @@ def _run_program(path: Path) -> dict[str, Any]:
 
 
 def _split_lines(page: str) -> list[str]:
-    lines = (" ".join(line.split()) for line in clean(page).split("\n"))
+    lines = (" ".join(line.split()) for line in clean(mark_hyphens(page)).split("\n"))
     return [_LEADER.sub(" … ", line) for line in lines]
 
 
@@ -234,7 +238,8 @@ def _make_highlight(
 
     A note that repeats the highlighted text is left out, because some viewers store one.
     """
-    text = " ".join(clean(join_words(item["text"], spellings)).split())
+    [lines] = join_words([_split_lines(item["text"])], spellings)
+    text = " ".join(filter(None, lines))
     note = clean(item["note"]).strip()
     if " ".join(note.split()) == text:
         note = ""
@@ -297,7 +302,8 @@ FORMAT: Final = Format(
         "text": "the passages, without page numbers and repetitions of running heads",
         "page": "the page of a passage, from 1; its label, such as `page xii`, if it has another",
         "outline": "the chapter of a passage, from the line with its title",
-        "highlights, underlines, notes": "passages of their own, with their notes and dates",
+        "highlights, underlines, notes": "passages of their own, with their notes and dates; so are"
+        " drawings and struck-out text if they have a note",
         "Title": "the title; if it is missing or comes from a program, such as"
         " `PowerPoint Presentation` or `Report.docx`, the file's name",
         "Author": "the author; account names such as `Administrator` are left out",

@@ -1,4 +1,4 @@
-"""Joins words that a hyphen divides at the end of a line, and keeps the hyphens of compounds."""
+"""Joins words that a hyphen divides at the end of a line or page, and keeps those of compounds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 
 _MARK: Final = "\ufffe"
 """The character that PDFium writes for a hyphen at the end of a line."""
-_LINE_END_HYPHEN: Final = re.compile(f"-?{_MARK}\r?\n?")
-"""How PDFium writes a hyphen at the end of a line, and the line break."""
+_LINE_END_HYPHEN: Final = re.compile(
+    rf"-?{_MARK}\r?\n?|(?<=[^\W\d_])(?:[\xad\u2010]\r?\n|[-\xad\u2010]\s*\Z)"
+)
+"""A hyphen at the end of a line, and the line break. PDFium marks none at the end of a page, and no
+U+2010, which some fonts have for a hyphen."""
 _WORD: Final = re.compile(r"\w+")
 _LAST_WORD: Final = re.compile(r"\w+\Z")
 _MAX_WORD: Final = 100
@@ -23,13 +26,18 @@ _CONJUNCTIONS: Final = frozenset({"and", "or", "und", "oder"})
 """Words that a space separates from the hyphen before them: `pre- and postwar`."""
 
 
+def mark_hyphens(text: str) -> str:
+    """Mark the lines of a page or highlight that end with a hyphen, for `join_words`."""
+    return _LINE_END_HYPHEN.sub(f"{_MARK}\n", text)
+
+
 def count_spellings(pages: Sequence[str]) -> Counter[str]:
     """Count the words of a document, and the pairs that a hyphen joins, such as `long-term`.
 
     Nothing is counted if no line ends with a hyphen.
     """
     counts: Counter[str] = Counter()
-    if any(_MARK in page for page in pages):
+    if any(_LINE_END_HYPHEN.search(page) for page in pages):
         for page in pages:
             for compound in _COMPOUND.findall(page.casefold()):
                 first, *others = compound.split("-")
@@ -38,31 +46,57 @@ def count_spellings(pages: Sequence[str]) -> Counter[str]:
     return counts
 
 
-def join_words(text: str, spellings: Counter[str]) -> str:
-    """Join words that a line break divides.
+def join_words(pages: Sequence[Sequence[str]], spellings: Counter[str]) -> list[list[str]]:
+    """Move the rest of each divided word up to the line, or page, on which the word begins.
 
     A hyphen is kept before a capital or a digit, and where the document spells the word with a
     hyphen more often than without one.
 
     Args:
-        text: The text of a page as PDFium writes it.
+        pages: The lines of each page, with their marks from `mark_hyphens`, and without running
+            heads, which would come between the parts of a word.
         spellings: The words and pairs of the document, from `count_spellings`.
     """
-    joined, *rest = _LINE_END_HYPHEN.split(text)
-    parts = [joined]
-    for left, right in pairwise((joined, *rest)):
-        parts += (_choose_hyphen(left, right, spellings), right)
-    return "".join(parts)
+    joined = [list(lines) for lines in pages]
+    next_page: list[str] = []
+    for lines in reversed(joined):
+        for index in reversed(range(len(lines))):
+            if lines[index].endswith(_MARK):
+                rest = _take_rest(lines, index, next_page)
+                lines[index] = _join_word(lines[index].removesuffix(_MARK), rest, spellings)
+        if any(lines):
+            next_page = lines
+    return joined
 
 
-def _choose_hyphen(left: str, right: str, spellings: Counter[str]) -> str:
-    """Return what replaces the line-end hyphen between two texts."""
-    if right[:1].isupper() or right[:1].isdigit():
-        return "-"
-    first, last = _LAST_WORD.search(left[-_MAX_WORD:]), _WORD.match(right)
-    if first is None or last is None:
+def _take_rest(lines: list[str], index: int, next_page: list[str]) -> str:
+    """Remove the rest of a word that a line ends with from the line after it, and return it.
+
+    Return "" if nothing continues the word. On the next page, only a small letter does, because a
+    heading or a picture may begin it.
+    """
+    if any(lines[index + 1 :]):
+        source, position = lines, index + 1
+    else:
+        source = next_page
+        position = next((position for position, line in enumerate(source) if line), 0)
+        if not source or not source[position][0].islower():
+            return ""
+    rest, _, others = source[position].partition(" ")
+    if rest.casefold() in _CONJUNCTIONS:
         return ""
-    if last[0].casefold() in _CONJUNCTIONS:
-        return "- "
+    if others:
+        source[position] = others
+    elif rest:  # an empty line would end the paragraph
+        del source[position]
+    return rest
+
+
+def _join_word(left: str, rest: str, spellings: Counter[str]) -> str:
+    if not rest or rest[0].isupper() or rest[0].isdigit():
+        return f"{left}-{rest}"
+    first, last = _LAST_WORD.search(left[-_MAX_WORD:]), _WORD.match(rest)
+    if first is None or last is None:
+        return left + rest
     head, tail = first[0].casefold(), last[0].casefold()
-    return "-" if spellings[f"{head}-{tail}"] > spellings[head + tail] else ""
+    return f"{left}-{rest}" if spellings[f"{head}-{tail}"] > spellings[head + tail] else left + rest

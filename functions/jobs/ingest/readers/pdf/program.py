@@ -38,10 +38,13 @@ _MAX_STRING: Final = 200_000
 """The maximum length of a note in bytes. Longer notes are left out."""
 _PASSWORD: Final = 4
 """FPDF_ERR_PASSWORD of fpdfview.h."""
-_NOTES: Final = frozenset({1, 3})
-"""The subtypes of notes that mark no text, Text and FreeText, from fpdf_annot.h."""
+_NOTES: Final = frozenset({1, 3, 4, 5, 6, 7, 8, 14, 15})
+"""The subtypes whose note counts: Text, FreeText, Line, Square, Circle, Polygon, PolyLine, Caret
+and Ink, from fpdf_annot.h."""
 _HIGHLIGHTS: Final = frozenset({9, 10, 11})
 """The subtypes of annotations that mark text: Highlight, Underline and Squiggly."""
+_STRIKE_OUT: Final = 12
+"""The subtype of struck-out text, which counts only if it has a note."""
 _MIN_CUT: Final = 0.5
 """The edge of a highlight cuts a character if it is this far inside it, in points."""
 _OPENING: Final = frozenset("([\"'\u2018\u201c\u00ab\u00bf\u00a1")
@@ -158,9 +161,13 @@ def _read_upright(page: Any) -> Any:
 
 
 def _read_annotations(page: Any, text_page: Any) -> list[dict[str, str]]:
+    """Return the highlights and notes of a page, in the order of the text beside them.
+
+    On a page of two columns, the height does not give that order.
+    """
     import pypdfium2.raw as pdfium
 
-    placed: list[tuple[tuple[float, float], dict[str, str]]] = []
+    placed: list[tuple[tuple[int, float, float], dict[str, str]]] = []
     characters: list[_Character] | None = None
     for index in range(min(pdfium.FPDFPage_GetAnnotCount(page.raw), _MAX_ANNOTATIONS)):
         annotation = pdfium.FPDFPage_GetAnnot(page.raw, index)
@@ -168,13 +175,13 @@ def _read_annotations(page: Any, text_page: Any) -> list[dict[str, str]]:
             continue
         try:
             subtype = pdfium.FPDFAnnot_GetSubtype(annotation)
-            if subtype not in _NOTES | _HIGHLIGHTS:
+            if subtype not in _NOTES | _HIGHLIGHTS | {_STRIKE_OUT}:
                 continue
+            if characters is None:
+                characters = _locate_characters(text_page)
             boxes = _read_boxes(annotation)
             texts: list[str] = []
-            if subtype in _HIGHLIGHTS:
-                if characters is None:
-                    characters = _locate_characters(text_page)
+            if subtype not in _NOTES:
                 texts = [_read_text_in(text_page, characters, box) for box in boxes]
             item = {
                 "text": "\r\n".join(texts),
@@ -183,8 +190,10 @@ def _read_annotations(page: Any, text_page: Any) -> list[dict[str, str]]:
             }
         finally:
             pdfium.FPDFPage_CloseAnnot(annotation)
-        if item["text"].strip() or item["note"].strip():
-            placed.append(((-boxes[0].top, boxes[0].left), item))
+        text, note = item["text"].split(), item["note"].split()
+        if (subtype == _STRIKE_OUT and note in ([], text)) or not (text or note):
+            continue
+        placed.append(((_find_nearest(characters, boxes[0]), -boxes[0].top, boxes[0].left), item))
     return [item for _, item in sorted(placed, key=lambda entry: entry[0])]
 
 
@@ -238,6 +247,15 @@ def _locate_characters(text_page: Any) -> list[_Character]:
         if pdfium.FPDFText_IsGenerated(text_page.raw, index) != 1
         and pdfium.FPDFText_GetLooseCharBox(text_page.raw, index, box)
     )
+
+
+def _find_nearest(characters: list[_Character], box: _Box) -> int:
+    """Return the number of the character nearest to the left edge of a rectangle, or else 0."""
+    edge = box.left, (box.bottom + box.top) / 2
+    nearest = min(
+        characters, key=lambda letter: math.dist((letter.x, letter.y), edge), default=None
+    )
+    return nearest.number if nearest else 0
 
 
 def _read_text_in(text_page: Any, characters: list[_Character], box: _Box) -> str:
