@@ -13,7 +13,6 @@ import pytest
 
 from functions.jobs.index.job import index
 from functions.jobs.purge.job import purge
-from functions.jobs.purge.knowledge import GRACE_PERIOD
 from shared.extractions.extracted_chunks import build_topic_count_writes, summarize_extractions
 from shared.extractions.model import Extraction, Pitfall
 from shared.extractions.repository import to_fields
