@@ -397,8 +397,11 @@ class SyntheticBase:
             clusters=tuple(clusters),
             drawn_count=len(points),
         )
-        await maps.announce(drawn, points)
-        await maps.publish(drawn, ())
+
+        async def load_chunk_ids() -> set[str]:
+            return set(points)
+
+        await maps.replace(drawn, points, load_chunk_ids)
 
     async def _add_tasks(self, total: int) -> None:
         tasks = Tasks(self._ctx.database, READER)

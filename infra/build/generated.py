@@ -10,7 +10,7 @@ import json
 import re
 from collections import defaultdict
 from types import MappingProxyType, NoneType
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_origin
 
 from pydantic import SecretStr
 
@@ -178,6 +178,8 @@ def _describe_type(field: FieldInfo) -> str:
     """Describe the type of a setting and its bounds."""
     alternatives = get_args(field.annotation)
     kind = alternatives[0] if NoneType in alternatives else field.annotation
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
     if get_origin(kind) is Literal:
         return " or ".join(f"`{value}`" for value in get_args(kind))
     name = _TYPE_NAMES[get_origin(kind) or kind]

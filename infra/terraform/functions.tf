@@ -57,8 +57,13 @@ resource "google_cloudfunctions2_function" "carrel" {
     docker_repository = google_artifact_registry_repository.functions.id
     service_account   = google_service_account.build.id
 
-    # A bundle's name ends in its hash, so a function is rebuilt only if its bundle changes. Without
-    # the generation, Terraform would request the generation of the previous bundle, from its state.
+    # A bundle's name ends in its hash, so a function is rebuilt only if its bundle changes. The API
+    # names Google's copy of the bundle, and the provider keeps the name in its state even if the
+    # update failed. So this variable tells the next plan which bundle the function really runs.
+    # https://github.com/GoogleCloudPlatform/magic-modules/blob/main/mmv1/templates/terraform/custom_flatten/cloudfunctions2_function_source_object.go.tmpl
+    environment_variables = { CARREL_BUNDLE = each.value.bundle }
+
+    # Without it, Terraform would request the generation of the previous bundle, from its state.
     # https://github.com/GoogleCloudPlatform/magic-modules/pull/11287
     source {
       storage_source {

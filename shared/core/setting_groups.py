@@ -39,14 +39,13 @@ _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _BUCKET: Final = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/[^\x00-\x1f]*)?", re.ASCII)
 
 
-def _check_endpoint(address: str | None, info: ValidationInfo) -> str | None:
-    if address is not None:
-        check_endpoint(str(info.field_name).upper(), address)
+def _check_endpoint(address: str, info: ValidationInfo) -> str:
+    check_endpoint(str(info.field_name).upper(), address)
     return address
 
 
-def _check_bucket(address: str | None, info: ValidationInfo) -> str | None:
-    if address is not None and not _BUCKET.fullmatch(address):
+def _check_bucket(address: str, info: ValidationInfo) -> str:
+    if not _BUCKET.fullmatch(address):
         raise ValueError(
             f"{str(info.field_name).upper()} must be gs://bucket or gs://bucket/prefix"
         )
@@ -54,8 +53,7 @@ def _check_bucket(address: str | None, info: ValidationInfo) -> str | None:
 
 
 Endpoint = Annotated[str, AfterValidator(_check_endpoint)]
-OptionalEndpoint = Annotated[str | None, AfterValidator(_check_endpoint)]
-OptionalBucket = Annotated[str | None, AfterValidator(_check_bucket)]
+Bucket = Annotated[str, AfterValidator(_check_bucket)]
 
 
 class SettingGroup(BaseModel):
@@ -353,7 +351,7 @@ class EmbeddingSettings(SettingGroup):
         " model has its own.",
     )
     vertex_location: str = Field(default="europe-west1", description="The Vertex AI region.")
-    vertex_base_url: str | None = Field(
+    vertex_base_url: Endpoint | None = Field(
         default=None,
         description="Another address for Vertex AI, such as a private endpoint or a test server.",
     )
@@ -373,7 +371,7 @@ class EmbeddingSettings(SettingGroup):
         description="Whether calls embed with their caller's access key, for an endpoint that"
         " accepts the keys of this deployment. Jobs always embed with OPENAI_API_KEY.",
     )
-    bulk_bucket: OptionalBucket = Field(
+    bulk_bucket: Bucket | None = Field(
         default=None,
         description="gs://bucket/prefix for the files of Vertex AI's batch predictions. Without it,"
         " texts are embedded online only.",
@@ -421,10 +419,10 @@ class IngestSettings(SettingGroup):
     ingest_path: str | None = Field(
         default=None, description="The file or folder that the ingest job reads."
     )
-    ingest_bucket: OptionalBucket = Field(
+    ingest_bucket: Bucket | None = Field(
         default=None, description="gs://bucket/prefix whose files the ingest job reads."
     )
-    ingest_start_url: OptionalEndpoint = Field(
+    ingest_start_url: Endpoint | None = Field(
         default=None,
         description="The address at which Cloud Scheduler starts the ingest job for a saved link;"
         " without it, the job runs by its schedule. `carrel deploy` sets it.",

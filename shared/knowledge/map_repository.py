@@ -8,7 +8,7 @@ overlap, because each commit of a run fails if the run has lost the job's lease.
 to new pages, which `meta/map` then announces as `next`. From here on, whoever deletes a chunk
 deletes its point from both maps. So the job need only remove the points of chunks that were deleted
 before, and then one write makes `meta/map` describe the new pages. Readers see the old map or the
-new one, and on neither a chunk that is gone.
+new one. A chunk whose deletion began before the announcement may stay until the index job runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from shared.firestore.values import DELETE_FIELD, Increment
 from shared.firestore.writes import Delete, Set, Update, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from shared.firestore.database import Database
@@ -190,12 +191,31 @@ class Maps:
                 needed = min(needed, current.page_count)
         return pages
 
-    async def announce(self, new_map: KnowledgeMap, points: Mapping[str, MapPoint]) -> None:
-        """Write the pages of a new map, and have points removed from it as from the current one.
+    async def replace(
+        self,
+        new_map: KnowledgeMap,
+        points: Mapping[str, MapPoint],
+        load_chunk_ids: Callable[[], Awaitable[AbstractSet[str]]],
+    ) -> None:
+        """Replace the current map with a new one, less the points of chunks that are gone by now.
 
-        Then read which chunks exist, and `publish` the map. Each page costs a write, and each page
-        of a drawing that was never published a read and a write.
+        Each page costs a write, and each page of the former map a read and a write.
+
+        Args:
+            load_chunk_ids: Loads the ids of the chunks that exist.
         """
+        await self._write_pages(new_map, points)
+        pages = {"version": new_map.version, "page_count": new_map.page_count}
+        await self._database.commit([Set(_HEAD, {"next": pages}, merge=True)])
+        deleted = points.keys() - await load_chunk_ids()
+        removals = _build_page_removals(new_map.version, new_map.page_count, deleted)
+        for block in split(removals, PAGES_PER_COMMIT):
+            await self._database.commit(block)
+        await self._database.commit([Set(_HEAD, _MAP.write(new_map))])
+        await self._delete_other_pages(new_map.version)
+
+    async def _write_pages(self, new_map: KnowledgeMap, points: Mapping[str, MapPoint]) -> None:
+        """Write the pages of a new map, and delete those of a drawing that was broken off."""
         await self._delete_other_pages(new_map.version - 1)
         chunk_ids_by_page = _group_by_page(points, new_map.page_count)
         writes = [
@@ -208,19 +228,6 @@ class Maps:
         ]
         for block in split(writes, PAGES_PER_COMMIT):
             await self._database.commit(block)
-        pages = {"version": new_map.version, "page_count": new_map.page_count}
-        await self._database.commit([Set(_HEAD, {"next": pages}, merge=True)])
-
-    async def publish(self, new_map: KnowledgeMap, deleted: Iterable[str]) -> None:
-        """Replace the current map with an announced one, less the points of deleted chunks.
-
-        Each page of the former map costs one read and one write.
-        """
-        removals = _build_page_removals(new_map.version, new_map.page_count, deleted)
-        for block in split(removals, PAGES_PER_COMMIT):
-            await self._database.commit(block)
-        await self._database.commit([Set(_HEAD, _MAP.write(new_map))])
-        await self._delete_other_pages(new_map.version)
 
     async def update_clusters(self, names_and_sizes: Mapping[str, tuple[str, int]]) -> None:
         """Update the names and sizes of the clusters on the map.
@@ -280,7 +287,11 @@ class Maps:
         ]
 
     async def _delete_other_pages(self, version: int) -> None:
-        """Delete the pages of all versions except this one. Costs one read per page."""
+        """Delete the pages of all versions except this one. Costs one read per page.
+
+        The removal of a point that is committed just afterwards creates such a page again, without
+        points. The next drawing deletes it.
+        """
         pages = await self._database.find(Query(COLLECTION).order_by("__name__").select([]))
         others = [page for page in pages if not page.id.startswith(f"{version}-")]
         await self._database.commit([Delete(page.reference) for page in others])

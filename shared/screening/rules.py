@@ -35,5 +35,5 @@ class Rule(NamedTuple):
 
 
 def when(kind: str, is_real: Callable[[re.Match[str]], object]) -> Classify:
-    """Classify every match that is real as this kind."""
+    """Classify as this kind the matches that are real, and no placeholders."""
     return lambda match: kind if is_real(match) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
@@ -68,7 +69,7 @@ class MapDrawing:
         Reads the ids of all embedded chunks again, because some may have been deleted meanwhile.
         """
         clusters, points = await asyncio.to_thread(self._lay_out)
-        maps = Maps(ctx.database)
+        maps, clusterings = Maps(ctx.database), Clusterings(ctx.database)
         current = await maps.load()
         new_map = KnowledgeMap(
             version=current.version + 1 if current else 1,
@@ -80,9 +81,9 @@ class MapDrawing:
             clusters=tuple(clusters),
             drawn_count=len(points),
         )
-        await maps.announce(new_map, points)
-        chunk_ids = await Clusterings(ctx.database).load_embedded_ids(clustering.model)
-        await maps.publish(new_map, points.keys() - chunk_ids)
+        await maps.replace(
+            new_map, points, partial(clusterings.load_embedded_ids, clustering.model)
+        )
 
     def _lay_out(self) -> tuple[list[MapCluster], dict[str, MapPoint]]:
         if not self._parts:
@@ -146,7 +147,8 @@ async def draw_stored_clusters(
 ) -> None:
     """Draw a map of the stored clusters, if they have none, or one without room for more points.
 
-    Reads every embedded chunk once. If the time runs out, the next run begins again.
+    Reads every embedded chunk, and then their ids again. If the time runs out, the next run begins
+    again.
     """
     clusterings = Clusterings(ctx.database)
     clusters = [

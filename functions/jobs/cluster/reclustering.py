@@ -60,8 +60,8 @@ async def recluster(state: ClusteringState, ctx: Context, budget: Budget, report
     changes nothing. After that, the next run completes it: it reads all chunks, finds the same
     clusters, recognises them by their members, and writes the remaining assignments.
 
-    Reads every chunk once, and if any cluster needs a name, the `NAMING_SAMPLE_SIZE` most central
-    chunks of every cluster a second time.
+    Reads every chunk, and for the map their ids again. If any cluster needs a name, it also reads
+    the `NAMING_SAMPLE_SIZE` most central chunks of every cluster a second time.
 
     Returns:
         Whether there was time to read all chunks. If not, the report says so.

@@ -1,4 +1,4 @@
-"""OAuth clients and grants in Firestore: `oauth_grants/{grant_id}`. They contain no secrets.
+"""OAuth clients and grants, `oauth_clients/{id}` and `oauth_grants/{id}`. They contain no secrets.
 
 A grant is one sign-in, by which a person allows a program to act on their behalf
 (`shared.accounts.grant`). It is active until it is ended, even if it has expired.
@@ -29,8 +29,6 @@ COLLECTION: Final = "oauth_grants"
 MAX_ACTIVE_GRANTS: Final = 1_000
 """A query returns at most this many grants, more than a person ever has. Any others expire by
 themselves."""
-
-
 _CLIENT: Final = Codec(OAuthClient)
 
 

@@ -53,6 +53,13 @@ def test_each_function_is_deployed_as_declared(state: State) -> None:
         assert service["ingress_settings"] == declared["ingress"]
 
 
+def test_each_function_records_its_bundle(state: State) -> None:
+    """Google names only its own copy of a bundle."""
+    for key, function in state.get_functions().items():
+        expected = {"CARREL_BUNDLE": state.functions[key]["bundle"]}
+        assert function["build_config"]["environment_variables"] == expected
+
+
 def test_a_bundle_is_requested_in_its_uploaded_generation(deployment: Deployment) -> None:
     uploaded_manifest = make_manifest()
     uploaded_manifest["functions"]["search-kb"]["generation"] = 1_700_000_000_000_007

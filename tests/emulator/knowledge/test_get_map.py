@@ -344,8 +344,11 @@ async def store_map(ctx: Context, count: int) -> dict[str, MapPoint]:
         f"a-book-with-a-long-title-{number:012x}": MapPoint(number // 2, number % 10_000, -1)
         for number in range(count)
     }
-    await Maps(ctx.database).announce(new_map, points)
-    await Maps(ctx.database).publish(new_map, ())
+
+    async def load_chunk_ids() -> set[str]:
+        return set(points)
+
+    await Maps(ctx.database).replace(new_map, points, load_chunk_ids)
     return points
 
 
