@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import struct
+import zipfile
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -34,6 +36,12 @@ def get_refusal(folder: Path, data: bytes) -> str:
     ((name, reason),) = read_problems(write_file(folder, "sails.epub", data))
     assert name == "sails.epub"
     return reason
+
+
+def read_members(data: bytes) -> dict[str, bytes]:
+    """Return the contents of an archive by their names."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
 def list_chapters(source: Source) -> list[tuple[str | None, str]]:
@@ -96,8 +104,9 @@ def test_the_date_of_a_book_is_that_of_publication(tmp_path: Path, event: str) -
     assert source.sections[0].written_at == datetime(2019, 3, 1, tzinfo=UTC)
 
 
-def test_a_book_without_metadata_has_its_files_name(tmp_path: Path) -> None:
-    source = read_epub(tmp_path, make_epub({"one.xhtml": ONE}, metadata=""))
+@pytest.mark.parametrize("metadata", ["", "<dc:creator>Unknown</dc:creator>"])
+def test_a_book_without_metadata_has_its_files_name(tmp_path: Path, metadata: str) -> None:
+    source = read_epub(tmp_path, make_epub({"one.xhtml": ONE}, metadata=metadata))
     assert source.title == "sails"
     assert source.author is None
     assert source.language is None
@@ -110,7 +119,7 @@ def test_an_ncx_names_the_chapters_of_older_books(tmp_path: Path) -> None:
 
 
 def test_chapters_in_one_document_begin_at_their_ids(tmp_path: Path) -> None:
-    body = '<p>Preface.</p><h1 id="a">Wind</h1><p>Blows.</p><p><a id="b"/>Reefs.</p><p>Hold.</p>'
+    body = '<p>Preface.</p><h1 id="a">Wind</h1><p>Blows.</p><p><a name="b"/>Reefs.</p><p>Hold.</p>'
     nav = make_nav(("text/one.xhtml#a", "Wind"), ("text/one.xhtml#b", "Reefs"))
     source = read_epub(tmp_path, make_epub({"one.xhtml": body}, nav=nav))
     assert list_chapters(source) == [
@@ -225,6 +234,55 @@ def test_a_document_without_a_declared_encoding_is_utf_8(tmp_path: Path) -> None
     assert read_epub(tmp_path, data).text == "Größe & “Länge”"
 
 
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8"])
+def test_latin_1_is_read_as_web_browsers_read_it(tmp_path: Path, encoding: str) -> None:
+    """A document that declares it may be in Windows-1252, or in UTF-8 after a conversion."""
+    declaration = '<?xml version="1.0" encoding="iso-8859-1"?>'
+    document = f"{declaration}<html><body><p>“Größe” — Länge</p></body></html>"
+    data = make_epub({"one.xhtml": ""}, others={PATH_OF_ONE: document.encode(encoding)})
+    assert read_epub(tmp_path, data).text == "“Größe” — Länge"
+
+
+def test_blank_lines_before_a_declaration_do_no_harm(tmp_path: Path) -> None:
+    members = read_members(make_epub({"one.xhtml": ONE}, ncx=make_ncx(("text/one.xhtml", "Sea"))))
+    data = make_zip({name: b"\n" + content for name, content in members.items()})
+    assert list_chapters(read_epub(tmp_path, data)) == [("Sea", "Wind\n\nThe wind fills the sail.")]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", "Sails/"),  # a folder that was packed again
+        ("text/One", "text/one"),
+        ("text/One", "text\\One"),
+        ("é", "e\u0301"),
+        (" ", "%20"),
+    ],
+)
+def test_differently_written_names_of_members_are_found(tmp_path: Path, old: str, new: str) -> None:
+    members = read_members(make_epub({"One é 1.xhtml": ONE}))
+    data = make_zip(
+        {name.replace(old, new, 1): content for name, content in members.items()}
+        | {"__MACOSX/._x": ""}
+    )
+    assert read_epub(tmp_path, data).text == "Wind\n\nThe wind fills the sail."
+
+
+def test_a_link_may_begin_at_the_root_of_the_archive(tmp_path: Path) -> None:
+    members = read_members(make_epub({"one.xhtml": ONE}))
+    package = members["OEBPS/content.opf"].replace(b"text/one", b"/OEBPS/text/one")
+    data = make_zip({**members, "OEBPS/content.opf": package})
+    assert read_epub(tmp_path, data).text == "Wind\n\nThe wind fills the sail."
+
+
+def test_auxiliary_documents_and_odd_media_types_are_read(tmp_path: Path) -> None:
+    members = read_members(make_epub({"one.xhtml": ONE, "two.xhtml": TWO}))
+    package = members["OEBPS/content.opf"].replace(b"<itemref", b'<itemref linear="no"', 1)
+    package = package.replace(b"application/xhtml+xml", b"text/x-oeb1-document")
+    source = read_epub(tmp_path, make_zip({**members, "OEBPS/content.opf": package}))
+    assert [chapter for chapter, _ in list_chapters(source)] == ["Wind", "Reefs"]
+
+
 def test_a_missing_chapter_loses_only_itself(tmp_path: Path) -> None:
     data = make_epub({"one.xhtml": ONE, "gone.xhtml": TWO})
     data = data.replace(b"text/gone.xhtml", b"text/lost.xhtml")  # only in the archive's directory
@@ -232,6 +290,13 @@ def test_a_missing_chapter_loses_only_itself(tmp_path: Path) -> None:
     assert read_only_source(path).text == "Wind\n\nThe wind fills the sail."
     reason = "lacks OEBPS/text/gone.xhtml: download it again"
     assert read_warnings(path) == [("sails.epub", f"{reason}; the other chapters are kept")]
+
+
+def test_an_encrypted_document_is_not_read_as_text(tmp_path: Path) -> None:
+    """Some stores encrypt documents and do not say so in the archive."""
+    data = make_epub({"one.xhtml": ""}, others={PATH_OF_ONE: bytes(range(256)) * 8})
+    reason = f"{PATH_OF_ONE} is not XHTML, and may be encrypted"
+    assert get_refusal(tmp_path, data) == f"has no chapter that can be read: {reason}"
 
 
 def make_encryption(algorithm: str) -> dict[str, str | bytes]:

@@ -8,10 +8,12 @@ it declares too small a size, `zipfile` unpacks only that much, and the checksum
 from __future__ import annotations
 
 import struct
+import unicodedata
 import zipfile
 import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from functions.jobs.ingest.readers.source_file import MEGABYTE, Unreadable
 
@@ -55,19 +57,23 @@ class Archive:
         if sum(entry.file_size for entry in entries) > MAX_UNPACKED:
             raise Unreadable(f"unpacks to more than {MAX_UNPACKED // MEGABYTE} MB")
         self._archive = archive
+        folder = _find_common_folder([entry.filename for entry in entries])
         self._entries = {entry.filename: entry for entry in entries}
+        self._entries_by_spelling = {
+            _fold_spelling(entry.filename.removeprefix(folder)): entry for entry in entries
+        }
 
     def __contains__(self, name: str) -> bool:
         """Return whether there is a member of this name."""
-        return name in self._entries
+        return self._find(name) is not None
 
     def read(self, name: str) -> bytes:
-        """Unpack a member.
+        """Unpack a member, or else one whose name is only written differently.
 
         Raises:
             Unreadable: The member is missing, damaged, encrypted, too large or a bomb.
         """
-        entry = self._entries.get(name)
+        entry = self._find(name)
         if entry is None:
             raise Unreadable(f"lacks {name}: download it again")
         if entry.file_size > MAX_MEMBER:
@@ -82,6 +88,24 @@ class Archive:
             raise Unreadable(_DAMAGED) from error
         except (NotImplementedError, RuntimeError) as error:
             raise Unreadable("is packed in an unusual way: pack it again as ZIP") from error
+
+    def _find(self, name: str) -> zipfile.ZipInfo | None:
+        return self._entries.get(name) or self._entries_by_spelling.get(_fold_spelling(name))
+
+
+def _find_common_folder(names: list[str]) -> str:
+    """Return the folder, with its slash, that a program packed with all members; "" if none.
+
+    macOS adds a second folder, `__MACOSX`.
+    """
+    members = [name for name in names if not name.startswith("__MACOSX/")]
+    folder, slash, _ = members[0].partition("/") if members else ("", "", "")
+    return folder + slash if all(name.startswith(f"{folder}/") for name in members) else ""
+
+
+def _fold_spelling(name: str) -> str:
+    """Return a name without what file systems and programs change: capitals, accents, `%20`."""
+    return unicodedata.normalize("NFC", unquote(name)).replace("\\", "/").casefold()
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from functions.jobs.ingest.readers.archives import open_archive
+from functions.jobs.ingest.readers.decoding import UTF16_MARKS
 from functions.jobs.ingest.readers.epub.package import (
     EPUB_TYPE,
     find_elements,
@@ -88,6 +89,9 @@ _IGNORED_ROLES: Final = frozenset(f"doc-{role}" for role in _IGNORED_TYPES)
 """The ARIA roles of such elements."""
 _CHAPTER_HEADINGS: Final = frozenset({"h1", "h2"})
 _HEADING: Final = re.compile("h[1-6]")
+_CONTROLS: Final = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_XML_DECLARATION: Final = re.compile(r"\A\s*<\?xml\b[^<>]*\?>\s*")
+"""A declaration, which names the encoding before the document was decoded."""
 _ENTITY: Final = re.compile(r"&([A-Za-z][A-Za-z0-9]{1,31});")
 _XML_ENTITIES: Final = frozenset({"amp", "lt", "gt", "quot", "apos"})
 
@@ -213,11 +217,14 @@ def _read_document(data: bytes) -> Iterator[Block]:
     """
     from lxml import etree
 
+    if not data.startswith(UTF16_MARKS) and len(_CONTROLS.findall(data)) > len(data) // 100:
+        raise Unreadable("is not XHTML, and may be encrypted")
+    text, _ = decode_html(data)
+    text = _replace_html_entities(_XML_DECLARATION.sub("", text))
     try:
-        tree = parse_xml(_replace_html_entities(data))
+        tree = parse_xml(text.encode("utf-8", "replace"))
     except Unreadable:
         # Many old books are not well-formed. The HTML parser ignores entity declarations.
-        text, _ = decode_html(data)
         parser = etree.HTMLParser(
             encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True
         )
@@ -242,20 +249,14 @@ def _is_ignored(tag: str, element: Element) -> bool:
     )
 
 
-def _replace_html_entities(data: bytes) -> bytes:
+def _replace_html_entities(text: str) -> str:
     """Replace entities that HTML defines and XML does not, such as `&nbsp;`."""
-    if b"&" not in data:
-        return data
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data
 
     def replace_entity(match: re.Match[str]) -> str:
         name = match[1]
         return match[0] if name in _XML_ENTITIES else html5.get(f"{name};", match[0])
 
-    return _ENTITY.sub(replace_entity, text).encode()
+    return _ENTITY.sub(replace_entity, text)
 
 
 FORMAT: Final = Format(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from posixpath import dirname, normpath
+from posixpath import dirname, join, normpath
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -24,9 +24,9 @@ _CHAPTER_LEVELS: Final = 2
 """How many levels of the table of contents begin sections: parts and chapters, or chapters and
 their subsections."""
 _CONTAINER: Final = "META-INF/container.xml"
-_DOCUMENT_MEDIA_TYPES: Final = frozenset(
-    {"application/xhtml+xml", "text/html", "application/x-dtbook+xml"}
-)
+_PICTURES_AND_SOUNDS: Final = ("image/", "audio/", "video/")
+"""How the media types of files in the spine begin that are not documents. Others are not trusted:
+books name their documents `text/x-oeb1-document` or `application/xml`, too."""
 _NCX_MEDIA_TYPE: Final = "application/x-dtbncx+xml"
 EPUB_TYPE: Final = "{http://www.idpf.org/2007/ops}type"
 _OPF: Final = "http://www.idpf.org/2007/opf"
@@ -38,8 +38,9 @@ _EVENTS: Final = ("publication", "", "original-publication", "creation")
 `modification` and `conversion` are left out."""
 _IGNORED_GUIDE_TYPES: Final = frozenset({"cover", "toc"})
 _WEB_SCHEMES: Final = ("http://", "https://")
+_UNKNOWN_AUTHOR: Final = "Unknown"
 _UNKNOWN_DATE_PREFIX: Final = "0101-"
-"""calibre writes the year 101 for an unknown date."""
+"""calibre writes this for an unknown author, and the year 101 for an unknown date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +95,8 @@ class _TocEntry(NamedTuple):
 def read_package(archive: Archive) -> Package:
     """Read the package document, which the container names, and the table of contents.
 
-    Documents that are not part of the running text are left out: covers, tables of contents, and
-    those that the spine marks as non-linear.
+    Covers and tables of contents are left out. Documents that the spine marks as non-linear, such
+    as answers to exercises, are not.
 
     Raises:
         Unreadable: The package document is missing or malformed, or lists too many documents.
@@ -137,9 +138,9 @@ def _list_documents(
     paths: dict[str, None] = {}
     for reference in find_elements(package, "itemref"):
         item = manifest.get(reference.get("idref"))
-        if item is None or reference.get("linear") == "no" or item.path in ignored:
+        if item is None or item.path in ignored:
             continue
-        if item.media_type in _DOCUMENT_MEDIA_TYPES:
+        if not (item.media_type or "").startswith(_PICTURES_AND_SOUNDS):
             paths[item.path] = None
     return tuple(paths)
 
@@ -173,7 +174,7 @@ def _read_authors(package: Element) -> list[str]:
     creators = [
         (name, _get_attribute(creator, "role") or roles_by_creator_id.get(creator.get("id"), ""))
         for creator in find_elements(package, "creator")
-        if (name := _get_text(creator))
+        if (name := _get_text(creator)) and name != _UNKNOWN_AUTHOR
     ]
     # A role may be a URI: http://id.loc.gov/vocabulary/relators/aut
     authors = [name for name, role in creators if role.lower().rpartition("/")[2] in _AUTHOR_ROLES]
@@ -266,7 +267,7 @@ def parse_xml(data: bytes) -> Element:
         remove_pis=True,
     )
     try:
-        tree = etree.fromstring(data, parser)
+        tree = etree.fromstring(data.lstrip(), parser)
     except (etree.LxmlError, ValueError) as error:
         raise Unreadable("contains malformed XML: download it again") from error
     declarations = tree.getroottree().docinfo.internalDTD
@@ -281,10 +282,9 @@ def find_elements(tree: Element, name: str) -> Iterator[Element]:
 
 
 def _resolve(base: str, href: str | None) -> _LinkTarget:
-    """Resolve a link in a document in the folder `base`.
+    """Resolve a link in a document in the folder `base`; `/` is the root of the archive.
 
     A path that leads out of the archive matches none of its members.
     """
     path, _, fragment = (href or "").partition("#")
-    full_path = normpath(f"{base}/{unquote(path)}" if base else unquote(path))
-    return _LinkTarget(full_path, unquote(fragment))
+    return _LinkTarget(normpath(join(base, unquote(path))).lstrip("/"), unquote(fragment))

@@ -36,7 +36,8 @@ class Block:
     Attributes:
         tag: The name of the block's element, without the namespace.
         text: The text, not empty.
-        ids: The ids of elements that begin in the block, or between it and the previous block.
+        ids: The ids of elements that begin in the block, or between it and the previous block, and
+            the names of anchors, which old pages have instead.
     """
 
     tag: str
@@ -85,7 +86,7 @@ def read_blocks(
         else:
             tag = get_local_name(node)
             if tag and not is_ignored(tag, node):
-                ids.update(filter(None, [node.get("id")]))
+                ids.update(filter(None, [node.get("id"), node.get("name") if tag == "a" else None]))
                 texts.append(_choose_separator(tag, texts))
                 pending += _list_contents(node, tag)
     if text := _join_texts(texts, verbatim=False):
