@@ -23,7 +23,9 @@ from functions.jobs.ingest.readers.kindle.annotation import (
     LANGUAGES,
     Annotation,
     AnnotationKind,
+    Position,
     format_authors,
+    infer_position,
     parse_kind,
     parse_position,
 )
@@ -200,12 +202,13 @@ def _add(book: _BookEntries, entry: _Entry) -> None:
         book.faults["limit" if entry.text else "empty"] += 1
         return
     added_at = parse_datetime(date)
-    # A date in an unknown language cannot be read either. That is one fault, not two.
     if kind is None:
         book.faults["language"] += 1
-    elif added_at is None:
+    if added_at is None:
         book.faults["date"] += 1
     position = parse_position(entry.heading)
+    if position == Position():
+        position = infer_position(places)
     book.annotations.append(Annotation(kind, entry.text, position, added_at))
 
 

@@ -128,7 +128,7 @@ def _find_buckets(position: Position) -> list[object]:
     if position.page is not None:  # adjacent pages, as in `_may_overlap`
         first, last = position.page - 1, position.end + 2
         return [("page", page) for page in range(first, min(last, first + _MAX_BUCKETS))]
-    return [("roman page", position.roman_page)]
+    return [("place", position.place)]
 
 
 def _may_overlap(one: Position, other: Position) -> bool:
@@ -186,12 +186,13 @@ def _drop_superseded(notes: Sequence[tuple[int, Annotation]]) -> list[tuple[int,
 def _reading_order_key(position: Position, index: int) -> tuple[bool, int, int, int]:
     """Return a sort key: location, then page, then index in the file.
 
-    Roman page numbers come first, and annotations without any position last.
+    Roman page numbers come first. Annotations with a place in words, or without any, come last.
     """
-    return _is_unplaced(position), position.first_location or 0, position.page or 0, index
+    is_last = _is_unplaced(position) or any(map(str.isdigit, position.place or ""))
+    return is_last, position.first_location or 0, position.page or 0, index
 
 
 def _is_unplaced(position: Position) -> bool:
-    """Return whether a position has no location, no page and no Roman page number."""
-    places = (position.first_location, position.page, position.roman_page)
+    """Return whether a position says nothing."""
+    places = (position.first_location, position.page, position.place)
     return all(place is None for place in places)
