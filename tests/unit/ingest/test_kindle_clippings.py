@@ -617,6 +617,34 @@ def test_notes_of_a_file_exported_twice_stay_at_their_highlights(tmp_path: Path)
     assert list_texts(read_only_source(path)) == expected
 
 
+def test_readwise_action_tags_in_notes_are_applied(tmp_path: Path) -> None:
+    """A Kindle knows no chapters, so its readers mark them in notes, for Readwise."""
+    path = write_clippings(
+        tmp_path,
+        make_highlight("10", "Preface."),
+        make_highlight("20", "Reefing"),
+        make_note("20", ".h1"),
+        make_highlight("30-31", "Reef early,"),
+        make_note("31", ".c1 .safety Yes!"),
+        make_highlight("40", "or not at all."),
+        make_note("40", ".c2"),
+        make_highlight("50", "Wind"),
+        make_note("50", ".h1 Read again."),
+        make_note("60", ".h1 about nothing"),
+    )
+    sections = read_only_source(path).sections
+    assert [(section.text, section.tags, section.find_locator(0)) for section in sections] == [
+        ("Preface.", (), Locator(location="10")),
+        (
+            "Reef early, … or not at all.\n\nYes!",
+            ("safety",),
+            Locator(location="30-40", chapter="Reefing"),
+        ),
+        ("Wind\n\nRead again.", (), Locator(location="50", chapter="Wind")),
+        (".h1 about nothing", (), Locator(location="60", chapter="Wind")),
+    ]
+
+
 @pytest.mark.parametrize(
     ("heading", "locator"),
     [

@@ -221,11 +221,14 @@ def _is_inverted(last: str, first: str) -> bool:
     )
 
 
-def make_section(annotation: Annotation, notes: Sequence[Annotation] = ()) -> Section:
+def make_section(
+    annotation: Annotation, notes: Sequence[str] = (), tags: tuple[str, ...] = ()
+) -> Section:
     """Return the section of a highlight with the notes about it, or of a lone note."""
     locator = replace(annotation.position.locator, chapter=annotation.chapter)
     return Section(
-        "\n\n".join([annotation.text, *(note.text for note in notes)]),
+        "\n\n".join([annotation.text, *notes]),
+        tags=tags,
         highlighted_at=annotation.added_at,
         # One locator, from offset 0: the whole text is at the same position.
         locators=((0, locator),) if locator != Locator() else (),
