@@ -238,9 +238,9 @@ def test_a_document_without_a_declared_encoding_is_utf_8(tmp_path: Path) -> None
 def test_latin_1_is_read_as_web_browsers_read_it(tmp_path: Path, encoding: str) -> None:
     """A document that declares it may be in Windows-1252, or in UTF-8 after a conversion."""
     declaration = '<?xml version="1.0" encoding="iso-8859-1"?>'
-    document = f"{declaration}<html><body><p>“Größe” \u2013 Länge</p></body></html>"
+    document = f"{declaration}<html><body><p>“Größe” — Länge</p></body></html>"
     data = make_epub({"one.xhtml": ""}, others={PATH_OF_ONE: document.encode(encoding)})
-    assert read_epub(tmp_path, data).text == "“Größe” \u2013 Länge"
+    assert read_epub(tmp_path, data).text == "“Größe” — Länge"
 
 
 def test_blank_lines_before_a_declaration_do_no_harm(tmp_path: Path) -> None:

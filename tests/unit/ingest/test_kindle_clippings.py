@@ -494,7 +494,7 @@ def test_unreadable_parts_of_entries_are_counted_in_warnings(tmp_path: Path) -> 
     assert [reason for _, reason in read_warnings(path)] == [
         "2 entries without text: the publisher's limit on clippings was reached; left out",
         f"1 entry with a heading that is not in {LANGUAGES}; kept as a highlight",
-        "1 entry with a date that cannot be read; kept without a date",
+        "2 entries with a date that cannot be read; kept without a date",
     ]
 
 
@@ -615,3 +615,52 @@ def test_notes_of_a_file_exported_twice_stay_at_their_highlights(tmp_path: Path)
     path = write_clippings(tmp_path, *entries, *entries)
     expected = ["Reef early.\n\nSo true!", "Trim late.\n\nNot so sure."]
     assert list_texts(read_only_source(path)) == expected
+
+
+def test_readwise_action_tags_in_notes_are_applied(tmp_path: Path) -> None:
+    """A Kindle knows no chapters, so its readers mark them in notes, for Readwise."""
+    path = write_clippings(
+        tmp_path,
+        make_highlight("10", "Preface."),
+        make_highlight("20", "Reefing"),
+        make_note("20", ".h1"),
+        make_highlight("30-31", "Reef early,"),
+        make_note("31", ".c1 .safety Yes!"),
+        make_highlight("40", "or not at all."),
+        make_note("40", ".c2"),
+        make_highlight("50", "Wind"),
+        make_note("50", ".h1 Read again."),
+        make_note("60", ".h1 about nothing"),
+    )
+    sections = read_only_source(path).sections
+    assert [(section.text, section.tags, section.find_locator(0)) for section in sections] == [
+        ("Preface.", (), Locator(location="10")),
+        (
+            "Reef early, … or not at all.\n\nYes!",
+            ("safety",),
+            Locator(location="30-40", chapter="Reefing"),
+        ),
+        ("Wind\n\nRead again.", (), Locator(location="50", chapter="Wind")),
+        (".h1 about nothing", (), Locator(location="60", chapter="Wind")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("heading", "locator"),
+    [
+        ("Dit højdepunkt på side 12 | Placering 150-155", Locator(page=12, location="150-155")),
+        ("Váš text na straně 12 | Umístění 150-55", Locator(page=12, location="150-155")),
+        ("Din utheving på posisjon 150-155", Locator(location="Din utheving på posisjon 150-155")),
+        ("Az Ön kiemelése", None),
+    ],
+)
+def test_the_place_in_another_language_is_kept(
+    tmp_path: Path, heading: str, locator: Locator | None
+) -> None:
+    """The page comes before the location in any language. A lone number is kept with its words."""
+    path = write_clippings(
+        tmp_path, make_entry(f"{heading} | 31. maj 2024 16.41.53", "Reef early.")
+    )
+    [section] = read_only_source(path).sections
+    assert section.locators == (((0, locator),) if locator else ())
+    assert section.highlighted_at == AT_FRIDAY

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers.fields import fold_text
+from functions.jobs.ingest.readers.fields import fold_text, to_headline
 from shared.knowledge.source import Locator, Section
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ _LOCATION: Final = re.compile(
     r"[.\s]*#?(?P<first>\d{1,8})(?:\s*[-\u2013]\s*(?P<last>\d{1,8}))?"
 )
 """A location or a range of locations after the word for location."""
+_RANGE: Final = re.compile(r"(\d{1,8})(?:\s*[-\u2013]\s*(\d{1,8}))?")
+"""A number, or a range of numbers."""
 _SUFFIX: Final = re.compile(r"(?:inc|ltd|llc|gmbh|co|jr|sr|ph\.?d|m\.?d|[ivx]+)\.?", re.IGNORECASE)
 """A suffix of a company's or a person's name, which may follow a comma: `Helm, Inc.`."""
 _INITIAL: Final = re.compile(r"[^\W\d_]\.?")
@@ -84,7 +86,8 @@ class Position:
 
     Attributes:
         page: The page number, unless it is in Roman numerals.
-        roman_page: A page number in Roman numerals, as in a preface.
+        place: A page number in Roman numerals, as in a preface, or a place in words of a language
+            that is not one of `LANGUAGES`.
         first_location: The first Kindle location. Locations count units of about 150 characters,
             whatever the font.
         last_location: The last Kindle location.
@@ -92,7 +95,7 @@ class Position:
     """
 
     page: int | None = None
-    roman_page: str | None = None
+    place: str | None = None
     first_location: int | None = None
     last_location: int | None = None
     last_page: int | None = None
@@ -107,7 +110,7 @@ class Position:
     @property
     def locator(self) -> Locator:
         """The position as it is stored."""
-        location = self.roman_page if self.page is None else None
+        location = self.place if self.page is None else None
         if (first := self.first_location) is not None:
             last = self.last_location
             is_range = last is not None and last > first
@@ -158,6 +161,27 @@ def parse_position(heading: str) -> Position:
     return Position(page or None, roman_page, first_location, last_location, last_page)
 
 
+def infer_position(places: Sequence[str]) -> Position:
+    """Return the position in a heading of another language than `LANGUAGES`, without its date.
+
+    A Kindle writes the page, a vertical bar, and the location. A lone number may be either, so the
+    words around it are kept.
+
+    Args:
+        places: The parts of the heading, such as `- Dit højdepunkt på side 12` and
+            `Placering 150-155`.
+    """
+    numbers = [numbers[-1] for place in places if (numbers := [*_RANGE.finditer(place)])]
+    match numbers:
+        case []:
+            return Position()
+        case [page, location]:
+            last = _parse_last(location[1], location[2])
+            return Position(int(page[1]), first_location=int(location[1]), last_location=last)
+        case _:
+            return Position(place=to_headline(" | ".join(places).lstrip("- ")))
+
+
 def _parse_last(first: str, last: str | None) -> int:
     """Return the last number of a range. Older Kindles write `1204-07` for `1204-1207`."""
     if last is None:
@@ -195,11 +219,14 @@ def _is_inverted(last: str, first: str) -> bool:
     )
 
 
-def make_section(annotation: Annotation, notes: Sequence[Annotation] = ()) -> Section:
+def make_section(
+    annotation: Annotation, notes: Sequence[str] = (), tags: tuple[str, ...] = ()
+) -> Section:
     """Return the section of a highlight with the notes about it, or of a lone note."""
     locator = replace(annotation.position.locator, chapter=annotation.chapter)
     return Section(
-        "\n\n".join([annotation.text, *(note.text for note in notes)]),
+        "\n\n".join([annotation.text, *notes]),
+        tags=tags,
         highlighted_at=annotation.added_at,
         # One locator, from offset 0: the whole text is at the same position.
         locators=((0, locator),) if locator != Locator() else (),

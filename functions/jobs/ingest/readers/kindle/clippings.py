@@ -23,7 +23,9 @@ from functions.jobs.ingest.readers.kindle.annotation import (
     LANGUAGES,
     Annotation,
     AnnotationKind,
+    Position,
     format_authors,
+    infer_position,
     parse_kind,
     parse_position,
 )
@@ -195,12 +197,13 @@ def _add(book: _BookEntries, entry: _Entry) -> None:
         book.faults["limit" if entry.text else "empty"] += 1
         return
     added_at = parse_datetime(date)
-    # A date in an unknown language cannot be read either. That is one fault, not two.
     if kind is None:
         book.faults["language"] += 1
-    elif added_at is None:
+    if added_at is None:
         book.faults["date"] += 1
     position = parse_position(entry.heading)
+    if position == Position():
+        position = infer_position(places)
     book.annotations.append(Annotation(kind, entry.text, position, added_at))
 
 
@@ -251,7 +254,8 @@ FORMAT: Final = Format(
         "Title (Series) (Author)": "the title with the series, and the author, of a source; its id"
         " is made of both",
         "Highlight": "a passage; if it was repeated or extended, the longest version is kept",
-        "Note": "joined to the highlight at its location, after an empty line; otherwise a passage",
+        "Note": "joined to the highlight at its location, after an empty line; otherwise a passage;"
+        " Readwise's action tags apply: `.h1` a chapter, `.c1`, `.c2` one passage, `.word` a tag",
         "Bookmark": "left out",
         "page, Location": "the page, and the location",
         "Added on": "the date of the passage, by the Kindle's clock; a passage without a date that"

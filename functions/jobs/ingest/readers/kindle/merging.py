@@ -7,11 +7,18 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.ingest.readers.fields import to_headline
 from functions.jobs.ingest.readers.kindle.annotation import (
     Annotation,
     AnnotationKind,
     Position,
     make_section,
+)
+from functions.jobs.ingest.readers.locators import PARAGRAPH
+from functions.jobs.ingest.readers.readwise.action_tags import (
+    TaggedNote,
+    group_parts,
+    parse_note,
 )
 from shared.knowledge.highlight_versions import extract_words
 
@@ -33,7 +40,7 @@ def make_sections(annotations: Sequence[Annotation]) -> list[Section]:
     """Return the sections of a book's highlights and notes, in reading order.
 
     If a highlight was repeated, extended or shortened, only its longest version is kept. A note is
-    joined to the highlight at its location.
+    joined to the highlight at its location. Readwise's action tags are applied.
     """
     highlights = _Highlights()
     indexed = sorted(enumerate(annotations), key=lambda item: len(item[1].text), reverse=True)
@@ -51,7 +58,37 @@ def make_sections(annotations: Sequence[Annotation]) -> list[Section]:
                 notes[target].append(note)
     entries = [*highlights.by_index.items(), *_drop_superseded(unattached)]
     entries.sort(key=lambda entry: _reading_order_key(entry[1].position, entry[0]))
-    return [make_section(item, _keep_latest(notes.get(index, ()))) for index, item in entries]
+    tagged = [(item, _parse_notes(_keep_latest(notes.get(index, ())))) for index, item in entries]
+    return list(_apply_action_tags(tagged))
+
+
+def _parse_notes(notes: Sequence[Annotation]) -> TaggedNote:
+    """Return the notes about a highlight as one, whose action tags are separated."""
+    texts = sorted((note.text for note in notes), key=lambda text: not text.startswith("."))
+    return parse_note(PARAGRAPH.join(texts), ())
+
+
+def _apply_action_tags(items: Sequence[tuple[Annotation, TaggedNote]]) -> Iterator[Section]:
+    """Yield the passages. A heading with a further note stays one, because the note would be lost.
+
+    Kindles know no chapters, so readers who use Readwise mark them with its tags.
+    """
+    chapter: str | None = None
+    for group in group_parts(note.part for _, note in items):
+        first, note = items[group[0]]
+        parts = [items[index] for index in group]
+        if note.is_heading:
+            chapter = to_headline(first.text)
+        if note.text or not note.is_heading:
+            whole = replace(
+                first,
+                text=" … ".join(part.text for part, _ in parts),
+                position=_merge_positions(first.position, parts[-1][0].position),
+                chapter=None if _is_last(first.position) else chapter,
+            )
+            texts = [note.text for _, note in parts if note.text]
+            tags = dict.fromkeys(tag for _, note in parts for tag in note.tags)
+            yield make_section(whole, texts, tuple(tags))
 
 
 class _Highlights:
@@ -128,7 +165,7 @@ def _find_buckets(position: Position) -> list[object]:
     if position.page is not None:  # adjacent pages, as in `_may_overlap`
         first, last = position.page - 1, position.end + 2
         return [("page", page) for page in range(first, min(last, first + _MAX_BUCKETS))]
-    return [("roman page", position.roman_page)]
+    return [("place", position.place)]
 
 
 def _may_overlap(one: Position, other: Position) -> bool:
@@ -186,12 +223,16 @@ def _drop_superseded(notes: Sequence[tuple[int, Annotation]]) -> list[tuple[int,
 def _reading_order_key(position: Position, index: int) -> tuple[bool, int, int, int]:
     """Return a sort key: location, then page, then index in the file.
 
-    Roman page numbers come first, and annotations without any position last.
+    Roman page numbers come first. Annotations with a place in words, or without any, come last.
     """
-    return _is_unplaced(position), position.first_location or 0, position.page or 0, index
+    return _is_last(position), position.first_location or 0, position.page or 0, index
+
+
+def _is_last(position: Position) -> bool:
+    return _is_unplaced(position) or any(map(str.isdigit, position.place or ""))
 
 
 def _is_unplaced(position: Position) -> bool:
-    """Return whether a position has no location, no page and no Roman page number."""
-    places = (position.first_location, position.page, position.roman_page)
+    """Return whether a position says nothing."""
+    places = (position.first_location, position.page, position.place)
     return all(place is None for place in places)
