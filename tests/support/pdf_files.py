@@ -78,6 +78,7 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
     picture: bytes = b"",
     labels: bytes = b"",
     rotation: int = 0,
+    form: Mapping[str, str] | None = None,
 ) -> bytes:
     """Write a PDF.
 
@@ -92,6 +93,7 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
         picture: The gray values of a picture of 1,000 pixels a line; each page has its own copy.
         labels: The number tree of the labels of pages, such as `0 << /S /r >>`.
         rotation: By how many degrees pages are turned clockwise when they are shown.
+        form: The texts in form fields of the first page, by the label that viewers show.
     """
     objects = _Objects()
     catalog, tree, font = objects.add(), objects.add(), objects.add()
@@ -99,6 +101,10 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
         font, b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"
     )
     page_numbers = [objects.add() for _ in pages]
+    fields = [
+        objects.add(_format_field(number, *item))
+        for number, item in enumerate((form or {}).items())
+    ]
     for index, (number, lines) in enumerate(zip(page_numbers, pages, strict=True)):
         content = objects.add(_format_stream(packed_content or zlib.compress(_format_lines(lines))))
         pictures = b"/XObject << /P %d 0 R >>" % _add_picture(objects, picture) if picture else b""
@@ -106,7 +112,7 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
             objects.add(_format_annotation(annotation))
             for annotation in annotations
             if annotation.page == index
-        ]
+        ] + (fields if index == 0 else [])
         objects.replace(
             number,
             b"<< /Type /Page /Parent %d 0 R /MediaBox [0 0 612 792] /Rotate %d /Contents %d 0 R"
@@ -121,6 +127,8 @@ def make_pdf(  # noqa: PLR0913 - the parts of a file
     entries = b"/Type /Catalog /Pages %d 0 R" % tree
     if outline:
         entries += b" /Outlines %d 0 R" % _add_outline(objects, outline, page_numbers)
+    if fields:
+        entries += b" /AcroForm << /Fields [%b] >>" % _format_references(fields)
     if language:
         entries += b" /Lang " + _format_string(language)
     if labels:
@@ -185,6 +193,12 @@ def _format_annotation(annotation: Annotation) -> bytes:
     if annotation.modified:
         entries += b" /M (%b)" % annotation.modified.encode()
     return b"<< %b >>" % entries
+
+
+def _format_field(number: int, label: str, text: str) -> bytes:
+    entries = b"/Type /Annot /Subtype /Widget /FT /Tx /Rect [0 0 9 9]"
+    values = number, _format_string(label), _format_string(text)
+    return b"<< %b /T (%d) /TU %b /V %b >>" % (entries, *values)
 
 
 def _compute_box(annotation: Annotation, line: int) -> tuple[float, int, float, int]:

@@ -196,6 +196,14 @@ def test_remarks_on_drawings_and_struck_out_text_are_notes(tmp_path: Path) -> No
     ]
 
 
+def test_the_texts_in_form_fields_of_a_page_are_a_passage(tmp_path: Path) -> None:
+    form = {"Name of the boat": "Sea Ög", "Owner": "", "": "Baden"}
+    body, fields = read_pdf(tmp_path, make_pdf(WIND, [], form=form)).sections
+    assert body.text == "\n".join(WIND)
+    assert fields.text == "Name of the boat: Sea Ög\nBaden"
+    assert fields.find_locator(0).page == 1
+
+
 def test_highlights_of_two_columns_are_in_reading_order(tmp_path: Path) -> None:
     left, right = b"(One.) Tj 0 -16 Td (Two.) Tj", b"300 16 Td (Three.) Tj 0 -16 Td (Four.) Tj"
     content = zlib.compress(b"BT /F1 11 Tf 72 720 Td %b %b ET" % (left, right))

@@ -307,6 +307,16 @@ def test_a_section_that_is_hidden_until_found_is_read() -> None:
     assert read_page(make_page(body)).text == f"{PROSE * 3}\n\n{ADVICE}"
 
 
+def test_sections_without_blocks_are_paragraphs() -> None:
+    """Editors for WeChat write sections and spans."""
+    sections = "".join(
+        f"<section><section><span>{text[:9]}</span><span>{text[9:]}</span></section></section>"
+        for text in (PROSE, ADVICE)
+    )
+    page = make_page(f'<div id="js_content">{sections}</div><div>Scan this code to follow us</div>')
+    assert read_page(page).text == f"{PROSE}\n\n{ADVICE}"
+
+
 def test_text_between_blocks_is_kept() -> None:
     """A list ends the paragraph around it, so that the rest of the sentence is in none."""
     body = (

@@ -91,8 +91,7 @@ def remove_boilerplate(tree: Element) -> None:
         _prepare_table(table)
     _flatten_code(tree)
     keep_lists(tree)
-    for container in list(tree.iter("body", "main", "article", "section", "div")):
-        _wrap_loose_text(container)
+    _mark_paragraphs(tree)
     for figure in list(tree.iter("figure")):
         if next(figure.iter("pre"), None) is not None:
             figure.tag = "div"  # trafilatura leaves out figures, because most are images
@@ -247,6 +246,15 @@ def _turn_into_span(block: Element, after: str) -> None:
     else:
         last.tail = (last.tail or "").rstrip()
     block.tail = after + (block.tail or "").lstrip()
+
+
+def _mark_paragraphs(tree: Element) -> None:
+    """Make paragraphs of the texts that trafilatura would otherwise join or drop."""
+    for section in list(tree.iter("section")):
+        if not any(is_block(element) for element in section.iterdescendants()):
+            section.tag = "p"  # WeChat's editors write such paragraphs
+    for container in list(tree.iter("body", "main", "article", "section", "div")):
+        _wrap_loose_text(container)
 
 
 def _wrap_loose_text(container: Element) -> None:

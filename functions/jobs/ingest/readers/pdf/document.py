@@ -304,6 +304,7 @@ FORMAT: Final = Format(
         "outline": "the chapter of a passage, from the line with its title",
         "highlights, underlines, notes": "passages of their own, with their notes and dates; so are"
         " drawings and struck-out text if they have a note",
+        "text in form fields": "a passage for each page",
         "Title": "the title; if it is missing or comes from a program, such as"
         " `PowerPoint Presentation` or `Report.docx`, the file's name",
         "Author": "the author; account names such as `Administrator` are left out",

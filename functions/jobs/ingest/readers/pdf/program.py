@@ -15,6 +15,7 @@ import json
 import math
 import sys
 from bisect import bisect_left, bisect_right
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ _HIGHLIGHTS: Final = frozenset({9, 10, 11})
 """The subtypes of annotations that mark text: Highlight, Underline and Squiggly."""
 _STRIKE_OUT: Final = 12
 """The subtype of struck-out text, which counts only if it has a note."""
+_FIELDS: Final = frozenset({4, 5, 6})
+"""The types of form fields with text: combo boxes, list boxes and text fields, from
+fpdf_formfill.h."""
 _MIN_CUT: Final = 0.5
 """The edge of a highlight cuts a character if it is this far inside it, in points."""
 _OPENING: Final = frozenset("([\"'\u2018\u201c\u00ab\u00bf\u00a1")
@@ -94,6 +98,7 @@ def _read(path: str) -> dict[str, Any]:
     except pypdfium2.PdfiumError as error:
         is_encrypted = getattr(error, "err_code", None) == _PASSWORD
         raise _Refusal(_ENCRYPTED if is_encrypted else _DAMAGED) from error
+    document.init_forms()  # before the first page
     count = len(document)
     if count > MAX_PAGES:
         raise _Refusal(f"has {count:,} pages, more than {MAX_PAGES:,}: split it")
@@ -133,7 +138,8 @@ def _read_page(document: Any, index: int) -> tuple[str, list[dict[str, str]]]:
     try:
         if text_page.count_chars() > MAX_CHARACTERS:
             raise _Refusal(_TOO_MUCH_TEXT)
-        return text_page.get_text_range(), _read_annotations(page, text_page)
+        annotations = _read_annotations(page, text_page) + _read_form(document, page)
+        return text_page.get_text_range(), annotations
     finally:
         text_page.close()
         page.close()
@@ -195,6 +201,29 @@ def _read_annotations(page: Any, text_page: Any) -> list[dict[str, str]]:
             continue
         placed.append(((_find_nearest(characters, boxes[0]), -boxes[0].top, boxes[0].left), item))
     return [item for _, item in sorted(placed, key=lambda entry: entry[0])]
+
+
+def _read_form(document: Any, page: Any) -> list[dict[str, str]]:
+    """Return what was entered into the form fields of a page, as one note; no note if nothing was.
+
+    The text of a page does not include it.
+    """
+    import pypdfium2.raw as pdfium
+
+    if document.formenv is None:
+        return []
+    form = document.formenv.raw
+    lines: list[str] = []
+    for index in range(min(pdfium.FPDFPage_GetAnnotCount(page.raw), _MAX_ANNOTATIONS)):
+        field = pdfium.FPDFPage_GetAnnot(page.raw, index)
+        if field and pdfium.FPDFAnnot_GetFormFieldType(form, field) in _FIELDS:
+            get_label = partial(pdfium.FPDFAnnot_GetFormFieldAlternateName, form, field)
+            get_value = partial(pdfium.FPDFAnnot_GetFormFieldValue, form, field)
+            label, value = _read_utf16(get_label).strip(), _read_utf16(get_value).strip()
+            if value:
+                lines.append(f"{label}: {value}" if label else value)
+        pdfium.FPDFPage_CloseAnnot(field)
+    return [{"text": "", "note": "\n".join(lines), "date": ""}] if lines else []
 
 
 class _Box(NamedTuple):
