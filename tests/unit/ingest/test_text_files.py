@@ -141,6 +141,7 @@ def test_an_unreadable_text_file_is_reported_with_advice(
         ('tags: "#x #y"', "note", "Ann", ("x", "y")),
         ("Tags: #x #y", "note", "Ann", ("x", "y")),
         ("tags: #x, #y z", "note", "Ann", ("x", "y z")),
+        ("tags: [a/b, #x,#y-z, 'c d']", "note", "Ann", ("a/b", "x", "y-z", "c d")),
         ("tags: x, #y", "note", "Ann", ("x", "y")),
         ("tags: x # a comment", "note", "Ann", ("x",)),
         ("tag: #", "note", "Ann", ()),

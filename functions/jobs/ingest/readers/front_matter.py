@@ -46,6 +46,9 @@ _UNQUOTED_TAGS: Final = re.compile(
     r"^(tags?:[ \t]+)([^\s'\"\[{][^\n'\"]*+)$", re.MULTILINE | re.IGNORECASE
 )
 """An entry whose tags are plain text, such as `tags: #book #sf`."""
+_LISTED_TAGS: Final = re.compile(r"^tags?:[ \t]+\[[^\n]*\][ \t]*$", re.MULTILINE | re.IGNORECASE)
+_LISTED_HASHTAG: Final = re.compile(r"(?<=[\[,])[ \t]*(#[^\s,\[\]'\"]++)")
+"""A tag in an entry such as `tags: [#book, #sf]`, where YAML reads a comment."""
 _HASHTAG: Final = re.compile(r"(?<!\S)#[^\s#]")
 
 
@@ -110,6 +113,7 @@ def _to_texts(value: Any) -> Any:
 def _parse_yaml(block: str) -> FrontMatter | None:
     block = _LEADING_TABS.sub(lambda tabs: "  " * len(tabs[0]), block)
     block = _align_items(block)
+    block = _LISTED_TAGS.sub(lambda tags: _LISTED_HASHTAG.sub(r" '\1'", tags[0]), block)
     block = textwrap.dedent(_UNQUOTED_TAGS.sub(_quote_hashtags, block)).lstrip(" ")
     entries = _split_entries(block)
     front_matter = FrontMatter()
