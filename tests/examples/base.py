@@ -43,13 +43,15 @@ ANNA: Final = Caller.of(tool_calls.ANNA, role=Role.EDITOR)
 OWNER: Final = Caller.of("olga", role=Role.OWNER)
 STRANGER: Final = Caller.of("ben", role=Role.EDITOR)
 """A user who must not see Anna's data."""
+VOTER: Final = Caller.of("carl.gauss@example.com")
+"""A user who voted on `TRACE`."""
 PRIVATE_WORD: Final = "quagga"
 """A word that only Anna's private data contain."""
 KNEAD, STARTER, BAKE = (chunk.chunk_id for chunk in chunk_source(BAKING).chunks)
 """The passages of the source `baking`. The first is in the cluster `dough`."""
-NOTE: Final = f"note-{6:016x}"
+NOTE: Final = f"note-{7:016x}"
 """A note that Anna saved."""
-FORGOTTEN_NOTES: Final = (f"note-{8:016x}", f"note-{10:016x}")
+FORGOTTEN_NOTES: Final = (f"note-{9:016x}", f"note-{11:016x}")
 """Notes that Anna saved and forgot."""
 NOTE_TEXT: Final = "Rye bread keeps for a week if it is wrapped in linen."
 LINK: Final = "https://reefs.example/atlas"
@@ -100,6 +102,8 @@ async def _store_data_of_anna(app: App) -> None:
         solution = {"solution_text": f"Oil the {thing}.", "tags": [thing, "wood"]}
         contributed = await call_result(app, "contribute_trace", ANNA, **trace, **solution)
         assert contributed["trace_id"] == trace_id
+    arguments = {"trace_id": TRACE, "vote_type": "down", "feedback_tag": "wrong"}
+    await call_result(app, "vote_trace", VOTER, **arguments, feedback_text="It jams again.")
     texts = (NOTE_TEXT, f"A {PRIVATE_WORD} had stripes.", f"The {PRIVATE_WORD} is no zebra.")
     for note, text in zip((NOTE, *FORGOTTEN_NOTES), texts, strict=True):
         saved = await call_result(app, "save_note", ANNA, text=text, tags=[text.split()[0]])

@@ -67,8 +67,8 @@ class Example:
         next_page: What the page after the first takes, with a limit of 1; None for one page.
         change: Arguments that make it another call.
         other_call: Arguments to which a cursor of the call does not belong.
-        undo_leaves: What is different after the call was undone: fields, and the collections of
-            new documents, which end in a slash. None, if the call cannot be undone.
+        undo_leaves: What is different after the call was undone: fields, and collections with
+            more or fewer documents, which end in a slash. None, if the call cannot be undone.
         refused: Calls that another user may not make, the code of the error, and a part of its
             message. An error of the code NOT_FOUND is that for an unknown id.
     """

@@ -46,7 +46,8 @@ EXAMPLES: Final = {
         missing={"supersedes": "search_traces"},
         change={"title": "A hinge creaks after rain"},
         costs=((_CONTENT, Cost(2, 3, 12)), (_CONTENT | {"supersedes": TRACE}, Cost(2, 4, 21))),
-        undo_leaves=frozenset({"traces/"}),
+        # A trace that is listed again although it was replaced has no claim to its text.
+        undo_leaves=frozenset({"traces/", "claims/", "claim"}),
     ),
     "amend_trace": Example(
         arguments={"trace_id": TRACE, "title": "A hinge that squeaks"},
@@ -98,7 +99,7 @@ EXAMPLES: Final = {
         missing={"trace_id": "search_traces"},
         change={"feedback_tag": "spam"},
         costs=(({"trace_id": TRACE, "vote_type": "up"}, Cost(2, 3, 4)),),
-        undo_leaves=frozenset({"contributors/"}),
+        undo_leaves=frozenset({"up", "contributors/"}),
     ),
     "withdraw_trace": Example(
         arguments={"trace_id": TRACE},

@@ -20,6 +20,7 @@ _TOKEN: Final = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 _OWNERS: Final = "carrel accounts role ben owner"
 _SECRET: Final = {"GitHub token": (_TOKEN,)}
 _SECRET_TAG: Final = {"GitHub token": ([_TOKEN],), INVISIBLE_IN_LINE: (["a\nb"],)}
+_NEW_LINK: Final = {"url": "https://boats.example/sloops", "title": "Sloops", "tags": ["sea"]}
 _NEW_NOTE: Final = {"text": "Salt slows the yeast."}
 
 EXAMPLES: Final = {
@@ -60,7 +61,7 @@ EXAMPLES: Final = {
             ({"text": "Salt slows the yeast.", "chunk_id": KNEAD}, Cost(3, 3, 13)),
             ({"source_id": NOTE, "revision": 1, "text": "Oats."}, Cost(3, 4, 22)),
         ),
-        undo_leaves=frozenset({"forgotten/", "forgotten_sources/"}),
+        undo_leaves=frozenset({"revision", "/note_revisions/", "forgotten/", "forgotten_sources/"}),
         refused=(
             (
                 {"source_id": NOTE, "revision": 1, "text": "Mine."},
@@ -114,7 +115,7 @@ EXAMPLES: Final = {
         missing={"source_id": "list_sources"},
         change={"reason": "Outdated."},
         costs=(({"chunk_id": KNEAD}, Cost(3, 13, 23)), ({"source_id": "sailing"}, Cost(6, 5, 10))),
-        undo_leaves=frozenset(),
+        undo_leaves=frozenset({"content_hash", "forgotten_sources/"}),
         refused=(
             ({"source_id": "baking"}, "FORBIDDEN", _OWNERS),
             ({"chunk_id": KNEAD}, "FORBIDDEN", _OWNERS),
@@ -123,7 +124,7 @@ EXAMPLES: Final = {
         ),
     ),
     "save_link": Example(
-        arguments={"url": "https://boats.example/sloops"},
+        arguments=_NEW_LINK,
         lengths={"title": 200},
         counts={"tags": 20},
         wrong={
@@ -140,8 +141,8 @@ EXAMPLES: Final = {
             "title": _SECRET,
             "tags": _SECRET_TAG,
         },
-        change={"title": "Sloops"},
-        costs=(({"url": "https://boats.example/sloops"}, Cost(2, 3, 2)),),
+        change={"title": "Yawls"},
+        costs=((_NEW_LINK, Cost(2, 3, 2)),),
         undo_leaves=frozenset(),
         refused=(({"url": LINK, "cancel": True}, "FORBIDDEN", "only they and an owner"),),
     ),
