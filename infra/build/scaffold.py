@@ -18,7 +18,7 @@ _NAME: Final = re.compile(r"([a-z]+)/([a-z]+(?:_[a-z]+)+)")
 
 
 def create_tool(path: str, like: str = MODEL, root: Path = ROOT) -> list[Path]:
-    """Copy a tool and its test under another name. Afterwards `make fix` adds it where it belongs.
+    """Copy a tool, its test and its example under another name. Afterwards `make fix` adds it where it belongs.
 
     Args:
         path: The new tool's group and name, such as `knowledge/count_chunks`.
@@ -52,4 +52,15 @@ def create_tool(path: str, like: str = MODEL, root: Path = ROOT) -> list[Path]:
         text = re.sub(r'^    title=".*"', f'    title="{title}"', text, flags=re.MULTILINE)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(text, "utf-8")
+    _copy_example(root / "tests" / "examples", like, name)
     return list(copies.values())
+
+
+def _copy_example(folder: Path, like: str, name: str) -> None:
+    """Add a copy of a tool's example after it, in the module that has it."""
+    entry = re.compile(rf'^    "{like}": Example\(.*?^    \),\n', re.MULTILINE | re.DOTALL)
+    for module in folder.glob("*.py"):
+        text = module.read_text("utf-8")
+        if example := entry.search(text):
+            copy = example[0].replace(f'"{like}"', f'"{name}"', 1)
+            module.write_text(text[: example.end()] + copy + text[example.end() :], "utf-8")

@@ -79,21 +79,29 @@ def test_null_for_an_optional_argument_is_its_absence(tool: Tool[Any, Any]) -> N
     parse_arguments(tool.input, normalize(tool, nulls | required), tool.name)
 
 
-@every_tool
-def test_json_in_a_text_is_the_value_that_the_schema_wants(tool: Tool[Any, Any]) -> None:
-    for name, field in get_schema(tool)["properties"].items():
-        sample = make_sample(field)
-        if not isinstance(sample, str):
-            for text in (json.dumps(sample), f" {json.dumps(sample, indent=1)}\n"):
-                assert normalize(tool, {name: text}) == {name: sample}
+def find_samples(kind: type) -> list[tuple[Tool[Any, Any], str, Any]]:
+    """Return the arguments of all tools whose sample is of a type, of which there must be some."""
+    samples = [
+        (tool, name, make_sample(field))
+        for tool in tools()
+        for name, field in get_schema(tool)["properties"].items()
+    ]
+    of_kind = [(tool, name, sample) for tool, name, sample in samples if isinstance(sample, kind)]
+    assert of_kind
+    return of_kind
 
 
-@every_tool
-def test_json_in_a_text_stays_one_where_a_text_is_wanted(tool: Tool[Any, Any]) -> None:
-    for name, field in get_schema(tool)["properties"].items():
-        if isinstance(make_sample(field), str):
-            for text in ("null", "5", "[]", '{"a": 1}'):
-                assert normalize(tool, {name: text}) == {name: text}
+@pytest.mark.parametrize("kind", [dict, list, bool, int])
+def test_json_in_a_text_is_the_value_that_the_schema_wants(kind: type) -> None:
+    for tool, name, sample in find_samples(kind):
+        for text in (json.dumps(sample), f" {json.dumps(sample, indent=1)}\n"):
+            assert normalize(tool, {name: text}) == {name: sample}
+
+
+def test_json_in_a_text_stays_one_where_a_text_is_wanted() -> None:
+    for tool, name, _ in find_samples(str):
+        for text in ("null", "5", "[]", '{"a": 1}'):
+            assert normalize(tool, {name: text}) == {name: text}
 
 
 @every_tool
@@ -107,24 +115,17 @@ def test_an_empty_text_is_absent_unless_it_can_be_written(tool: Tool[Any, Any]) 
     assert normalize(tool, required) == dict.fromkeys(texts, "")
 
 
-@every_tool
-def test_an_empty_entry_of_a_list_is_absent(tool: Tool[Any, Any]) -> None:
-    for name, field in get_schema(tool)["properties"].items():
-        sample = make_sample(field)
-        if isinstance(sample, list):
-            assert normalize(tool, {name: [*sample, "", None]}) == {name: sample}
-            emptied: dict[str, Any] = {name: []} if tool.effect is Effect.READ else {}
-            assert normalize(tool, {name: [""]}) == emptied
+def test_an_empty_entry_of_a_list_is_absent() -> None:
+    for tool, name, sample in find_samples(list):
+        assert normalize(tool, {name: [*sample, "", None]}) == {name: sample}
+        emptied: dict[str, Any] = {name: []} if tool.effect is Effect.READ else {}
+        assert normalize(tool, {name: [""]}) == emptied
 
 
-@every_tool
-def test_an_empty_list_reaches_only_a_tool_that_takes_it(tool: Tool[Any, Any]) -> None:
-    for name, field in get_schema(tool)["properties"].items():
-        if isinstance(make_sample(field), list):
-            arguments = normalize(tool, {name: []})
-            if name in arguments:
-                required = make_required(get_schema(tool))
-                parse_arguments(tool.input, required | arguments, tool.name)
+def test_an_empty_list_reaches_only_a_tool_that_takes_it() -> None:
+    for tool, name, _ in find_samples(list):
+        arguments = normalize(tool, {name: []})
+        parse_arguments(tool.input, make_required(get_schema(tool)) | arguments, tool.name)
 
 
 def test_an_empty_field_of_an_item_is_absent_too() -> None:

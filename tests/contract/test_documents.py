@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 import pytest
@@ -17,7 +17,10 @@ from infra.cli.main import main
 from shared.core.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
+
+ItemT = TypeVar("ItemT")
 
 DOCUMENTS = sorted(
     path
@@ -25,14 +28,18 @@ DOCUMENTS = sorted(
     for path in ROOT.glob(pattern)
 )
 FOLDERS = "functions|shared|infra|tests|benchmarks|docs"
-each_document = pytest.mark.parametrize(
-    "path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT))
-)
 
 
 @cache
 def read(path: Path) -> str:
     return path.read_text("utf-8")
+
+
+def find_all(find: Callable[[Path], Iterable[ItemT]]) -> list[tuple[Path, ItemT]]:
+    """Return what is found in all documents, which must be something, and where."""
+    items = [(path, item) for path in DOCUMENTS for item in find(path)]
+    assert items
+    return items
 
 
 def find_blocks(path: Path, language: str) -> list[str]:
@@ -62,51 +69,56 @@ def find_anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@each_document
-def test_every_link_leads_to_a_file_and_a_heading(path: Path) -> None:
+def find_links(path: Path) -> list[str]:
+    """Return the links of a document, without addresses."""
     links = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]+`", "", read_prose(path)))
-    for link in links:
-        if not link.startswith(("https://", "http://", "mailto:")):
-            name, _, anchor = link.partition("#")
-            target = (path.parent / name).resolve() if name else path
-            assert target.exists(), link
-            assert not anchor or anchor in find_anchors(target), link
+    return [link for link in links if not link.startswith(("https://", "http://", "mailto:"))]
 
 
-@each_document
-def test_every_table_is_one_block_with_a_header(path: Path) -> None:
+def test_every_link_leads_to_a_file_and_a_heading() -> None:
+    for path, link in find_all(find_links):
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+        assert target.exists(), (path, link)
+        assert not anchor or anchor in find_anchors(target), (path, link)
+
+
+def test_every_table_is_one_block_with_a_header() -> None:
     """A blank line ends a table, and the rows after it would be shown as text."""
-    for block in re.findall(r"(?:^\|.*\n)+", read_prose(path), re.MULTILINE):
-        assert re.match(r"\|.*\n\|(?: ?:?-+:? ?\|)+\n", block), block
+    tables = find_all(lambda path: re.findall(r"(?:^\|.*\n)+", read_prose(path), re.MULTILINE))
+    header = r"\|.*\n\|(?: ?:?-+:? ?\|)+\n"
+    assert [(path, block) for path, block in tables if not re.match(header, block)] == []
 
 
-@each_document
-def test_every_path_exists(path: Path) -> None:
-    for span in find_code_spans(path):
-        if re.fullmatch(rf"({FOLDERS})/[\w./-]+", span):
-            assert (ROOT / span).exists(), span
+def test_every_path_exists() -> None:
+    spans = [
+        (path, span)
+        for path, span in find_all(find_code_spans)
+        if re.fullmatch(rf"({FOLDERS})/[\w./-]+", span)
+    ]
+    assert spans
+    assert [(path, span) for path, span in spans if not (ROOT / span).exists()] == []
 
 
-@each_document
-def test_every_module_that_a_command_runs_exists(path: Path) -> None:
-    for module in re.findall(rf"python -m (({FOLDERS})\.[\w.]+)", read(path)):
-        program = ROOT / module[0].replace(".", "/")
-        assert program.with_suffix(".py").exists() or (program / "__main__.py").exists(), module[0]
+def test_every_module_that_a_command_runs_exists() -> None:
+    pattern = rf"python -m ((?:{FOLDERS})\.[\w.]+)"
+    for path, module in find_all(lambda path: re.findall(pattern, read(path))):
+        program = ROOT / module.replace(".", "/")
+        is_program = program.with_suffix(".py").exists() or (program / "__main__.py").exists()
+        assert is_program, (path, module)
 
 
-@each_document
-def test_every_make_target_exists(path: Path) -> None:
+def test_every_make_target_exists() -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for command in find_commands(path, "make"):
+    for path, command in find_all(lambda path: find_commands(path, "make")):
         names = [word for word in shlex.split(command)[1:] if "=" not in word and word != "..."]
-        assert set(names) <= set(targets), command
+        assert set(names) <= set(targets), (path, command)
 
 
-@each_document
-def test_every_carrel_command_exists_with_its_options(path: Path) -> None:
-    for program in ("carrel", ".venv/bin/carrel"):
-        for line in find_commands(path, program):
-            assert_command_exists(line)
+@pytest.mark.parametrize("program", ["carrel", ".venv/bin/carrel"])
+def test_every_carrel_command_exists_with_its_options(program: str) -> None:
+    for _, line in find_all(lambda path: find_commands(path, program)):
+        assert_command_exists(line)
 
 
 def assert_command_exists(line: str) -> None:
@@ -124,26 +136,27 @@ def assert_command_exists(line: str) -> None:
             command = subcommand
 
 
-@each_document
-def test_every_shell_block_parses(path: Path) -> None:
-    for block in find_blocks(path, "sh"):
+def test_every_shell_block_parses() -> None:
+    for _, block in find_all(lambda path: find_blocks(path, "sh")):
         subprocess.run(["sh", "-n"], input=block, text=True, check=True)
 
 
-@each_document
-def test_every_json_block_parses(path: Path) -> None:
-    for block in find_blocks(path, "json"):
+def test_every_json_block_parses() -> None:
+    for _, block in find_all(lambda path: find_blocks(path, "json")):
         json.loads(block)
 
 
-@each_document
-def test_every_name_in_capitals_exists(path: Path) -> None:
+def test_every_name_in_capitals_exists() -> None:
     """The names are settings, other variables, constants and error codes."""
-    if path.name in {"CHANGELOG.md", "requirements.md"}:
-        pytest.skip("The document describes the past, or other stacks.")
-    for span in find_code_spans(path):
-        if match := re.match(r"([A-Z]+(?:_[A-Z]+)+)(=|$)", span):
-            assert match.group(1) in find_names_in_capitals(), span
+    describe_the_past_or_other_stacks = {"CHANGELOG.md", "requirements.md"}
+    unknown = [
+        (path, span)
+        for path, span in find_all(find_code_spans)
+        if path.name not in describe_the_past_or_other_stacks
+        and (match := re.match(r"([A-Z]+(?:_[A-Z]+)+)(=|$)", span))
+        and match.group(1) not in find_names_in_capitals()
+    ]
+    assert unknown == []
 
 
 @cache

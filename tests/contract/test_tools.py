@@ -18,15 +18,13 @@ from functions.gateway.mcp.resource_links import get_variable_name
 from infra.build import generated
 from infra.build.discovery import ROOT, get_package_name, tools
 from shared.core.caller import Tier
-from shared.core.errors import InvalidInput
 from shared.core.json_schema import inline_references
-from shared.runtime.invocation import parse_arguments
 from shared.runtime.schemas import IdempotentArguments
 from shared.runtime.tool import Effect
 from tests.support.notebook_tools import TOOLS as NOTEBOOK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from shared.runtime.tool import Tool
 
@@ -34,6 +32,13 @@ TOOLS = tools()
 TRANSPORTS = {"mcp", "mcp_types", "flask", "starlette", "functions_framework"}
 
 every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+
+
+def every_tool_with(condition: Callable[[Tool[Any, Any]], object]) -> pytest.MarkDecorator:
+    """Mark a test of the tools that fulfil a condition, of which there must be some."""
+    selected = [tool for tool in TOOLS if condition(tool)]
+    assert selected
+    return pytest.mark.parametrize("tool", selected, ids=lambda tool: tool.name)
 
 
 def test_tools_that_write_need_sign_in_and_are_idempotent() -> None:
@@ -173,13 +178,6 @@ def test_published_schemas_accept_unknown_fields(tool: Tool[Any, Any]) -> None:
 
 
 @every_tool
-def test_unknown_fields_are_rejected(tool: Tool[Any, Any]) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        parse_arguments(tool.input, {"no_such_field": 1}, tool.name)
-    assert "not a parameter" in caught.value.details["no_such_field"]
-
-
-@every_tool
 def test_every_list_and_text_in_the_input_is_bounded(tool: Tool[Any, Any]) -> None:
     bounds = {"string": {"maxLength", "enum", "format", "const"}, "array": {"maxItems"}}
     unbounded = [
@@ -224,27 +222,22 @@ def test_a_time_limit_is_at_most_a_minute(tool: Tool[Any, Any]) -> None:
     assert 0 < tool.time_limit <= 60
 
 
-@every_tool
+@every_tool_with(lambda tool: tool.resource)
 def test_a_resource_needs_only_the_id_in_its_uri(tool: Tool[Any, Any]) -> None:
-    if tool.resource:
-        schema = build_input_schema(tool)
-        assert schema["required"] == [get_variable_name(tool.resource.uri)]
-        assert "pattern" in schema["properties"][get_variable_name(tool.resource.uri)]
-        assert tool.resource.uri.startswith("carrel://")
-        assert all((tool.resource.name, tool.resource.title, tool.resource.description))
+    assert tool.resource
+    schema = build_input_schema(tool)
+    assert schema["required"] == [get_variable_name(tool.resource.uri)]
+    assert "pattern" in schema["properties"][get_variable_name(tool.resource.uri)]
+    assert tool.resource.uri.startswith("carrel://")
+    assert all((tool.resource.name, tool.resource.title, tool.resource.description))
 
 
-@every_tool
-def test_links_use_fields_of_the_result(tool: Tool[Any, Any]) -> None:
-    if tool.links:
-        fields = get_item_fields(tool.declaration()["outputSchema"], tool.links.items_field)
-        assert {get_variable_name(tool.links.uri_template), tool.links.name_field} <= fields.keys()
-
-
-@every_tool
-def test_a_link_leads_to_a_declared_resource(tool: Tool[Any, Any]) -> None:
-    if tool.links:
-        assert tool.links.uri_template in {other.resource.uri for other in TOOLS if other.resource}
+@every_tool_with(lambda tool: tool.links)
+def test_links_use_fields_and_lead_to_a_resource(tool: Tool[Any, Any]) -> None:
+    assert tool.links
+    fields = get_item_fields(tool.declaration()["outputSchema"], tool.links.items_field)
+    assert {get_variable_name(tool.links.uri_template), tool.links.name_field} <= fields.keys()
+    assert tool.links.uri_template in {other.resource.uri for other in TOOLS if other.resource}
 
 
 def test_no_two_tools_share_a_resource_or_complete_a_name() -> None:
@@ -254,37 +247,30 @@ def test_no_two_tools_share_a_resource_or_complete_a_name() -> None:
     assert len(set(kinds)) == len(kinds)
 
 
-@every_tool
+@every_tool_with(lambda tool: tool.links and tool.links.in_resource_list)
 def test_a_listed_tool_is_paged_by_a_cursor_only(tool: Tool[Any, Any]) -> None:
-    if tool.links and tool.links.in_resource_list:
-        declared = tool.declaration()
-        assert "cursor" in declared["inputSchema"]["properties"]
-        assert not declared["inputSchema"].get("required")
-        assert "next_cursor" in declared["outputSchema"]["properties"]
+    declared = tool.declaration()
+    assert "cursor" in declared["inputSchema"]["properties"]
+    assert not declared["inputSchema"].get("required")
+    assert "next_cursor" in declared["outputSchema"]["properties"]
 
 
-@every_tool
-def test_a_completing_tool_takes_a_kind_and_a_prefix(tool: Tool[Any, Any]) -> None:
-    if tool.completes:
-        inputs, outputs = (tool.declaration()[side] for side in ("inputSchema", "outputSchema"))
-        assert {"kind", "prefix"} <= inputs["properties"].keys()
-        assert set(inputs["required"]) <= {"kind", "prefix"}
-        assert set(tool.completes) <= set(inputs["properties"]["kind"]["enum"])
-        assert {"names", "total"} <= outputs["properties"].keys()
-        assert {"name", "id"} <= get_item_fields(outputs, "names").keys()
+@every_tool_with(lambda tool: tool.completes)
+def test_a_completing_tool_is_internal_and_takes_a_prefix(tool: Tool[Any, Any]) -> None:
+    inputs, outputs = (tool.declaration()[side] for side in ("inputSchema", "outputSchema"))
+    assert tool.internal
+    assert {"kind", "prefix"} <= inputs["properties"].keys()
+    assert set(inputs["required"]) <= {"kind", "prefix"}
+    assert set(tool.completes) <= set(inputs["properties"]["kind"]["enum"])
+    assert {"names", "total"} <= outputs["properties"].keys()
+    assert {"name", "id"} <= get_item_fields(outputs, "names").keys()
 
 
-@every_tool
-def test_an_internal_tool_is_called_by_the_gateway(tool: Tool[Any, Any]) -> None:
-    """An internal tool completes names, or a page of the console shows what it returns."""
+@every_tool_with(lambda tool: tool.internal and not tool.completes)
+def test_the_console_calls_an_internal_tool(tool: Tool[Any, Any]) -> None:
+    """Unless it completes names, a page shows what it returns."""
     console = ROOT / "functions" / "gateway" / "console"
-    called = any(f'"{tool.name}"' in path.read_text() for path in console.glob("*.py"))
-    assert not tool.internal or tool.completes or called
-
-
-@every_tool
-def test_only_an_internal_tool_completes_names(tool: Tool[Any, Any]) -> None:
-    assert tool.internal or not tool.completes
+    assert any(f'"{tool.name}"' in path.read_text() for path in console.glob("*.py"))
 
 
 def test_generated_files_are_up_to_date() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from google.cloud.firestore import (
         AsyncClient,
         AsyncCollectionReference,
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
     Contents = dict[str, DocumentSnapshot[Any]]
     """Documents by path, such as `users/anna/tasks/1`."""
+
+_FLAT_COLLECTIONS: Final = {"lexicon", "facets", "trace_lexicon", "trace_facets"}
+"""Large collections whose documents have no subcollections, so that they need no query each."""
 
 
 async def read_all_documents(client: AsyncClient) -> Contents:
@@ -53,6 +58,8 @@ def find_orphans(contents: Contents) -> list[str]:
 
 
 async def _read_collection(collection: AsyncCollectionReference) -> Contents:
+    if collection.id in _FLAT_COLLECTIONS:
+        return {snapshot.reference.path: snapshot async for snapshot in collection.stream()}
     references = [reference async for reference in collection.list_documents()]
     return _merge(await asyncio.gather(*map(_read_subtree, references)))
 
@@ -66,3 +73,22 @@ async def _read_subtree(reference: AsyncDocumentReference) -> Contents:
 
 def _merge(parts: list[Contents]) -> Contents:
     return {path: snapshot for part in parts for path, snapshot in part.items()}
+
+
+def summarize(contents: Contents, ignored: Collection[str] = ()) -> dict[str, dict[str, Any]]:
+    """Return what documents say, to compare two states.
+
+    Stored answers and empty postings are left out, and how many entries postings ever had.
+
+    Args:
+        contents: The documents.
+        ignored: The names of fields to leave out.
+    """
+    fields = {path: snapshot.to_dict() or {} for path, snapshot in contents.items()}
+    return {
+        path: {
+            name: value for name, value in data.items() if name != "held" and name not in ignored
+        }
+        for path, data in fields.items()
+        if "/replays/" not in path and data.get("df") != 0
+    }

@@ -1,4 +1,4 @@
-"""`carrel new-tool` copies a tool and its test, which work as they are."""
+"""`carrel new-tool` copies a tool, its test and its example, which work as they are."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ COPIED_PATHS = (
     "server.json",
     "firestore.indexes.json",
 )
+CONTRACTS = ("tools", "functions", "tool_arguments", "tool_calls")
 CARREL = "from infra.cli.main import main; main()"
 """A program that runs the command `carrel`."""
 
@@ -62,7 +63,7 @@ def test_new_tools_pass_all_checks_and_their_own_tests(checkout: Path) -> None:
         *create_tool("tasks/pin_task", "delete_task", checkout),
     ]
     tests = [file for file in files if "tests" in file.parts]
-    contracts = [f"tests/contract/test_{name}.py" for name in ("tools", "functions")]
+    contracts = [f"tests/contract/test_{name}.py" for name in CONTRACTS]
     for command in (
         ["-m", "ruff", "check", *files],
         ["-m", "ruff", "format", "--check", *files],

@@ -25,7 +25,7 @@ from tests.support.extractions import (
     store_extractions,
 )
 from tests.support.knowledge import BAKING, store_sources
-from tests.support.tool_calls import call_all_pages, call_error, call_result, call_text
+from tests.support.tool_calls import call_all_pages, call_result, call_text
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
@@ -230,80 +230,6 @@ async def test_an_empty_base_says_what_is_missing(app: App, name: str) -> None:
         assert "language model" in result["metadata"]["message"]
         assert f"There are no {name.removeprefix('get_')}" in result["metadata"]["message"]
         assert await call_text(app, name, **arguments) == result["metadata"]["message"]
-
-
-@pytest.mark.parametrize("name", LOOKUP_TOOLS)
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("limit", 0),
-        ("limit", 101),
-        ("limit", "5"),
-        ("topic", ""),
-        ("topic", " "),
-        ("topic", "-_-"),
-        ("topic", "x" * 201),
-        ("topic", ["bread"]),
-        ("query", " "),
-        ("source_id", "a/b"),
-        ("cursor", "!"),
-        ("cursor", "abc"),
-        ("type", "decision"),
-    ],
-)
-async def test_invalid_arguments_are_refused_by_name(
-    app: App, name: str, field: str, value: object
-) -> None:
-    error = await call_error(app, name, **{field: value})
-    assert error.code == "VALIDATION_ERROR"
-    assert set(error.details) == {field}
-
-
-async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App, chunks: list[Chunk]) -> None:
-    await store_extractions(
-        ctx,
-        *(make_extraction(chunks[0], make_decision(f"d{number}"), "bread") for number in range(3)),
-    )
-    cursor = (await call_result(app, "get_decisions", limit=1))["metadata"]["next_cursor"]
-    for other_arguments in ({"topic": "bread"}, {"query": "bread"}, {"source_id": "baking"}):
-        error = await call_error(app, "get_decisions", cursor=cursor, **other_arguments)
-        assert error.code == "VALIDATION_ERROR"
-        assert set(error.details) == {"cursor"}
-    error = await call_error(app, "get_patterns", cursor=cursor)
-    assert error.code == "VALIDATION_ERROR"
-
-
-async def test_a_list_takes_two_round_trips(ctx: Context, app: App, chunks: list[Chunk]) -> None:
-    extractions = [
-        make_extraction(chunk, make_decision(f"d{number}"), "bread")
-        for chunk in (chunks[0], chunks[3])
-        for number in range(4)
-    ]
-    await store_extractions(ctx, *extractions)
-    source_count = 2
-    for arguments in ({}, {"topic": "Bread"}):
-        round_trips, documents = await measure_read(app, "get_decisions", **arguments)
-        assert round_trips == 2
-        assert documents == len(extractions) + source_count
-
-    # One more extraction shows whether there is another page.
-    _, documents = await measure_read(app, "get_decisions", limit=2)
-    assert documents <= 2 + 1 + source_count
-
-
-async def test_a_list_of_one_source_takes_one_round_trip(
-    ctx: Context, app: App, chunks: list[Chunk]
-) -> None:
-    await store_extractions(
-        ctx,
-        *(make_extraction(chunks[0], make_decision(f"d{number}"), "bread") for number in range(4)),
-    )
-    for arguments in ({}, {"topic": "bread"}):
-        round_trips, documents = await measure_read(
-            app, "get_decisions", source_id="baking", **arguments
-        )
-        assert round_trips == 1
-        assert documents == 4 + 1  # the extractions and the source
 
 
 async def test_an_empty_answer_takes_two_reads(app: App) -> None:

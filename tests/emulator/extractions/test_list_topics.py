@@ -22,13 +22,12 @@ from tests.support.extractions import (
     make_methodology,
     make_pattern,
     make_warning,
-    measure_read,
     queue_chunk,
     replace_extractions,
     store_extractions,
 )
 from tests.support.knowledge import BAKING, set_fields, store_sources
-from tests.support.tool_calls import call_all_pages, call_error, call_result
+from tests.support.tool_calls import call_all_pages, call_result
 
 if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
@@ -137,42 +136,3 @@ async def test_only_the_first_of_too_many_topics_are_listed(ctx: Context, app: A
     result = await call_result(app, "list_topics", prefix="t", limit=300)
     assert len(result["topics"]) == MAX_WITH_PREFIX
     assert result["message"] == TRUNCATED
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("limit", 0),
-        ("limit", 301),
-        ("limit", None),
-        ("kind", "question"),
-        ("prefix", "x" * 81),
-        ("cursor", "!"),
-        ("cursor", "abc"),
-    ],
-)
-async def test_invalid_arguments_are_refused_by_name(app: App, field: str, value: object) -> None:
-    error = await call_error(app, "list_topics", **{field: value})
-    assert error.code == "VALIDATION_ERROR"
-    assert set(error.details) == {field}
-
-
-async def test_a_cursor_belongs_to_its_call(ctx: Context, app: App) -> None:
-    await store_topics(ctx)
-    cursor = (await call_result(app, "list_topics", limit=1))["next_cursor"]
-    for other_arguments in ({"kind": "decision"}, {"prefix": "b"}):
-        error = await call_error(app, "list_topics", cursor=cursor, **other_arguments)
-        assert error.code == "VALIDATION_ERROR"
-        assert set(error.details) == {"cursor"}
-
-
-async def test_a_page_is_one_round_trip(ctx: Context, app: App) -> None:
-    await store_topics(ctx)
-    for arguments, expected_documents in (
-        ({"limit": 2}, 2 + 1),  # one more shows whether there is another page
-        ({"prefix": "sour"}, 2),
-        ({"type": "decision"}, 2),
-    ):
-        round_trips, documents = await measure_read(app, "list_topics", **arguments)
-        assert round_trips == 1
-        assert documents == expected_documents

@@ -22,7 +22,6 @@ from tests.support.knowledge import BAKING, index_all, set_fields, store_sources
 from tests.support.notes import (
     EDITOR,
     NOTE_TEXT,
-    OTHER_EDITOR,
     OWNER,
     change_note,
     save_note,
@@ -146,25 +145,6 @@ async def test_a_change_is_stored_while_the_embedding_model_is_down(
     await assert_nothing_to_repair(ctx)
 
 
-async def test_a_change_can_be_undone_and_redone(app: App, ctx: Context) -> None:
-    note = await save_note(app, tags=["bread"], url="https://example.com/rye")
-    changed = await change_note(app, note, text=OATS, tags=[])
-
-    undo = changed["undo"]
-    assert undo["tool"] == "save_note"
-    undone = await call_result(app, "save_note", EDITOR, **undo["arguments"])
-    assert undone["revision"] == 3
-    assert undone["tags"] == ["bread"]
-    assert undone["title"] == note["title"]
-    assert await read_text(app, note) == NOTE_TEXT
-
-    redone = await call_result(app, "save_note", EDITOR, **undone["undo"]["arguments"])
-    assert redone["revision"] == 4
-    assert redone["tags"] == []
-    assert await read_text(app, note) == OATS
-    await assert_nothing_to_repair(ctx)
-
-
 async def test_former_texts_are_kept_for_thirty_days(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
@@ -223,15 +203,6 @@ async def test_a_card_written_during_a_change_is_kept(
     await assert_nothing_to_repair(ctx)
 
 
-async def test_a_change_costs_three_round_trips_and_one_commit(app: WatchedApp) -> None:
-    note = await save_note(app)
-    commits_before = app.commits
-    base = {"source_id": note["source_id"], "revision": 1}
-    answer = await call(app, "save_note", EDITOR, **base, text=OATS)
-    assert app.commits - commits_before == 1
-    assert answer.receipt.round_trips <= 3
-
-
 async def test_a_change_to_the_same_text_writes_nothing(app: App) -> None:
     note = await save_note(app)
     same = {"source_id": note["source_id"], "revision": 1, "text": NOTE_TEXT}
@@ -241,15 +212,6 @@ async def test_a_change_to_the_same_text_writes_nothing(app: App) -> None:
     assert "Nothing was stored" in (answer.text or "")
 
 
-async def test_another_user_cannot_change_a_note(app: App) -> None:
-    note = await save_note(app)
-    attempt = {"source_id": note["source_id"], "revision": 1, "text": OATS}
-    error = await call_error(app, "save_note", OTHER_EDITOR, **attempt)
-    assert error.code == "FORBIDDEN"
-    assert NOTE_TEXT not in str(error)
-    assert (await call_result(app, "save_note", OWNER, **attempt))["revision"] == 2
-
-
 async def test_only_a_note_can_be_changed(app: App, ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     for source_id in ("baking", "note-0"):
@@ -257,12 +219,6 @@ async def test_only_a_note_can_be_changed(app: App, ctx: Context) -> None:
         error = await call_error(app, "save_note", OWNER, **attempt)
         assert error.code == "NOT_FOUND"
         assert list(error.details) == ["source_id"]
-
-
-async def test_a_new_note_is_undone_by_forgetting_it(app: App) -> None:
-    undo = (await save_note(app))["undo"]
-    await call_result(app, undo["tool"], EDITOR, **undo["arguments"])
-    assert await search_source_ids(app, "linen", "lexical") == []
 
 
 # Forgetting or restoring this note takes three commits.

@@ -10,19 +10,14 @@ import jsonschema  # type: ignore[import-untyped]  # mcp brings it, without type
 import pytest
 
 from functions.tools.knowledge.get_chunk.tool import TOOL, In, get_chunk
-from shared.core.errors import NotFound
 from shared.knowledge.chunk_repository import Chunks
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
-from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 from tests.support.tool_calls import ANONYMOUS, call_result
 
 if TYPE_CHECKING:
     from shared.runtime.context import App, Context
 
 pytestmark = pytest.mark.anyio
-
-NO_NOTES = 1
-"""The query for notes costs a read although it finds none."""
 
 
 async def store_bare_chunk(ctx: Context) -> None:
@@ -179,30 +174,3 @@ async def test_only_missing_urls_are_null_in_the_answer(ctx: Context, app: App) 
     ]
     assert "page" not in result
     jsonschema.validate(result, TOOL.declaration()["outputSchema"])
-
-
-async def test_an_unknown_id_says_how_to_find_ids(ctx: Context) -> None:
-    with pytest.raises(NotFound, match=r"There is no chunk nobody.*search_kb"):
-        await get_chunk(In(chunk_id="nobody"), ctx)
-
-
-async def test_a_call_costs_two_round_trips_and_few_documents(ctx: Context, app: App) -> None:
-    first, *_ = await store_sources(ctx, BAKING, SAILING)
-    await set_fields(ctx, f"chunks/{first.chunk_id}", {"cluster_id": ["c-1"]})
-    await set_fields(ctx, "clusters/c-1", {"name": "Dough", "description": "Flour."})
-
-    call_ctx = make_call_context(app)
-    await get_chunk(In(chunk_id=first.chunk_id, related_limit=2), call_ctx)
-
-    chunk, cluster = 1, 1
-    related = 2 + 1  # the chunk itself is the nearest
-    documents = chunk + related + cluster + NO_NOTES
-    assert get_read_cost(call_ctx) == ReadCost(round_trips=2, documents=documents)
-
-
-async def test_a_call_without_related_chunks_costs_one_round_trip(ctx: Context, app: App) -> None:
-    first, *_ = await store_sources(ctx, BAKING)
-    call_ctx = make_call_context(app)
-    await get_chunk(In(chunk_id=first.chunk_id, include_related=False), call_ctx)
-    chunk = 1
-    assert get_read_cost(call_ctx) == ReadCost(round_trips=1, documents=chunk + NO_NOTES)

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.cloud.firestore_v1.vector import Vector
-from pydantic import ValidationError
 
 from functions.tools.knowledge.get_cluster.tool import In, format_result, get_cluster
-from shared.core.errors import InvalidInput, NotFound
 from tests.support.knowledge import index_all, set_fields
-from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 from tests.support.small_sources import NOON, make_source, store_and_index
 
 if TYPE_CHECKING:
     from functions.tools.knowledge.get_cluster.tool import Out
-    from shared.runtime.context import App, Context
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -127,51 +124,3 @@ async def test_at_most_related_limit_neighbours_are_returned(ctx: Context) -> No
     await store_clusters(ctx)
     out = await get_cluster(In(cluster_id="sails", related_limit=1), ctx)
     assert [neighbour.cluster_id for neighbour in out.related_clusters] == ["pizza"]
-
-
-async def test_the_error_for_an_unknown_id_says_where_to_find_ids(ctx: Context) -> None:
-    with pytest.raises(NotFound, match=r"There is no cluster nobody.*list_clusters"):
-        await get_cluster(In(cluster_id="nobody"), ctx)
-
-
-async def test_a_cursor_of_another_cluster_is_refused(ctx: Context) -> None:
-    await store_clusters(ctx)
-    cursor = (await get_cluster(In(cluster_id="bread", member_limit=1), ctx)).next_cursor
-    with pytest.raises(InvalidInput, match="cursor"):
-        await get_cluster(In(cluster_id="sails", cursor=cursor), ctx)
-
-
-@pytest.mark.parametrize(
-    "arguments", [{"member_limit": 51}, {"related_limit": 0}, {"related_limit": 21}, {"limit": 0}]
-)
-def test_limits_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        In(cluster_id="bread", **arguments)
-
-
-# A call reads the cluster, and one passage and one neighbour more than it returns. The passage
-# shows whether there is a next page, and the nearest neighbour of a cluster is the cluster itself.
-@pytest.mark.parametrize(
-    ("arguments", "cost"),
-    [
-        (
-            {"member_limit": 2, "related_limit": 1},
-            ReadCost(round_trips=2, documents=1 + (2 + 1) + (1 + 1)),
-        ),
-        (
-            {"member_limit": 2, "include_related": False},
-            ReadCost(round_trips=1, documents=1 + (2 + 1)),
-        ),
-        (
-            {"include_members": False, "include_related": False},
-            ReadCost(round_trips=1, documents=1),
-        ),
-    ],
-)
-async def test_only_neighbours_cost_a_second_round_trip(
-    ctx: Context, app: App, arguments: dict[str, Any], cost: ReadCost
-) -> None:
-    await store_clusters(ctx)
-    call_ctx = make_call_context(app)
-    await get_cluster(In(cluster_id="bread", **arguments), call_ctx)
-    assert get_read_cost(call_ctx) == cost

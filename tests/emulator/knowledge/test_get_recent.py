@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import ValidationError
 
 from functions.tools.knowledge.get_recent.activity import MAX_SOURCES
 from functions.tools.knowledge.get_recent.tool import In, explain_empty, format_result, get_recent
@@ -314,21 +313,6 @@ async def test_a_card_gives_a_passage_its_summary(ctx: Context) -> None:
     assert passage.summary == "Knead."
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"period": "3 days ago"}, {"time_zone": "Mars"}, {"limit": 0}, {"limit": 51}]
-)
-def test_arguments_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        In(**arguments)
-
-
-async def test_a_cursor_of_another_period_is_refused(ctx: Context) -> None:
-    await store_diary(ctx)
-    cursor = (await get_recent(In(limit=1), ctx)).next_cursor
-    with pytest.raises(InvalidInput, match="cursor"):
-        await get_recent(In(period=Period.TODAY, cursor=cursor), ctx)
-
-
 # A position consists of the time and the id of a passage, and the first and last day as ordinals.
 @pytest.mark.parametrize(
     "position",
@@ -343,22 +327,6 @@ async def test_a_cursor_of_another_period_is_refused(ctx: Context) -> None:
 async def test_a_forged_cursor_is_refused(ctx: Context, position: list[str | int]) -> None:
     with pytest.raises(InvalidInput, match="cursor"):
         await get_recent(In(cursor=encode_cursor(In(), position)), ctx)
-
-
-async def test_a_first_page_costs_two_round_trips_and_a_later_one_one(
-    ctx: Context, app: App
-) -> None:
-    await store_diary(ctx)
-    passages, sources = 2 + NEXT_PASSAGE, 3
-
-    first_ctx = make_call_context(app)
-    cursor = (await get_recent(In(limit=2), first_ctx)).next_cursor
-    documents = passages + JUNE_POSTINGS + UNINDEXED_CHECK + sources
-    assert get_read_cost(first_ctx) == ReadCost(round_trips=2, documents=documents)
-
-    second_ctx = make_call_context(app)
-    await get_recent(In(limit=2, cursor=cursor), second_ctx)
-    assert get_read_cost(second_ctx) == ReadCost(round_trips=1, documents=passages)
 
 
 async def save_links(app: App, count: int) -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import ValidationError
 
 from functions.tools.knowledge.get_source.tool import In, get_source
 from shared.core.errors import Conflict, InvalidInput, NotFound
@@ -27,8 +26,6 @@ pytestmark = pytest.mark.anyio
 
 NO_NOTES = 1
 """The query for notes costs a read although it finds none."""
-NO_LINKS = 1
-"""The query for sources that link to a source costs a read although it finds none."""
 NEXT_PASSAGE = 1
 """A page reads one passage more, which shows whether there is another page."""
 PAGE_START = 2
@@ -164,23 +161,11 @@ async def test_a_page_of_long_passages_ends_early(ctx: Context) -> None:
     assert [*list_texts(first), *list_texts(second)] == [chunk.content for chunk in chunks]
 
 
-async def test_an_unknown_id_says_how_to_find_ids(ctx: Context) -> None:
-    with pytest.raises(NotFound, match=r"There is no source nobody.*list_sources"):
-        await get_source(In(source_id="nobody"), ctx)
-
-
 async def test_a_deleted_source_is_not_found(ctx: Context) -> None:
     await store_and_index(ctx, BAKING)
     await store_and_index(ctx, replace(BAKING, sections=()))
     with pytest.raises(NotFound):
         await get_source(In(source_id="baking"), ctx)
-
-
-async def test_a_cursor_of_another_source_is_refused(ctx: Context) -> None:
-    await store_and_index(ctx, make_source("letters", *LETTERS), BAKING)
-    cursor = (await get_letters(ctx)).next_cursor
-    with pytest.raises(InvalidInput, match="cursor"):
-        await get_source(In(source_id="baking", cursor=cursor), ctx)
 
 
 # A position consists of the ids of a page's last passage and of the next one, and a number.
@@ -194,31 +179,6 @@ async def test_a_forged_cursor_reads_nothing(
     with pytest.raises(InvalidInput, match="cursor"):
         await get_letters(ctx, forged)
     assert meter.documents_read == 0
-
-
-@pytest.mark.parametrize(
-    "arguments", [{}, {"source_id": "a/b"}, {"source_id": "a", "detail": "most"}, {"limit": 51}]
-)
-def test_missing_and_invalid_arguments_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        In(**arguments)
-
-
-async def test_a_first_page_costs_one_round_trip_and_a_later_one_two(
-    ctx: Context, app: App
-) -> None:
-    await store_and_index(ctx, make_source("letters", *LETTERS))
-    source, passages = 1, 3 + NEXT_PASSAGE
-
-    first_ctx = make_call_context(app)
-    cursor = (await get_letters(first_ctx)).next_cursor
-    documents = source + passages + NO_NOTES + NO_LINKS
-    assert get_read_cost(first_ctx) == ReadCost(round_trips=1, documents=documents)
-
-    second_ctx = make_call_context(app)
-    await get_letters(second_ctx, cursor)
-    documents = source + PAGE_START + passages
-    assert get_read_cost(second_ctx) == ReadCost(round_trips=2, documents=documents)
 
 
 async def test_links_are_shown_in_both_directions(ctx: Context) -> None:

@@ -15,7 +15,7 @@ from functions.tools.knowledge.get_stats.tool import In, get_stats
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, SAILING, chunk_source, embed_all, index_all, set_fields
 from tests.support.notes import OWNER
-from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
+from tests.support.read_cost import get_read_cost, make_call_context
 from tests.support.small_sources import NOON, make_source, store_and_index
 from tests.support.tool_calls import call_result
 
@@ -127,20 +127,6 @@ async def test_passages_are_counted_in_an_index_of_an_earlier_release(
     assert out.chunks == 5
     assert out.sources == 2
     assert get_read_cost(call_ctx).round_trips == 2
-
-
-async def test_a_call_costs_one_round_trip(ctx: Context, app: App) -> None:
-    await store_and_index(ctx, BAKING, SAILING)
-    call_ctx = make_call_context(app)
-    await get_stats(In(), call_ctx)
-
-    indexed = 3 + 1  # first passages of sources, later ones, those with cards, and the totals
-    names = 2 + 1 + 2  # tags, authors and categories
-    queued = 4 + 5  # pending steps, without `extract`, and dead-lettered steps
-    extractions = 4  # a count for each type
-    others = 4  # clusters, sources, the newest passage and the embedding model
-    documents = indexed + names + queued + extractions + others
-    assert get_read_cost(call_ctx) == ReadCost(round_trips=1, documents=documents)
 
 
 async def test_a_source_without_its_first_passage_is_counted(ctx: Context, app: App) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from pydantic import ValidationError
 
 from functions.tools.knowledge.list_clusters.tool import EMPTY_MESSAGE, In, list_clusters
-from shared.core.errors import InvalidInput
 from tests.support.knowledge import set_fields
-from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 
 if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -57,23 +54,3 @@ async def test_a_base_without_clusters_has_a_message(ctx: Context) -> None:
     assert out.clusters == []
     assert out.next_cursor is None
     assert out.message == EMPTY_MESSAGE
-
-
-@pytest.mark.parametrize("arguments", [{"limit": 0}, {"limit": 51}, {"cursor": ""}, {"order": "x"}])
-def test_arguments_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        In(**arguments)
-
-
-async def test_a_damaged_cursor_is_refused(ctx: Context) -> None:
-    with pytest.raises(InvalidInput, match="cursor"):
-        await list_clusters(In(cursor="abc"), ctx)
-
-
-async def test_a_page_costs_one_round_trip(ctx: Context, app: App) -> None:
-    for size in range(4):
-        await store_cluster(ctx, f"c{size}", size)
-    call_ctx = make_call_context(app)
-    await list_clusters(In(limit=2), call_ctx)
-    documents = 2 + 1  # one more cluster than the limit shows whether there is another page
-    assert get_read_cost(call_ctx) == ReadCost(round_trips=1, documents=documents)

@@ -7,20 +7,17 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import ValidationError
 
 from functions.tools.knowledge.list_sources.tool import In, explain_empty, list_sources
-from shared.core.errors import InvalidInput
 from shared.knowledge.ingestion import Ingestion
 from tests.support.knowledge import BAKING, chunk_source, set_fields
-from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 from tests.support.small_sources import NOON, make_source, store_and_index
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from functions.tools.knowledge.list_sources.tool import Out
-    from shared.runtime.context import App, Context
+    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.anyio
 
@@ -226,47 +223,3 @@ async def test_a_name_whose_sources_are_deleted_has_a_message(ctx: Context) -> N
     assert out.message == (
         "No source with tag 'nature' is left. List sources without a filter instead."
     )
-
-
-@pytest.mark.parametrize(
-    "arguments", [{"limit": 0}, {"limit": 51}, {"order": "size"}, {"author": " "}, {"cursor": "?"}]
-)
-def test_arguments_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        In(**arguments)
-
-
-async def test_a_cursor_of_other_filters_is_refused(ctx: Context) -> None:
-    await store_library(ctx)
-    cursor = (await list_sources(In(limit=1), ctx)).next_cursor
-    with pytest.raises(InvalidInput, match="cursor"):
-        await list_sources(In(limit=1, tag="novel", cursor=cursor), ctx)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "documents"),
-    [
-        # two sources, and one more that shows whether there is another page
-        ({"limit": 2}, 2 + 1),
-        # all sources by the author
-        ({"limit": 2, "order": "title", "author": "Jane Austen"}, 2),
-        # all sources by the author, whatever their category
-        ({"author": "H. D. Thoreau", "category": "books"}, 2),
-    ],
-)
-async def test_a_page_costs_one_round_trip(
-    ctx: Context, app: App, arguments: dict[str, Any], documents: int
-) -> None:
-    await store_library(ctx)
-    call_ctx = make_call_context(app)
-    await list_sources(In(**arguments), call_ctx)
-    assert get_read_cost(call_ctx) == ReadCost(round_trips=1, documents=documents)
-
-
-async def test_explaining_an_empty_list_costs_another_round_trip(ctx: Context, app: App) -> None:
-    await store_library(ctx)
-    call_ctx = make_call_context(app)
-    await list_sources(In(author="Nobody"), call_ctx)
-    no_sources, authors, no_name = 1, 2, 1  # a query without results costs a read
-    documents = no_sources + authors + no_name
-    assert get_read_cost(call_ctx) == ReadCost(round_trips=2, documents=documents)

@@ -140,12 +140,6 @@ async def test_ten_calls_at_once_store_one_note(
     assert await read_holders(ctx) == [source_id]
 
 
-async def test_six_calls_with_one_key_store_one_note(app: App, ctx: Context) -> None:
-    notes = await asyncio.gather(*(save_note(app, idempotency_key="k") for _ in range(6)))
-    assert all(note == notes[0] for note in notes)
-    assert list(await read_documents(ctx, "sources")) == [notes[0]["source_id"]]
-
-
 async def test_a_loser_answers_like_a_duplicate(app: App, make_watched_app: MakeWatchedApp) -> None:
     async def save_first() -> None:
         await save_note(app)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from functions.jobs.index.job import index
 from functions.jobs.repair.job import repair
-from functions.tools.knowledge.save_note.arguments import MAX_TEXT_LENGTH
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.runtime.context import App
@@ -195,38 +194,9 @@ async def test_a_note_is_found_by_words_while_the_model_is_down(
     await assert_nothing_to_repair(ctx)
 
 
-@pytest.mark.parametrize("field", ["text", "title", "tags"])
-async def test_secrets_are_rejected(app: App, field: str) -> None:
-    # In two parts, so that no scanner reports this file.
-    secret = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
-    arguments: dict[str, Any] = {
-        "text": NOTE_TEXT,
-        field: [secret] if field == "tags" else f"Use {secret}",
-    }
-    error = await call_error(app, "save_note", EDITOR, **arguments)
-    assert error.code == "VALIDATION_ERROR"
-    assert list(error.details) == [field]
-    assert secret not in str(error)
-
-
 async def test_contact_details_of_people_are_accepted(app: App) -> None:
     note = await save_note(app, "Ida's address is ida.loaf@bakery.test, phone +49 30 901820.")
     assert not note["duplicate"]
-
-
-async def test_the_error_for_a_text_too_long_names_ingest(app: App) -> None:
-    error = await call_error(app, "save_note", EDITOR, text="x" * (MAX_TEXT_LENGTH + 1))
-    assert "carrel ingest" in str(error.details["text"])
-    assert (await save_note(app, "rye " * (MAX_TEXT_LENGTH // 4)))["revision"] == 1
-
-
-async def test_a_note_about_a_missing_passage_is_rejected(app: App) -> None:
-    # The first call of all records the embedding model, and `call_error` allows no write.
-    await save_note(app, LONG)
-    about = {"chunk_id": "baking-000000000000"}
-    error = await call_error(app, "save_note", EDITOR, text=NOTE_TEXT, **about)
-    assert error.code == "NOT_FOUND"
-    assert list(error.details) == ["chunk_id"]
 
 
 async def test_a_passage_and_its_source_show_notes_about_the_passage(
@@ -253,12 +223,6 @@ async def test_a_passage_and_its_source_show_notes_about_the_passage(
     assert note_source["about_chunk_id"] == first.chunk_id
 
 
-async def test_calls_with_one_idempotency_key_store_one_note(app: App, ctx: Context) -> None:
-    first, second = [await save_note(app, idempotency_key="k-1", again=True) for _ in range(2)]
-    assert first == second
-    assert len(await read_documents(ctx, "sources")) == 1
-
-
 async def test_notes_that_are_saved_concurrently_are_all_indexed(app: App, ctx: Context) -> None:
     texts = [f"Loaf {number} of the rye bread weighs {number} pounds." for number in range(6)]
     saved = await asyncio.gather(*(save_note(app, text) for text in texts))
@@ -272,26 +236,3 @@ async def test_the_answer_says_who_can_read_the_note(settings: Settings, app: Ap
     note = await save_note(public, "Salt slows yeast.")
     await public.aclose()
     assert "internet" in note["readable_by"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "field"),
-    [
-        ({}, "text"),
-        ({"text": " "}, "text"),
-        ({"text": NOTE_TEXT, "revision": 1}, "revision"),
-        ({"text": NOTE_TEXT, "url": "file:///etc"}, "url"),
-        ({"text": NOTE_TEXT, "source_id": "note-1"}, "revision"),
-        ({"source_id": "note-1", "revision": 1}, "source_id"),
-        (
-            {"source_id": "a", "revision": 2, "restore_revision": 1, "text": NOTE_TEXT},
-            "restore_revision",
-        ),
-    ],
-)
-async def test_unclear_arguments_are_rejected(
-    app: App, arguments: dict[str, Any], field: str
-) -> None:
-    error = await call_error(app, "save_note", EDITOR, **arguments)
-    assert error.code == "VALIDATION_ERROR"
-    assert list(error.details) == [field]

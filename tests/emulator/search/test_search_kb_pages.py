@@ -199,25 +199,6 @@ async def test_limit_and_detail_may_change_between_pages(
     assert second_page.next_cursor is None
 
 
-@pytest.mark.parametrize(
-    "other_arguments",
-    [
-        {"query": "anchors storm"},
-        {"mode": "semantic"},
-        {"filters": {"tags": ["sea", "land"]}},
-        {"search_cards_only": True},
-        {"query": None},
-    ],
-)
-async def test_a_cursor_of_other_arguments_is_refused(
-    base_of_nine: Context, other_arguments: dict[str, Any]
-) -> None:
-    arguments = {"query": "anchor storm", "filters": {"tags": ["sea"]}, "limit": 1}
-    cursor = (await search_page(base_of_nine, **arguments)).next_cursor
-    with pytest.raises(InvalidInput, match="other arguments"):
-        await search_page(base_of_nine, **(arguments | other_arguments), cursor=cursor)
-
-
 @pytest.mark.parametrize("call_arguments", [CALLS[1], CALLS[4], CALLS[5]])
 async def test_a_damaged_cursor_is_refused_or_harmless(
     base_of_nine: Context, call_arguments: dict[str, Any]

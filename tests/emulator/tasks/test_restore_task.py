@@ -10,12 +10,10 @@ import pytest
 from tests.support.tasks import (
     NOON,
     add_tasks,
-    call_at,
     call_for_error,
     call_for_result,
     list_all,
     list_ids,
-    undo,
 )
 
 if TYPE_CHECKING:
@@ -82,33 +80,3 @@ async def test_number_of_an_expired_task_is_not_reused(app: App) -> None:
     await call_for_result(app, "delete_task", task_id="1")
     await app.connection.client.document("users/anna/tasks/1").delete()
     assert await add_tasks(app, "two") == ["2"]
-
-
-async def test_missing_tasks_and_those_of_others_are_not_found(app: App) -> None:
-    await add_tasks(app, "one")
-    await call_for_result(app, "delete_task", task_id="1")
-    errors = [
-        await call_for_error(app, "restore_task", task_id="2"),
-        await call_for_error(app, "restore_task", "ben", task_id="1"),
-    ]
-    assert [error["code"] for error in errors] == ["not_found"] * 2
-
-
-async def test_undo_deletes_the_task_again(app: App) -> None:
-    await add_tasks(app, "one")
-    await call_for_result(app, "delete_task", task_id="1")
-    await undo(app, await call_for_result(app, "restore_task", task_id="1"))
-    assert await list_ids(app, status="deleted") == ["1"]
-
-
-async def test_invalid_id_is_refused(app: App) -> None:
-    assert (await call_for_error(app, "restore_task", task_id="x"))["code"] == "invalid_input"
-
-
-async def test_restoring_takes_two_round_trips(app: App) -> None:
-    await add_tasks(app, "one")
-    await call_for_result(app, "delete_task", task_id="1")
-    receipt = (await call_at(app, "restore_task", task_id="1")).receipt
-    assert receipt.round_trips == 2
-    assert receipt.documents_read == 1
-    assert receipt.documents_written == 2

@@ -18,7 +18,6 @@ from tests.support.traces import (
     contribute,
     make_sample_trace,
     search_trace_ids,
-    undo,
 )
 
 if TYPE_CHECKING:
@@ -65,16 +64,6 @@ async def test_withdrawn_successor_brings_the_trace_back(app: App) -> None:
     assert "superseded_by" not in trace
     await withdraw(app, successor_id, withdrawn=False)
     assert await are_found(app, superseded_id, successor_id) == [False, True]
-
-
-async def test_undo_brings_the_superseded_trace_back(app: App) -> None:
-    [superseded_id] = await contribute_chain(app, 1)
-    result = await call_result(
-        app, "contribute_trace", **make_sample_trace(1, tags=["orange"], supersedes=superseded_id)
-    )
-    assert superseded_id == result["supersedes"]
-    await undo(app, result)
-    assert await are_found(app, superseded_id) == [True]
 
 
 async def test_only_the_last_of_a_chain_is_found(app: App) -> None:

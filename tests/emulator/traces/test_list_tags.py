@@ -13,7 +13,6 @@ from tests.support.tool_calls import (
     ANONYMOUS,
     call,
     call_all_pages,
-    call_error,
     call_result,
     call_text,
 )
@@ -105,26 +104,6 @@ async def test_text_has_the_next_cursor(app: App) -> None:
     assert answer.result["next_cursor"] in str(answer.text)
 
 
-async def test_cursor_is_valid_for_its_prefix_only(app: App) -> None:
-    await contribute_with_tags(app, ["a", "ab"])
-    cursor = (await list_tags(app, limit=1, prefix="a"))["next_cursor"]
-    for arguments in (
-        {"cursor": cursor},  # without the prefix
-        {"cursor": cursor[:-2], "prefix": "a"},
-        {"cursor": "!"},
-    ):
-        error = await call_error(app, "list_tags", ANONYMOUS, **arguments)
-        assert error.code == "VALIDATION_ERROR"
-        assert set(error.details) == {"cursor"}
-
-
-@pytest.mark.parametrize("limit", [0, -1, 301, "5", None])
-async def test_invalid_limit_is_named(app: App, limit: object) -> None:
-    error = await call_error(app, "list_tags", ANONYMOUS, limit=limit)
-    assert error.code == "VALIDATION_ERROR"
-    assert set(error.details) == {"limit"}
-
-
 async def test_unused_tag_is_not_listed(app: App) -> None:
     amended_id, withdrawn_id = await contribute_with_tags(app, ["only", "both"], ["both", "gone"])
     await call_result(app, "amend_trace", trace_id=amended_id, tags=["new"])
@@ -175,10 +154,3 @@ async def test_count_matches_what_search_finds(app: App) -> None:
     await add_votes(app, flagged_id, 2, **SPAM)
     for tag, count in (await read_tag_counts(app)).items():
         assert len(await search_trace_ids(app, tags=[tag], include_flagged=True)) == count, tag
-
-
-async def test_list_takes_one_round_trip(app: App) -> None:
-    await contribute_with_tags(app, ["a", "b"])
-    receipt = (await call(app, "list_tags", ANONYMOUS)).receipt
-    assert receipt.round_trips == 1
-    assert receipt.documents_read == 2 + 1  # the tags and their number

@@ -166,48 +166,6 @@ async def test_contributor_cannot_vote_on_their_own_trace(app: App) -> None:
     await assert_votes(app, trace_id, up=0, down=0)
 
 
-async def test_downvote_requires_a_feedback_tag(app: App) -> None:
-    trace_id = await contribute(app)
-    error = await call_error(app, "vote_trace", "ben", trace_id=trace_id, vote_type="down")
-    assert error.code == "VALIDATION_ERROR"
-    assert set(error.details) == {"feedback_tag"}
-    for tag in ("outdated", "wrong", "security_concern", "spam"):
-        assert tag in error.message
-
-
-@pytest.mark.parametrize("vote_type", ["up", "none"])
-async def test_feedback_tag_is_refused_without_a_downvote(app: App, vote_type: str) -> None:
-    trace_id = await contribute(app)
-    error = await call_error(
-        app, "vote_trace", "ben", trace_id=trace_id, vote_type=vote_type, feedback_tag="wrong"
-    )
-    assert error.code == "VALIDATION_ERROR"
-    assert set(error.details) == {"feedback_tag"}
-
-
-@pytest.mark.parametrize(
-    ("invalid", "field"),
-    [
-        ({"vote_type": "sideways"}, "vote_type"),
-        ({"vote_type": "UP!"}, "vote_type"),
-        ({"vote_type": 1}, "vote_type"),
-        ({"vote_type": None}, "vote_type"),
-        ({**DOWN, "feedback_tag": "ugly"}, "feedback_tag"),
-        ({**DOWN, "feedback_text": "x" * 2_001}, "feedback_text"),
-        ({**DOWN, "feedback_text": 5}, "feedback_text"),
-        ({"vote_type": "up", "trace_id": "a/b"}, "trace_id"),
-        ({"vote_type": "up", "weight": 90}, "weight"),
-        ({"vote_type": "up", "user_id": "carl"}, "user_id"),
-    ],
-)
-async def test_invalid_argument_is_named(app: App, invalid: dict[str, Any], field: str) -> None:
-    trace_id = await contribute(app)
-    error = await call_error(app, "vote_trace", "ben", **({"trace_id": trace_id} | invalid))
-    assert error.code == "VALIDATION_ERROR"
-    assert field in error.details
-    await assert_votes(app, trace_id, up=0, down=0)
-
-
 async def test_longest_feedback_is_stored(app: App) -> None:
     trace_id = await contribute(app)
     text = ("word " * 400)[:2_000]
@@ -231,13 +189,6 @@ async def test_feedback_text_alone_can_be_changed(app: App) -> None:
     assert result["downvotes"] == 1
     [feedback] = (await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id))["feedback"]
     assert feedback["feedback_text"] == "Second."
-
-
-@pytest.mark.parametrize("trace_id", ["0123456789abcdef", "missing"])
-async def test_missing_trace_is_not_found(app: App, trace_id: str) -> None:
-    error = await call_error(app, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
-    assert error.code == "NOT_FOUND"
-    assert "search_traces" in error.message
 
 
 async def test_withdrawn_trace_is_not_found(app: App) -> None:
@@ -300,36 +251,6 @@ async def test_flagged_trace_is_hidden_unless_included(app: App, search: dict[st
 
     await vote(app, trace_id, "carl", vote_type="none")
     assert await search_trace_ids(app, **search) == [trace_id]
-
-
-async def test_vote_takes_two_round_trips(app: App) -> None:
-    trace_id = await contribute(app)
-    answer = await call(app, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
-    # Read: the trace, the vote and the voter's record. Written: the trace, the vote, the
-    # contributor's record and the answer.
-    assert answer.receipt.round_trips == 2
-    assert answer.receipt.documents_read == 3
-    assert answer.receipt.documents_written == 4
-
-
-async def test_same_key_votes_once(app: App) -> None:
-    trace_id = await contribute(app)
-    arguments: dict[str, Any] = {"trace_id": trace_id, "vote_type": "up", "idempotency_key": "k"}
-    await call_result(app, "vote_trace", "ben", **arguments)
-    await vote(app, trace_id, "ben", vote_type="none")
-    repeated_answer = await call(app, "vote_trace", "ben", **arguments)
-    assert repeated_answer.receipt.replayed
-    await assert_votes(app, trace_id, up=0, down=0)
-    await call_result(app, "vote_trace", "carl", **arguments)
-    await assert_votes(app, trace_id, up=1)
-
-
-async def test_feedback_text_is_refused_without_a_vote(app: App) -> None:
-    trace_id = await contribute(app)
-    error = await call_error(
-        app, "vote_trace", "ben", trace_id=trace_id, vote_type="none", feedback_text="Nice."
-    )
-    assert error.details == {"feedback_text": "only when vote_type is up or down"}
 
 
 async def test_reason_for_an_upvote_is_stored_but_not_shown(app: App) -> None:

@@ -23,7 +23,6 @@ from tests.support.traces import (
     make_sample_trace,
     read_tag_counts,
     search_trace_ids,
-    undo,
     vote,
 )
 
@@ -114,15 +113,6 @@ async def test_votes_survive_a_withdrawal(app: App) -> None:
     assert await read_app_documents(app, "contributors") == record
 
 
-async def test_restored_trace_is_found_as_before(app: App) -> None:
-    trace_id = await contribute(app)
-    ids_before = [await search_trace_ids(app, **arguments) for arguments in SEARCHES]
-    await undo(app, await withdraw(app, trace_id))
-    ids_after = [await search_trace_ids(app, **arguments) for arguments in SEARCHES]
-    assert ids_before == [[trace_id]] * 3
-    assert ids_after == ids_before
-
-
 async def test_withdrawing_twice_changes_nothing(app: App) -> None:
     trace_id = await contribute(app)
     for withdrawn in (True, False):
@@ -137,16 +127,6 @@ async def test_withdrawing_twice_changes_nothing(app: App) -> None:
 async def test_restoring_a_public_trace_changes_nothing(app: App) -> None:
     trace_id = await contribute(app)
     assert not (await withdraw(app, trace_id, withdrawn=False))["changed"]
-
-
-async def test_only_the_contributor_withdraws_a_trace(app: App) -> None:
-    trace_id = await contribute(app)
-    error = await call_error(app, "withdraw_trace", "ben", trace_id=trace_id)
-    assert error.code == "FORBIDDEN"
-    assert error.details == {"trace_id": trace_id}
-    await withdraw(app, trace_id)
-    error = await call_error(app, "withdraw_trace", "ben", trace_id=trace_id, withdrawn=False)
-    assert error.code == "NOT_FOUND"
 
 
 async def test_concurrent_withdrawals_change_the_trace_once(app: App) -> None:

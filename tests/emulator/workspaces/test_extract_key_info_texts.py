@@ -22,7 +22,7 @@ from functions.tools.workspaces.extract_key_info import ranking
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.materials import READER, STRANGER, call_extract, extract_error, extract_result
+from tests.support.materials import READER, STRANGER, call_extract, extract_result
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -368,13 +368,6 @@ async def test_invisible_characters_stay_in_the_context_only(fast_app: App, betw
     passage = f"The anchor {between} holds{between}."
     result = await call_twice(fast_app, "anchor holds", f"Rye bread.\n\n{passage}\n\nA comet.")
     assert passage == result["contexts"][0]
-
-
-@pytest.mark.parametrize("text", [" " * 100_000, "\n" * 100_000, "\r\n\t\u3000\x0c" * 10_000])
-async def test_white_space_alone_is_refused(fast_app: App, text: str) -> None:
-    error = await extract_error(fast_app, "anchor", materials=text)
-    assert error.code == "VALIDATION_ERROR"
-    assert {*(error.details or {})} == {"materials"}
 
 
 async def test_white_space_around_a_short_text_does_not_matter(fast_app: App) -> None:

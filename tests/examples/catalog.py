@@ -1,0 +1,17 @@
+"""The examples of all tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.examples import extractions, reading, tasks, traces, workspaces, writing
+
+if TYPE_CHECKING:
+    from tests.examples.example import Example
+
+EXAMPLES: Final[dict[str, Example]] = {
+    name: example
+    for group in (extractions, reading, tasks, traces, workspaces, writing)
+    for name, example in group.EXAMPLES.items()
+}
+"""The examples by the name of their tool."""

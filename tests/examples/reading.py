@@ -1,0 +1,131 @@
+"""Examples of the tools that read the knowledge base."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.examples.base import BAKE, KNEAD
+from tests.examples.example import NOT_A_ZONE, NOT_AN_ID, Cost, Example
+
+_EMPTY: Final = {"at least 1 character": (" ",)}
+_PERIOD: Final = "Input should be 'today', 'yesterday'"
+
+EXAMPLES: Final = {
+    "search_kb": Example(
+        arguments={"query": "dough"},
+        ranges={"limit": (1, 50)},
+        lengths={"query": 2_000},
+        choices={"mode": ("hybrid", "semantic", "lexical"), "detail": ("lean", "full")},
+        wrong={
+            "query": _EMPTY,
+            "filters": {
+                "at least 1 character": ({"tags": [" "]}, {"author": " "}),
+                "at most 20 items": ({"tags": ["x"] * 21},),
+                "at most 500 characters": ({"author": "x" * 501}, {"source": "x" * 501}),
+                NOT_AN_ID: ({"cluster_id": "a/b"},),
+                "is not a date: YYYY-MM-DD": ({"date_range": {"start": "soon"}},),
+                "ends before it starts": (
+                    {"date_range": {"start": "2024-02-02", "end": "2024-02-01"}},
+                ),
+                _PERIOD: ({"period": "3 days ago"},),
+                NOT_A_ZONE: ({"time_zone": "Mars"},),
+                "not a parameter": ({"colour": "red"},),
+            },
+        },
+        contradictions=(
+            ({}, "query", "takes a query, filters or both"),
+            ({"filters": {}}, "query", "takes a query, filters or both"),
+            ({"filters": {"date_range": {}}}, "query", "takes a query, filters or both"),
+        ),
+        costs=(
+            ({"query": "dough"}, Cost(1, 8)),
+            ({"query": "dough", "mode": "semantic"}, Cost(1, 7)),
+            ({"query": "dough", "mode": "lexical"}, Cost(2, 3)),
+            ({"query": "dough", "filters": {"author": "Ida Loaf", "tags": ["food"]}}, Cost(2, 7)),
+            ({"filters": {"tags": ["food"]}}, Cost(2, 5)),
+            ({"filters": {"period": "today"}, "limit": 2}, Cost(1, 3)),
+        ),
+        next_page=Cost(1, 8),
+        other_call={"query": "anchor"},
+    ),
+    "complete_name": Example(
+        arguments={"kind": "tag"},
+        ranges={"limit": (1, 100)},
+        lengths={"prefix": 200},
+        choices={"kind": ("tag", "author", "category", "source", "cluster")},
+        costs=(({"kind": "tag"}, Cost(1, 3)),),
+    ),
+    "get_chunk": Example(
+        arguments={"chunk_id": KNEAD},
+        ranges={"related_limit": (1, 20)},
+        missing={"chunk_id": "search_kb"},
+        costs=(
+            ({"chunk_id": KNEAD, "related_limit": 2}, Cost(2, 6)),
+            ({"chunk_id": BAKE, "include_related": False}, Cost(1, 2)),
+        ),
+    ),
+    "get_cluster": Example(
+        arguments={"cluster_id": "dough"},
+        ranges={"member_limit": (1, 50), "limit": (1, 50), "related_limit": (1, 20)},
+        missing={"cluster_id": "list_clusters"},
+        costs=(
+            ({"cluster_id": "dough"}, Cost(2, 5)),
+            ({"cluster_id": "dough", "include_related": False}, Cost(1, 3)),
+            (
+                {"cluster_id": "dough", "include_members": False, "include_related": False},
+                Cost(1, 1),
+            ),
+        ),
+        next_page=Cost(1, 2),
+        other_call={"cluster_id": "sails"},
+    ),
+    "list_clusters": Example(
+        arguments={},
+        ranges={"limit": (1, 50)},
+        costs=(({}, Cost(1, 2)),),
+        next_page=Cost(1, 1),
+    ),
+    "get_source": Example(
+        arguments={"source_id": "baking"},
+        ranges={"limit": (1, 50)},
+        choices={"detail": ("lean", "full")},
+        missing={"source_id": "list_sources"},
+        costs=(({"source_id": "baking"}, Cost(1, 6)),),
+        next_page=Cost(2, 5),
+        other_call={"source_id": "sailing"},
+    ),
+    "list_sources": Example(
+        arguments={},
+        ranges={"limit": (1, 50)},
+        lengths={"author": 500, "category": 500, "tag": 500},
+        choices={"order": ("recent", "title")},
+        wrong=dict.fromkeys(("author", "category", "tag"), _EMPTY),
+        costs=(
+            ({"limit": 2}, Cost(1, 3)),
+            ({"author": "Ida Loaf"}, Cost(1, 1)),
+            ({"author": "Nobody"}, Cost(2, 3)),
+        ),
+        next_page=Cost(1, 2),
+        other_call={"tag": "food"},
+    ),
+    "get_recent": Example(
+        arguments={"period": "today"},
+        ranges={"limit": (1, 50)},
+        wrong={"period": {_PERIOD: ("3 days ago",)}, "time_zone": {NOT_A_ZONE: ("Mars",)}},
+        costs=(({"period": "today"}, Cost(2, 14)), ({}, Cost(2, 14))),
+        next_page=Cost(1, 2),
+        other_call={"period": "this_week"},
+    ),
+    "get_stats": Example(arguments={}, costs=(({}, Cost(1, 28)),)),
+    "get_map": Example(
+        arguments={},
+        ranges={"limit": (1, 50_000)},
+        costs=(({}, Cost(1, 1)),),
+    ),
+    "list_forgotten": Example(
+        arguments={},
+        ranges={"limit": (1, 50)},
+        costs=(({}, Cost(1, 2)),),
+        next_page=Cost(1, 1),
+    ),
+}
