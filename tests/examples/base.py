@@ -51,7 +51,7 @@ KNEAD, STARTER, BAKE = (chunk.chunk_id for chunk in chunk_source(BAKING).chunks)
 """The passages of the source `baking`. The first is in the cluster `dough`."""
 NOTE: Final = f"note-{7:016x}"
 """A note that Anna saved."""
-FORGOTTEN_NOTES: Final = (f"note-{9:016x}", f"note-{11:016x}")
+FORGOTTEN_NOTES: Final = (f"note-{9:016x}", f"note-{11:016x}", f"note-{13:016x}")
 """Notes that Anna saved and forgot."""
 NOTE_TEXT: Final = "Rye bread keeps for a week if it is wrapped in linen."
 LINK: Final = "https://reefs.example/atlas"
@@ -64,7 +64,7 @@ DOCUMENT: Final = content_id(MATERIALS)
 
 
 async def store_base(app: App) -> None:
-    """Store the base. Anna has three tasks, of which the last is deleted."""
+    """Store the base. Anna has four tasks, of which the last is deleted."""
     numbers = itertools.count(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(secrets, "token_hex", lambda size: f"{next(numbers):0{2 * size}x}")
@@ -76,7 +76,7 @@ async def store_base(app: App) -> None:
 async def _store_knowledge(app: App) -> None:
     ctx = make_job_context(app)
     chunks = await store_sources(ctx, BAKING, SAILING)
-    for number, (cluster_id, size) in enumerate({"dough": 2, "sails": 1}.items()):
+    for number, (cluster_id, size) in enumerate({"dough": 3, "sails": 2, "ovens": 1}.items()):
         fields = {
             "name": cluster_id.title(),
             "description": f"On {cluster_id}.",
@@ -87,12 +87,10 @@ async def _store_knowledge(app: App) -> None:
         await set_fields(ctx, f"clusters/{cluster_id}", fields)
     for chunk, cluster_id in ((chunks[0], "dough"), (chunks[1], "dough"), (chunks[3], "sails")):
         await update_and_index_chunk(ctx, chunk.chunk_id, cluster_id=[cluster_id])
-    contents = [
-        *(make_decision(), make_decision("Which oven?"), make_pattern(), make_pattern("Kneading")),
-        *(make_warning(), make_warning("Stale flour"), make_methodology(), make_methodology("Rye")),
-    ]
+    makers = (make_decision, make_pattern, make_warning, make_methodology)
+    contents = [make(name) for make in makers for name in ("Flour", "Heat", "Time")]
     await store_extractions(
-        ctx, *(make_extraction(chunks[0], item, "bread", "flour") for item in contents)
+        ctx, *(make_extraction(chunks[0], item, "bread", "flour", "oven") for item in contents)
     )
 
 
@@ -104,14 +102,19 @@ async def _store_data_of_anna(app: App) -> None:
         assert contributed["trace_id"] == trace_id
     arguments = {"trace_id": TRACE, "vote_type": "down", "feedback_tag": "wrong"}
     await call_result(app, "vote_trace", VOTER, **arguments, feedback_text="It jams again.")
-    texts = (NOTE_TEXT, f"A {PRIVATE_WORD} had stripes.", f"The {PRIVATE_WORD} is no zebra.")
+    texts = (
+        NOTE_TEXT,
+        f"A {PRIVATE_WORD} had stripes.",
+        f"The {PRIVATE_WORD} is no zebra.",
+        f"No {PRIVATE_WORD}.",
+    )
     for note, text in zip((NOTE, *FORGOTTEN_NOTES), texts, strict=True):
         saved = await call_result(app, "save_note", ANNA, text=text, tags=[text.split()[0]])
         assert saved["source_id"] == note
     for note in FORGOTTEN_NOTES:
         await call_result(app, "forget", ANNA, source_id=note, reason=f"No {PRIVATE_WORD} lives.")
     await call_result(app, "save_link", ANNA, url=LINK)
-    for number in (1, 2, 3):
+    for number in (1, 2, 3, 4):
         await call_result(app, "add_task", ANNA, title=f"Feed {PRIVATE_WORD} {number}")
-    await call_result(app, "delete_task", ANNA, task_id="3")
+    await call_result(app, "delete_task", ANNA, task_id="4")
     await call_result(app, "extract_key_info", ANNA, query="zoo", materials=MATERIALS)

@@ -16,15 +16,15 @@ _LOOKUP: Final = Example(
     },
     contradictions=(({"type": "decision"}, "type", "not a parameter"),),
     costs=(
-        ({}, Cost(2, 3)),
+        ({}, Cost(2, 4)),
         ({"limit": 1}, Cost(2, 3)),
-        ({"topic": "Bread"}, Cost(2, 3)),
-        ({"topic": "other"}, Cost(2, 5)),
-        ({"query": "flour"}, Cost(2, 3)),
-        ({"source_id": "baking"}, Cost(1, 3)),
-        ({"source_id": "baking", "topic": "bread"}, Cost(1, 3)),
+        ({"topic": "Bread"}, Cost(2, 4)),
+        ({"topic": "other"}, Cost(2, 6)),
+        ({"query": "flour"}, Cost(2, 4)),
+        ({"source_id": "baking"}, Cost(1, 4)),
+        ({"source_id": "baking", "topic": "bread"}, Cost(1, 4)),
     ),
-    next_page=Cost(2, 2),
+    next_page=Cost(2, 3),
     other_call={"topic": "bread"},
 )
 
@@ -38,11 +38,11 @@ EXAMPLES: Final = {
         lengths={"prefix": 80},
         choices={"kind": ("decision", "pattern", "warning", "methodology")},
         costs=(
-            ({}, Cost(1, 2)),
+            ({"limit": 1}, Cost(1, 2)),
             ({"prefix": "fl"}, Cost(1, 1)),
-            ({"kind": "decision"}, Cost(1, 2)),
+            ({"kind": "decision"}, Cost(1, 3)),
         ),
-        next_page=Cost(1, 1),
+        next_page=Cost(1, 2),
         other_call={"prefix": "fl"},
     ),
 }

@@ -69,7 +69,7 @@ EXAMPLES: Final = {
         ranges={"member_limit": (1, 50), "limit": (1, 50), "related_limit": (1, 20)},
         missing={"cluster_id": "list_clusters"},
         costs=(
-            ({"cluster_id": "dough"}, Cost(2, 5)),
+            ({"cluster_id": "dough"}, Cost(2, 6)),
             ({"cluster_id": "dough", "include_related": False}, Cost(1, 3)),
             (
                 {"cluster_id": "dough", "include_members": False, "include_related": False},
@@ -82,8 +82,8 @@ EXAMPLES: Final = {
     "list_clusters": Example(
         arguments={},
         ranges={"limit": (1, 50)},
-        costs=(({}, Cost(1, 2)),),
-        next_page=Cost(1, 1),
+        costs=(({"limit": 1}, Cost(1, 2)),),
+        next_page=Cost(1, 2),
     ),
     "get_source": Example(
         arguments={"source_id": "baking"},
@@ -101,7 +101,7 @@ EXAMPLES: Final = {
         choices={"order": ("recent", "title")},
         wrong=dict.fromkeys(("author", "category", "tag"), _EMPTY),
         costs=(
-            ({"limit": 2}, Cost(1, 3)),
+            ({"limit": 1}, Cost(1, 2)),
             ({"author": "Ida Loaf"}, Cost(1, 1)),
             ({"author": "Nobody"}, Cost(2, 3)),
         ),
@@ -125,7 +125,7 @@ EXAMPLES: Final = {
     "list_forgotten": Example(
         arguments={},
         ranges={"limit": (1, 50)},
-        costs=(({}, Cost(1, 2)),),
-        next_page=Cost(1, 1),
+        costs=(({"limit": 1}, Cost(1, 2)),),
+        next_page=Cost(1, 2),
     ),
 }

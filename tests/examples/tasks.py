@@ -90,7 +90,7 @@ EXAMPLES: Final = {
         change={"completed": False},
         costs=(
             ({"task_id": "1"}, Cost(2, 1, 2)),
-            ({"task_ids": ["1", "2", "3"]}, Cost(2, 3, 3)),  # the third is deleted
+            ({"task_ids": ["1", "2", "4"]}, Cost(2, 3, 3)),  # the last is deleted
             ({"task_ids": ["x", None]}, Cost(0, 0)),
         ),
         undo_leaves=frozenset(),
@@ -107,14 +107,14 @@ EXAMPLES: Final = {
         refused=(({"task_id": "1"}, "NOT_FOUND", "list_tasks"),),
     ),
     "restore_task": Example(
-        arguments={"task_id": "3"},
+        arguments={"task_id": "4"},
         accepted={"task_id": _IDS},
         wrong={"task_id": _WRONG_IDS},
         missing={"task_id": "There is no task 99. Find task ids with list_tasks."},
         change={"task_id": "2"},
-        costs=(({"task_id": "3"}, Cost(2, 1, 2)),),
+        costs=(({"task_id": "4"}, Cost(2, 1, 2)),),
         undo_leaves=frozenset(),
-        refused=(({"task_id": "3"}, "NOT_FOUND", "list_tasks"),),
+        refused=(({"task_id": "4"}, "NOT_FOUND", "list_tasks"),),
     ),
     "update_task": Example(
         arguments={"task_id": "1", "title": "Buy rye"},
@@ -156,8 +156,8 @@ EXAMPLES: Final = {
         contradictions=(
             ({"due_from": "2026-03-11", "due_to": "2026-03-10"}, "due_from", "due_to"),
         ),
-        costs=(({}, Cost(1, 2)), ({"limit": 1}, Cost(1, 2)), ({"status": "deleted"}, Cost(1, 1))),
-        next_page=Cost(1, 1),
+        costs=(({}, Cost(1, 3)), ({"limit": 1}, Cost(1, 2)), ({"status": "deleted"}, Cost(1, 1))),
+        next_page=Cost(1, 2),
         other_call={"status": "open"},
     ),
 }

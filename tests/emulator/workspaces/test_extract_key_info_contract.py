@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from functions.tools.workspaces.extract_key_info import ranking
-from functions.tools.workspaces.extract_key_info.tool import TOOL
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.materials import BREAD, COMET, TEXT, extract_error, extract_result
-from tests.support.mcp_wire import assert_matches_schema
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -217,13 +215,3 @@ async def test_the_length_of_a_passage_is_a_setting(open_app: Callable[..., App]
         assert max(map(len, result["contexts"])) <= max_characters
         assert len(result["contexts"]) == min(result["considered"], 20)
         assert result["considered"] >= len(text) // max_characters
-
-
-async def test_an_answer_fits_the_declared_schema(app: App) -> None:
-    declared = TOOL.declaration()
-    for arguments in ({}, {"scope": "task"}, {"top_k": 1}):
-        result = await extract_result(app, "comet", materials=TEXT, **arguments)
-        assert_matches_schema(result, declared["outputSchema"])
-    assert set(declared["inputSchema"]["required"]) == {"query"}
-    fields = declared["inputSchema"]["properties"].values()
-    assert all(field.get("description") for field in fields)
