@@ -18,7 +18,7 @@ _NAME: Final = re.compile(r"([a-z]+)/([a-z]+(?:_[a-z]+)+)")
 
 
 def create_tool(path: str, like: str = MODEL, root: Path = ROOT) -> list[Path]:
-    """Copy a tool, its test and its example under another name. Afterwards `make fix` adds it where it belongs.
+    """Copy a tool, its test and its example under another name. Then, `make fix` adds the tool.
 
     Args:
         path: The new tool's group and name, such as `knowledge/count_chunks`.
