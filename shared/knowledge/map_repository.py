@@ -5,7 +5,7 @@ Each page is therefore a random sample, and a point can be added or removed with
 
 Only the cluster job draws a map, adds points to it and updates its clusters. Its runs do not
 overlap, because each commit of a run fails if the run has lost the job's lease. It writes a new map
-to new pages, which `meta/map` then announces as `next`. From here on, whoever deletes a chunk
+to new pages, which `meta/map` then announces as `next`. From then on, whoever deletes a chunk
 deletes its point from both maps. So the job need only remove the points of chunks that were deleted
 before, and then one write makes `meta/map` describe the new pages. Readers see the old map or the
 new one. A chunk whose deletion began before the announcement may stay until the index job runs.
@@ -211,11 +211,12 @@ class Maps:
         removals = _build_page_removals(new_map.version, new_map.page_count, deleted)
         for block in split(removals, PAGES_PER_COMMIT):
             await self._database.commit(block)
+        # Without `merge`, this also ends the announcement.
         await self._database.commit([Set(_HEAD, _MAP.write(new_map))])
         await self._delete_other_pages(new_map.version)
 
     async def _write_pages(self, new_map: KnowledgeMap, points: Mapping[str, MapPoint]) -> None:
-        """Write the pages of a new map, and delete those of a drawing that was broken off."""
+        """Write the pages of a new map, and delete those of a drawing that was interrupted."""
         await self._delete_other_pages(new_map.version - 1)
         chunk_ids_by_page = _group_by_page(points, new_map.page_count)
         writes = [

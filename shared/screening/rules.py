@@ -35,5 +35,5 @@ class Rule(NamedTuple):
 
 
 def when(kind: str, is_real: Callable[[re.Match[str]], object]) -> Classify:
-    """Classify as this kind the matches that are real, and no placeholders."""
+    """Return a function that classifies real matches as `kind`, and ignores placeholders."""
     return lambda match: kind if is_real(match) else None

@@ -328,7 +328,7 @@ async def test_another_user_is_refused_and_changes_nothing(reading_app: App, nam
         if "owner" in part
     ],
 )
-async def test_an_owner_may_what_needs_an_owner(app: App, name: str, number: int) -> None:
+async def test_an_owner_may_do_what_requires_an_owner(app: App, name: str, number: int) -> None:
     await call_result(app, name, OWNER, **EXAMPLES[name].refused[number][0])
 
 
@@ -345,6 +345,6 @@ def test_every_part_of_an_example_is_used(part: str) -> None:
     assert any(getattr(example, part) for example in EXAMPLES.values())
 
 
-def test_every_tool_has_a_cost_and_every_page_another_call() -> None:
+def test_every_tool_has_a_cost_and_every_paged_tool_a_next_page() -> None:
     assert [name for name, example in EXAMPLES.items() if not example.costs] == []
     assert [name for name in PAGED if EXAMPLES[name].next_page is None] == []

@@ -52,16 +52,16 @@ _MINUTES_BETWEEN: Final = 31
 """The time until the work is repeated."""
 MAX_COMMITS: Final = 40
 """Work with more commits is larger than a test needs."""
-_FILE: Final = "default.sqlite"
+_DATABASE_FILE: Final = "default.sqlite"
 _NOT_COMPARED: Final = {"runs"}
 """Collections that record what happened."""
-_MICROSECONDS: Final = 10**15
-"""A greater number is a time."""
+_MIN_TIMESTAMP: Final = 10**15
+"""A greater number is a time, in microseconds since 1970."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 _DECIMALS: Final = 6
 
 
-class End(StrEnum):
+class KillMode(StrEnum):
     """How a process ends at a commit."""
 
     NOT_APPLIED = "not applied"
@@ -69,25 +69,26 @@ class End(StrEnum):
 
 
 class Kill:
-    """A hook that ends the work of a process at a commit, and refuses all later commits.
+    """A hook that ends the work of a process at a commit. No later commit is sent.
 
     Attributes:
         is_done: Whether the commit was reached.
     """
 
-    def __init__(self, commit: int, end: End) -> None:
+    def __init__(self, commit: int, mode: KillMode) -> None:
         """End the work at the commit with this number."""
-        self._commit, self._end = commit, end
+        self._commit, self._mode = commit, mode
         self.is_done = False
 
     async def __call__(self, commit: int, send: Send) -> Response:
         """Send a commit, or end the work."""
         if commit < self._commit:
             return await send()
-        is_last, self.is_done = not self.is_done, True
-        if self._end is End.NOT_APPLIED:
+        is_target = not self.is_done
+        self.is_done = True
+        if self._mode is KillMode.NOT_APPLIED:
             raise Killed
-        if is_last:
+        if is_target:
             await send()
         raise ServiceUnavailable("The connection is lost.")
 
@@ -99,13 +100,13 @@ class Base:
     Attributes:
         project: The project of the database.
         folder: A folder for files.
-        patch: Undoes at the end of the test what is set with it.
+        patch: What it sets is undone at the end of the test.
         settings: Further fields of the settings.
         options: The keyword arguments of `App`.
         start: When the work is begun.
         uncompared: Fields of which only the presence is compared, because they name an attempt, as
             `run` does, or say what it did.
-        version: What in the ids of documents is a number that another attempt counts up.
+        version: The part of a document's id that each attempt increments.
         reset: Brings services back to where they were when the base was filled.
         check: Asserts what holds right after a kill, and writes nothing that is compared.
     """
@@ -152,7 +153,7 @@ class Base:
                 yield app
 
     def simplify(self, value: Any) -> Any:
-        """Return a value as JSON: times in days since the start, and numbers rounded."""
+        """Return a value as JSON, with times in whole days since the start and rounded numbers."""
         match value:
             case dict():
                 simple: Any = {
@@ -163,7 +164,7 @@ class Base:
                 simple = [self.simplify(item) for item in value]
             case datetime():
                 simple = f"{(value - self.start).days} days"
-            case int() if value > _MICROSECONDS:
+            case int() if value > _MIN_TIMESTAMP:
                 simple = self.simplify(datetime.fromtimestamp(value / 1e6, UTC))
             case str() if value.startswith("{"):
                 simple = self.simplify(json.loads(value))
@@ -195,35 +196,35 @@ async def assert_repeatable(case: Case, base: Base) -> object:
         The answer of undisturbed work.
     """
     async with case(base) as work:
-        calm_states: list[State] = []
+        undisturbed_states: list[State] = []
         for process in range(2):
-            async with base.open_process(process, base.copy(f"calm-{process}")) as app:
-                calm_states.append(await _work(base, app, work))
+            async with base.open_process(process, base.copy(f"undisturbed-{process}")) as app:
+                undisturbed_states.append(await _work(base, app, work))
                 count = app.commits
         assert 0 < count <= MAX_COMMITS
-        for commit, end in itertools.product(range(1, count + 1), End):
-            kill, project = Kill(commit, end), base.copy(f"{end.name[0].lower()}-{commit}")
+        for commit, mode in itertools.product(range(1, count + 1), KillMode):
+            kill, project = Kill(commit, mode), base.copy(f"{mode.name[0].lower()}-{commit}")
             async with base.open_process(0, project, kill) as app:
-                await _be_killed(app, work)
+                await _run_until_killed(app, work)
             assert kill.is_done, f"The work ended before commit {commit} of {count}."
             if base.check:
                 async with base.open_process(1, project) as app:
                     await base.check(app)
             async with base.open_process(1, project) as app:
                 state = await _work(base, app, work)
-            differences = [describe_differences(calm, state) for calm in calm_states]
-            place = f"commit {commit} of {count}: {end}"
+            differences = [describe_differences(before, state) for before in undisturbed_states]
+            place = f"commit {commit} of {count}: {mode}"
             assert not all(differences), f"{place}\n{min(differences, key=len)}"
-    return calm_states[0][""]["answer"][""]
+    return undisturbed_states[0][""]["answer"][""]
 
 
 async def _work(base: Base, app: App, work: Work) -> State:
-    """Do the work; return its answer and what is stored afterwards."""
+    """Do the work; return what is stored afterwards, and its answer as if it were a document."""
     answer = await work(app)
     return {"": {"answer": {"": base.simplify(answer)}}} | await _read_state(base, app)
 
 
-async def _be_killed(app: App, work: Work) -> None:
+async def _run_until_killed(app: App, work: Work) -> None:
     ends = (Killed, Unavailable)
     try:
         await work(app)
@@ -252,4 +253,4 @@ def _get_file(project: str) -> Path:
     folder = get_run_folder()
     if folder is None:
         pytest.skip("It copies the files of embedded databases.")
-    return folder / project / _FILE
+    return folder / project / _DATABASE_FILE
