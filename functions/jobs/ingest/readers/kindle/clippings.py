@@ -65,8 +65,8 @@ _NOT_AN_AUTHOR: Final = re.compile(
     re.IGNORECASE,
 )
 """Text in parentheses after a title that is not an author: an edition, a series, a publisher."""
-_PARTS: Final = re.compile(r"\s*[|\uff5c]\s*")
-_LIMIT: Final = re.compile(r"<[^<>\n]{10,200}>")
+_PART_SEPARATOR: Final = re.compile(r"\s*[|\uff5c]\s*")
+_LIMIT_PLACEHOLDER: Final = re.compile(r"<[^<>\n]{10,200}>")
 """The placeholder for the text when the publisher's limit on copied text is reached."""
 _UNNAMED: Final = "Untitled"
 _FAULTS: Final = {
@@ -94,7 +94,7 @@ class _Entry(NamedTuple):
 
 
 @dataclass(slots=True)
-class _BookEntries:
+class _Book:
     """The entries of a book.
 
     Attributes:
@@ -130,7 +130,7 @@ def read_records(file: SourceFile) -> Iterator[Record]:
         raise Unreadable("is empty")
     if not entries:
         raise Unreadable(f"is not a Kindle's {NAME}: rename it to have it read as text")
-    for line in lines_without_heading:
+    for line in lines_without_heading:  # counted as refused when they are built
         yield Record(f"{file.name} line {line}", _refuse_without_heading)
     for source_id, book in _group_by_book(entries).items():
         if book.annotations or book.faults:
@@ -147,7 +147,7 @@ def _read_text(file: SourceFile) -> DecodedText:
     If a Kindle is unplugged while it writes, it leaves blocks of NUL bytes in the file. Each block
     becomes one NUL character in the text.
     """
-    data = b""
+    data = b""  # `read_any_text` refuses a file that is too large
     if not describe_excess(file.path.stat().st_size, MAX_BYTES):
         data = file.path.read_bytes()
     if b"\0" not in data or data.startswith(UTF16_MARKS):
@@ -176,24 +176,25 @@ def _split_entries(text: str) -> Iterator[_Entry]:
             start = end.end()
 
 
-def _group_by_book(entries: Mapping[str, list[_Entry]]) -> dict[str, _BookEntries]:
-    books: dict[str, _BookEntries] = {}
+def _group_by_book(entries: Mapping[str, list[_Entry]]) -> dict[str, _Book]:
+    books: dict[str, _Book] = {}
     for title_line, entries_of_title in entries.items():
         title, author = _parse_title(title_line)
-        book = books.setdefault(_make_source_id(title, author), _BookEntries(title, author))
+        book = books.setdefault(_make_source_id(title, author), _Book(title, author))
         for entry in entries_of_title:
-            _add(book, entry)
+            _add_entry(book, entry)
     return books
 
 
-def _add(book: _BookEntries, entry: _Entry) -> None:
+def _add_entry(book: _Book, entry: _Entry) -> None:
     """Add an entry to its book. Bookmarks and empty notes are left out."""
-    *places, date = _PARTS.split(entry.heading)
+    *places, date = _PART_SEPARATOR.split(entry.heading)
+    # A heading of one part may be damaged, and still name the kind.
     kind = parse_kind(" ".join(places) or date)
     is_highlight = kind is AnnotationKind.HIGHLIGHT
     if kind is AnnotationKind.BOOKMARK or (not entry.text and not is_highlight):
         return
-    if not entry.text or _LIMIT.fullmatch(entry.text):
+    if not entry.text or _LIMIT_PLACEHOLDER.fullmatch(entry.text):
         book.faults["limit" if entry.text else "empty"] += 1
         return
     added_at = parse_datetime(date)
@@ -224,7 +225,7 @@ def _refuse_without_heading() -> Source:
     raise Unreadable("has no line such as `- Your Highlight on page 12 | Added on ...`")
 
 
-def _build_source(source_id: str, book: _BookEntries, file_warnings: tuple[str, ...]) -> Source:
+def _build_source(source_id: str, book: _Book, file_warnings: tuple[str, ...]) -> Source:
     warnings = (*_describe_faults(book.faults), *file_warnings)
     if not book.annotations:
         raise Unreadable(f"has no text: {'; '.join(warnings)}")
