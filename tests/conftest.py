@@ -7,27 +7,31 @@ import gc
 import os
 import random
 import signal
+import ssl
 import sys
 import time
 import uuid
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import certifi
 import httpcore2
 import hypothesis
 import pytest
 import structlog
+from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from shared.ai.embedding import Embedder
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core import target
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from tests.support import embedded_database
 from tests.support.clock import SettableClock
 from tests.support.cloud_run.bundles import OWN_ENVIRONMENTS
@@ -35,15 +39,6 @@ from tests.support.emulator import ORACLE, run_emulator
 from tests.support.emulator_programs import EmulatorError
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.monotonic_clock import MonotonicClock
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncIterator, Generator, Iterator
-
-    from xdist.remote import Producer
-
-    from shared.ai.embedding import Embedder
-    from shared.runtime.context import Context
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process of a test compiles all modules
 sys.dont_write_bytecode = False

@@ -8,20 +8,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from functions.jobs.ingest.readers.pdf import program as pdf_program
 from infra.build.bundles import list_excluded_modules
 from infra.build.discovery import ROOT
-from infra.build.functions import functions
+from infra.build.functions import Function, functions
 from infra.build.imports import follow_imports
 from infra.build.requirements import find_requirements
 from tests.support.gateway_process import ACCESS_SECRET
-
-if TYPE_CHECKING:
-    from infra.build.functions import Function
 
 DOCUMENT_PARSERS = {"lxml", "pypdfium2", "trafilatura"}
 UNWANTED_IN_ALL = {

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from functions.gateway.calls.normalization import CLIENT_ARGUMENTS, normalize_arguments
 from infra.build.discovery import tools
 from shared.runtime.invocation import parse_arguments
-from shared.runtime.tool import Effect
-
-if TYPE_CHECKING:
-    from shared.runtime.tool import Tool
+from shared.runtime.tool import Effect, Tool
 
 EMPTIED = {
     "add_task": ["description"],

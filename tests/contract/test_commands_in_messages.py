@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -14,11 +15,6 @@ from infra.cli.main import main
 from shared.core import installation
 from shared.core.installation import carrel, carrel_deploy, carrel_on_deployment, when_job_runs
 from shared.core.target import choose_target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 COMMANDS = "|".join(main.list_commands(click.Context(main)))
 BARE_COMMAND = re.compile(rf"(?<![\w/.-])carrel (--cloud )?({COMMANDS})\b")

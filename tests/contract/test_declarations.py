@@ -7,7 +7,7 @@ import inspect
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,6 +18,7 @@ from infra.build.functions import (
     JOB_SETTINGS,
     TELEMETRY_SETTINGS,
     TOOL_SETTINGS,
+    Function,
     functions,
 )
 from infra.build.imports import DATA_FILES, FIRST_PARTY, find_data_files, follow_imports
@@ -25,11 +26,8 @@ from shared.core import setting_groups, settings
 from shared.core.settings import Settings
 from shared.runtime import context, job
 from shared.runtime.capabilities import ALL_CAPABILITIES, Capability
-
-if TYPE_CHECKING:
-    from infra.build.functions import Function
-    from shared.runtime.job import Job
-    from shared.runtime.tool import Tool
+from shared.runtime.job import Job
+from shared.runtime.tool import Tool
 
 SETTINGS_MODULES = [Path(inspect.getfile(module)) for module in (settings, setting_groups)]
 COMPOSITION_ROOT = Path(context.__file__)

@@ -6,8 +6,10 @@ import json
 import re
 import shlex
 import subprocess
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
 import click
 import pytest
@@ -15,10 +17,6 @@ import pytest
 from infra.build.discovery import ROOT
 from infra.cli.main import main
 from shared.core.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
 
 ItemT = TypeVar("ItemT")
 

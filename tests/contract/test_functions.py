@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import symtable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,16 +15,13 @@ from infra.build.functions import (
     MAX_JOB_SECONDS,
     USER_ROLE,
     VIEWER_ROLE,
+    Function,
     functions,
 )
 from shared.core.settings import ACCESS_DATABASE, KNOWLEDGE_DATABASE
 from shared.runtime.capabilities import Capability
-from shared.runtime.tool import Effect
-
-if TYPE_CHECKING:
-    from infra.build.functions import Function
-    from shared.runtime.job import Job
-    from shared.runtime.tool import Tool
+from shared.runtime.job import Job
+from shared.runtime.tool import Effect, Tool
 
 FUNCTIONS = functions()
 MAX_ENTRY_POINT_STATEMENTS = 4

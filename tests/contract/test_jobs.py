@@ -5,14 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from infra.build.discovery import jobs
-
-if TYPE_CHECKING:
-    from shared.runtime.job import Job
+from shared.runtime.job import Job
 
 JOBS = jobs()
 CRON_RANGES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))

@@ -9,10 +9,11 @@ import ast
 import inspect
 import re
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from mcp import Client
@@ -23,15 +24,11 @@ from functions.tools.knowledge.get_chunk.tool import RelatedChunk
 from infra.build.discovery import get_package_name, tools
 from infra.local.inline import InlineDispatcher
 from shared.core.errors import InvalidInput
+from shared.runtime.context import App, Context
 from shared.runtime.invocation import parse_arguments
+from shared.runtime.tool import Tool
 from tests.support.fake_catalog import make_server
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from shared.runtime.context import App, Context
-    from shared.runtime.tool import Tool
 
 ROOT = Path(__file__).parents[2]
 MATRIX = ROOT / "docs" / "internal" / "requirements.md"
@@ -221,7 +218,6 @@ def test_a_related_chunk_has_the_listed_fields() -> None:
     assert list(RelatedChunk.model_fields) == expected
 
 
-@pytest.mark.anyio
 async def test_one_call_returns_the_card_the_cluster_and_all_urls(ctx: Context, app: App) -> None:
     chunk = (await store_sources(ctx, BAKING, SAILING))[0]
     card = {"summary": "Knead and rest.", "takeaways": ["Smooth dough", "Warm place"]}

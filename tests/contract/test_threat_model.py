@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from infra.build.discovery import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 THREAT_MODEL = (ROOT / "docs" / "threat-model.md").read_text("utf-8")
 CLAIMS = re.findall(r"`(tests/[a-z0-9_/]+\.py)::(test_[a-z0-9_]+)`", THREAT_MODEL)

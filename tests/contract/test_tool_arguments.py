@@ -5,7 +5,8 @@ What is wrong is in `tests/examples`. The app of these tests has no database.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
@@ -14,21 +15,16 @@ from infra.build.discovery import tools
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.invocation import parse_arguments
+from shared.runtime.messages import WireError
 from shared.runtime.schemas import DocumentId
 from tests.examples.catalog import EXAMPLES
 from tests.examples.example import NOT_AN_ID
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.tool_calls import call, find_tool
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+Case = tuple[dict[str, Any], str, str]
+"""Arguments, the one that the error names or "", and a part of the message."""
 
-    from shared.runtime.messages import WireError
-
-    Case = tuple[dict[str, Any], str, str]
-    """Arguments, the one that the error names or "", and a part of the message."""
-
-pytestmark = pytest.mark.anyio
 
 WRONG_IDS = {
     NOT_AN_ID: ("", "a/b", "../users/ben", "__x__", "."),

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Collection
+from typing import Any
 
 import pytest
 
@@ -15,29 +16,23 @@ from infra.build.discovery import tools
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.runtime.context import App
+from shared.runtime.messages import CallAnswer, Receipt, WireError
 from shared.runtime.pagination import PagedArguments
 from shared.runtime.tool import Effect
 from tests.examples.base import ANNA, DOCUMENT, OWNER, PRIVATE_WORD, STRANGER, store_base
 from tests.examples.catalog import EXAMPLES
 from tests.examples.example import Cost
 from tests.support.clock import NOON, SettableClock
-from tests.support.database_dump import read_all_documents, summarize, write_documents
+from tests.support.database_dump import Contents, read_all_documents, summarize, write_documents
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_job_context
 from tests.support.knowledge import index_all
 from tests.support.mcp_wire import assert_matches_schema
 from tests.support.tool_calls import call, call_error, call_result, find_tool
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection
+State = dict[str, dict[str, Any]]
+"""The fields of documents, by path."""
 
-    from shared.runtime.messages import CallAnswer, Receipt, WireError
-    from tests.support.database_dump import Contents
-
-    State = dict[str, dict[str, Any]]
-    """The fields of documents, by path."""
-
-pytestmark = pytest.mark.anyio
 
 PAGED = [tool.name for tool in tools() if issubclass(tool.input, PagedArguments)]
 READING = [tool.name for tool in tools() if tool.effect is Effect.READ]

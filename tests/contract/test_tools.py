@@ -7,9 +7,10 @@ import inspect
 import json
 import re
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp.shared.inbound import X_MCP_HEADER_KEY
@@ -20,13 +21,8 @@ from infra.build.discovery import ROOT, get_package_name, tools
 from shared.core.caller import Tier
 from shared.core.json_schema import inline_references
 from shared.runtime.schemas import IdempotentArguments
-from shared.runtime.tool import Effect
+from shared.runtime.tool import Effect, Tool
 from tests.support.notebook_tools import TOOLS as NOTEBOOK
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from shared.runtime.tool import Tool
 
 TOOLS = tools()
 TRANSPORTS = {"mcp", "mcp_types", "flask", "starlette", "functions_framework"}

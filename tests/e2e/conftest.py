@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from mcp import Client
 
 from infra.build.discovery import tools
+from shared.ai.local_embedding import LocalEmbedder
 from shared.knowledge.source import Section, Source
 from tests.e2e.access.conftest import CLOUD_SETTINGS
-from tests.support.cloud_run.cloud import run_cloud
+from tests.support.cloud_run.cloud import Cloud, run_cloud
 from tests.support.gateway_process import (
     INLINE_MAIN,
     PRIVATE_WORD,
     FilledProject,
+    RunningGateway,
     run_deployed_gateway,
     run_gateway,
 )
 from tests.support.knowledge import BAKING, SAILING, fill_project
 from tests.support.mcp_wire import MODERN
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
-    from shared.ai.local_embedding import LocalEmbedder
-    from tests.support.cloud_run.cloud import Cloud
-    from tests.support.gateway_process import RunningGateway
 
 QUICK_TOOLS = ("get_chunk", "search_kb")
 """The tools that quick tests deploy. Only slow tests deploy all tools."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from mcp import Client
@@ -11,11 +11,9 @@ from mcp.client.extension import advertise
 from mcp_types import TextResourceContents
 
 from functions.gateway.mcp.apps import EXTENSION, MIME_TYPE
+from tests.support.gateway_process import RunningGateway
 from tests.support.mcp_wire import MODERN, TOOL_NAMES
 from tests.support.typescript_clients import run_client
-
-if TYPE_CHECKING:
-    from tests.support.gateway_process import RunningGateway
 
 EXTENSION_SETTINGS: Final = {"mimeTypes": [MIME_TYPE]}
 UI_BY_TOOL: Final = {
@@ -26,7 +24,6 @@ UI_BY_TOOL: Final = {
 """The metadata of the tools that have an app, or are only for one."""
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("mode", [MODERN, "legacy"])
 async def test_the_python_client_gets_tools_with_apps(inline: RunningGateway, mode: str) -> None:
     extensions = [advertise(EXTENSION, EXTENSION_SETTINGS)]

@@ -9,29 +9,26 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
+from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Role
 from tests.e2e.access.conftest import CLOUD_SETTINGS, build_key_maker, run_on_access_store
 from tests.e2e.test_console_in_a_browser import HOSTILE, WIDE
 from tests.support.accessibility import find_violations
 from tests.support.app_host import AppHost, serve_host
+from tests.support.browser import Browser, Browsers
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.knowledge import BAKING, SAILING, fill_project
 from tests.support.mcp_wire import make_call, post
 from tests.unit.console.test_escaping import PAYLOADS
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from shared.ai.local_embedding import LocalEmbedder
-    from tests.support.browser import Browser, Browsers
-
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 QUESTION = {"query": "how do I keep a starter alive?"}
 STARTER = "A sourdough starter needs flour and water every day, or it starves."

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import httpx2
 import pytest
 
 from functions.gateway.mcp.results import RECEIPT
 from infra.build.discovery import tools
+from shared.runtime.tool import Tool
+from tests.support.gateway_process import RunningGateway
 from tests.support.mcp_wire import (
     CLIENT_META,
     HANDSHAKE,
@@ -19,12 +22,6 @@ from tests.support.mcp_wire import (
     post,
     post_modern,
 )
-
-if TYPE_CHECKING:
-    import httpx2
-
-    from shared.runtime.tool import Tool
-    from tests.support.gateway_process import RunningGateway
 
 INVALID_REQUEST, INVALID_PARAMS = -32600, -32602
 """Error codes of JSON-RPC."""

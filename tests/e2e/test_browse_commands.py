@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from infra.cli.formatting import make_printable
 from infra.cli.main import main
@@ -15,15 +16,9 @@ from infra.cloud.deployment import Deployment
 from infra.file_lock import hold_lock
 from infra.local.running_gateways import get_log_file
 from shared.core.errors import Unavailable
+from tests.support.gateway_process import FilledProject, RunningGateway
 from tests.support.knowledge import BAKING, SAILING
 from tests.support.traces import make_sample_trace
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from click.testing import Result
-
-    from tests.support.gateway_process import FilledProject, RunningGateway
 
 
 def run_command(gateway: RunningGateway, *arguments: str) -> Result:

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from infra.cli.main import main
-from tests.support.gateway_process import ACCESS_SECRET
+from tests.support.gateway_process import ACCESS_SECRET, FilledProject, RunningGateway
 from tests.support.knowledge import BAKING
 from tests.support.mcp_wire import TOOL_NAMES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from click.testing import Result
-
-    from tests.support.gateway_process import FilledProject, RunningGateway
 
 
 @pytest.fixture

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from mcp import Client
 
 from functions.gateway.mcp import chatgpt
 from infra.build.discovery import tools
+from tests.support.gateway_process import RunningGateway
 from tests.support.mcp_wire import make_call, post
 from tests.support.typescript_clients import run_client
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.support.gateway_process import RunningGateway
 
 Call = dict[str, Any]
 
@@ -69,7 +66,6 @@ def assert_right(results: Sequence[dict[str, Any]]) -> None:
             assert "valid string" not in error["message"]  # which null is not
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_python_client_may_send_null_and_json_texts(
     inline: RunningGateway, mode: Any

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult
 
 from functions.gateway.catalog import PATH
 from functions.gateway.mcp.results import RECEIPT
 from functions.gateway.mcp.server import INSTRUCTIONS
+from tests.support.gateway_process import FilledProject, RunningGateway
 from tests.support.knowledge import BAKING, SAILING
 from tests.support.mcp_wire import MODERN, TOOL_NAMES, assert_matches_schema
-
-if TYPE_CHECKING:
-    from mcp_types import CallToolResult
-
-    from tests.support.gateway_process import FilledProject, RunningGateway
-
-pytestmark = pytest.mark.anyio
 
 LATEST_HANDSHAKE = "2025-11-25"
 

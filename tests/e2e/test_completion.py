@@ -5,19 +5,13 @@ The official Python client runs with the newest revision and with a handshake, a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
 from infra.build.discovery import tools
 from tests.support.knowledge import BAKING, SAILING
-
-if TYPE_CHECKING:
-    from mcp import Client
-
-pytestmark = pytest.mark.anyio
 
 INVALID_PARAMS = -32602
 COMPLETED_KINDS = {kind for tool in tools() for kind in tool.completes}

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
 import pytest
+from starlette.applications import Starlette
 
 from functions.gateway.oauth import google as google_module
+from shared.core.settings import Settings
 from tests.e2e.access.conftest import build_key_maker
+from tests.support.browser import Browser, Browsers
 from tests.support.certificates import write_certificate
 from tests.support.fakes.google import FakeGoogle
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
@@ -20,16 +25,7 @@ from tests.support.google_sign_in import make_google_settings
 from tests.support.sign_in_app import SignInApp, make_authorization_request, parse_hidden_fields
 from tests.support.web_sites import make_redirecting_site, make_site, serve_app
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from starlette.applications import Starlette
-
-    from shared.core.settings import Settings
-    from tests.support.browser import Browser, Browsers
-
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 ARRIVAL_PAGE = make_site("<h1>Arrived</h1>")
 LONG_REQUEST = make_authorization_request(

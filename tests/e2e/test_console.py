@@ -5,20 +5,21 @@ The console is the gateway's website. A chip is a link that filters a search, an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx2
 import pytest
+from lxml.html import HtmlElement
 
 from tests.support.console_app import parse_page, read_text, read_texts, select
-from tests.support.gateway_process import ALLOWED_ORIGIN, INLINE_MAIN, PRIVATE_WORD, run_gateway
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lxml.html import HtmlElement
-
-    from tests.support.gateway_process import FilledProject, RunningGateway
+from tests.support.gateway_process import (
+    ALLOWED_ORIGIN,
+    INLINE_MAIN,
+    PRIVATE_WORD,
+    FilledProject,
+    RunningGateway,
+    run_gateway,
+)
 
 MAX_PAGE_BYTES = 60_000
 """The limit of a page with its scripts and styles, as transferred."""

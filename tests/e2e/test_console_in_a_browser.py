@@ -8,30 +8,26 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import quote
 
 import pytest
 
+from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Role
 from shared.knowledge.source import Section, Source
 from tests.e2e.access.conftest import CLOUD_SETTINGS, build_key_maker, run_on_access_store
 from tests.support.accessibility import find_violations
-from tests.support.browser import Browser
+from tests.support.browser import Browser, Browsers
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.knowledge import BAKING, SAILING, fill_project
 from tests.support.web_sites import make_site, serve_app
 from tests.unit.console.test_escaping import PAYLOADS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from shared.ai.local_embedding import LocalEmbedder
-    from tests.support.browser import Browsers
-
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 HOSTILE = Source(  # each field contains code that would run in a page that does not escape it
     source_id="hostile",

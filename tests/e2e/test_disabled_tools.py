@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx2
 import pytest
 
 from infra.build import discovery
-from tests.support.gateway_process import INLINE_MAIN, run_deployed_gateway, run_gateway
+from tests.support.gateway_process import (
+    INLINE_MAIN,
+    FilledProject,
+    RunningGateway,
+    run_deployed_gateway,
+    run_gateway,
+)
 from tests.support.mcp_wire import TOOL_NAMES, make_call, make_request, post
 from tests.support.ports import find_free_port
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from tests.support.gateway_process import FilledProject, RunningGateway
-
-    RunGateway = Callable[[Mapping[str, str], Path], AbstractContextManager[RunningGateway]]
+RunGateway = Callable[[Mapping[str, str], Path], AbstractContextManager[RunningGateway]]
 
 DISABLED = ("get_chunk", "complete_name")
 run_inline_gateway = partial(run_gateway, INLINE_MAIN)

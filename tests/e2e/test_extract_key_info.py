@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client
@@ -17,17 +18,11 @@ from mcp import Client
 from shared.core.settings import ACCESS_DATABASE
 from shared.firestore.connection import Connection
 from tests.e2e.access.conftest import build_key_maker
-from tests.support.gateway_process import PRIVATE_WORD
+from tests.support.gateway_process import PRIVATE_WORD, FilledProject, RunningGateway
 from tests.support.log_metrics import parse_log_entry
 from tests.support.materials import COMET, TEXT
 from tests.support.mcp_wire import MODERN, assert_matches_schema, make_call, post
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.gateway_process import FilledProject, RunningGateway
-
-pytestmark = pytest.mark.anyio
 TOOL = "extract_key_info"
 
 

@@ -11,22 +11,18 @@ import subprocess
 import sys
 import uuid
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from infra.build.discovery import ROOT
 from tests.e2e.access.conftest import CLOUD_SETTINGS
-from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.gateway_process import INLINE_MAIN, RunningGateway, run_gateway
 from tests.support.mcp_wire import make_call, post
 from tests.support.ports import find_free_port
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.support.gateway_process import RunningGateway
-
-    CallTool = Callable[..., dict[str, Any]]
+CallTool = Callable[..., dict[str, Any]]
 
 pytestmark = pytest.mark.slow
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 import pytest
 
+from tests.support.gateway_process import FilledProject, RunningGateway
 from tests.support.mcp_wire import make_call, post
-
-if TYPE_CHECKING:
-    from tests.support.gateway_process import FilledProject, RunningGateway
 
 
 def make_call_request(**changes: Any) -> dict[str, Any]:

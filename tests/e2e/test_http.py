@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from http.client import HTTPConnection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 import pytest
 
 from functions.gateway.mcp.server import INSTRUCTIONS
-from tests.support.gateway_process import ALLOWED_ORIGIN
+from tests.support.gateway_process import ALLOWED_ORIGIN, RunningGateway
 from tests.support.mcp_wire import (
     CLIENT_META,
     HANDSHAKE,
@@ -23,9 +23,6 @@ from tests.support.mcp_wire import (
     post,
     post_modern,
 )
-
-if TYPE_CHECKING:
-    from tests.support.gateway_process import RunningGateway
 
 PING = make_request("ping")
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602

@@ -6,7 +6,8 @@ An account without the right to call gets 403, and a token that is not valid get
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import httpx2
 import jwt
@@ -20,13 +21,9 @@ from tests.support.authorized_calls import (
     make_authorization_header,
     make_trusting_context,
 )
+from tests.support.cloud_run.cloud import Cloud
 from tests.support.cloud_run.google_accounts import format_email
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.cloud_run.cloud import Cloud
-    from tests.support.gateway_process import FilledProject
+from tests.support.gateway_process import FilledProject
 
 GATEWAY = "carrel-gateway"
 

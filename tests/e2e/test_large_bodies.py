@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
 
 from functions.gateway.app import MAX_REQUEST_BYTES
 from shared.core.settings import Settings
+from tests.support.gateway_process import RunningGateway
 from tests.support.mcp_wire import HEADERS, MODERN, make_call, post
-
-if TYPE_CHECKING:
-    from tests.support.gateway_process import RunningGateway
 
 TOO_LARGE_MESSAGE = (
     "This request is larger than 8,388,608 bytes. Send less in one request: provide long materials"

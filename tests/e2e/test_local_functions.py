@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
@@ -15,17 +17,10 @@ import pytest
 
 from infra.build.discovery import ROOT
 from infra.local.processes import is_listening, serve
-from infra.local.tool_processes import serve_tools
-from tests.support.gateway_process import ACCESS_SECRET
+from infra.local.tool_processes import LocalTools, serve_tools
+from tests.support.gateway_process import ACCESS_SECRET, FilledProject
 from tests.support.mcp_wire import make_call, post
 from tests.support.ports import find_free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from infra.local.tool_processes import LocalTools
-    from tests.support.gateway_process import FilledProject
 
 TOOLS = ("get_chunk", "search_kb")
 PARENT_PROGRAM = """

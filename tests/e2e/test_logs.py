@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -17,6 +18,8 @@ from tests.support.gateway_process import (
     ACCESS_SECRET,
     INLINE_MAIN,
     PRIVATE_WORD,
+    FilledProject,
+    RunningGateway,
     run_deployed_gateway,
     run_gateway,
 )
@@ -24,13 +27,6 @@ from tests.support.log_metrics import extract_values, parse_log_entry
 from tests.support.mcp_wire import TOOL_NAMES, make_call, post
 from tests.support.ports import find_free_port
 from tests.support.private_requests import send_calls, send_private_word
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.gateway_process import FilledProject, RunningGateway
-
 
 FAILING_MAIN = ROOT / "tests" / "support" / "failing_gateway.py"
 

@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from pathlib import Path
+from typing import Final, Literal
 
 import pytest
 
+from shared.ai.embedding import Embedder
 from tests.e2e.test_map_in_a_browser import fill_with_map
 from tests.support.accessibility import find_violations
 from tests.support.app_host import AppHost, serve_host
+from tests.support.browser import Browser, Browsers
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from shared.ai.embedding import Embedder
-    from tests.support.browser import Browser, Browsers
-
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 READ_BACKGROUND: Final = """async canvas => {
   await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import httpx2
 import pytest
 
 from functions.jobs.cluster.job import cluster
+from shared.ai.embedding import Embedder
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -19,19 +22,13 @@ from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
 from shared.runtime.job import Budget
 from tests.support.accessibility import find_violations
+from tests.support.browser import Browser, Browsers
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.knowledge import index_all
 from tests.support.themed_passages import THEMES, add_sources, make_themed_source
 from tests.unit.console.test_escaping import PAYLOADS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from shared.ai.embedding import Embedder
-    from tests.support.browser import Browser, Browsers
-
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 HOSTILE = Source(
     source_id="hostile",

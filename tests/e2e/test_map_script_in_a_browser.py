@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import pytest
 from jinja2 import Environment, FileSystemLoader
 
 from functions.gateway.apps.pages import MAP_SCRIPTS
 from infra.build.discovery import ROOT
+from tests.support.browser import Browser, Browsers
 
-if TYPE_CHECKING:
-    from tests.support.browser import Browser, Browsers
-
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 CONSOLE: Final = ROOT / "functions" / "gateway" / "console"
 CLUSTERS: Final = [

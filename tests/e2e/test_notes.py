@@ -6,21 +6,15 @@ The search uses the local embedder.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client
 
-from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.gateway_process import INLINE_MAIN, RunningGateway, run_gateway
 from tests.support.mcp_wire import assert_matches_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.gateway_process import RunningGateway
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture

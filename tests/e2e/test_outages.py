@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import httpx2
 import pytest
 
 from infra.build.discovery import tools
-from infra.local.processes import serve
+from infra.local.processes import ServerProcess, serve
 from tests.support.cloud_run.cloud import run_cloud
-from tests.support.gateway_process import INLINE_MAIN, run_deployed_gateway, run_gateway
+from tests.support.gateway_process import (
+    INLINE_MAIN,
+    FilledProject,
+    RunningGateway,
+    run_deployed_gateway,
+    run_gateway,
+)
 from tests.support.mcp_wire import HEADERS, TOOL_NAMES, make_call, make_request, post
 from tests.support.ports import find_free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from infra.local.processes import ServerProcess
-    from tests.support.gateway_process import FilledProject, RunningGateway
-
 
 REQUEST_TIMEOUT_SECONDS = 50.0
 """The timeout of requests. Without a limit, the database client would retry for a minute."""

@@ -5,20 +5,14 @@ The official Python client runs with the newest revision and with a handshake, a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from tests.support.gateway_process import RunningGateway
 from tests.support.mcp_wire import MODERN
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.support.gateway_process import RunningGateway
-
-pytestmark = pytest.mark.anyio
 
 INVALID_PARAMS = -32602
 EXPECTED_ARGUMENTS = {

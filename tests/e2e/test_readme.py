@@ -8,7 +8,8 @@ import re
 import signal
 import subprocess
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from mcp import Client
@@ -16,10 +17,6 @@ from mcp.client.stdio import StdioServerParameters
 
 from infra.build.discovery import ROOT
 from tests.support.ports import find_free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 START_TIMEOUT_SECONDS = 300
 END_OF_WELCOME = "Ctrl-C"
@@ -167,7 +164,6 @@ def test_a_run_prints_the_commands_of_the_readme(local_run: LocalRun) -> None:
     assert CALL_COMMAND in output
 
 
-@pytest.mark.anyio
 @pytest.mark.slow
 async def test_the_printed_url_is_the_endpoint(local_run: LocalRun) -> None:
     *_, url = local_run.find_printed_line("claude mcp add").split()
@@ -182,7 +178,6 @@ def test_the_printed_call_finds_a_matching_passage(local_run: LocalRun) -> None:
     assert "flaky" in result["results"][0]["snippet"].lower()
 
 
-@pytest.mark.anyio
 @pytest.mark.slow
 async def test_claude_desktop_finds_the_text_that_ingest_added(local_run: LocalRun) -> None:
     notes = local_run.home / "notes"

@@ -6,23 +6,16 @@ The official Python client runs with the newest revision and with a handshake, a
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from mcp_types import TextResourceContents
+from mcp_types import ReadResourceResult, TextResourceContents
 
+from tests.support.gateway_process import FilledProject, RunningGateway
 from tests.support.mcp_wire import HANDSHAKE, MODERN, make_call, make_request, post, post_modern
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from mcp_types import ReadResourceResult
-
-    from tests.support.gateway_process import FilledProject, RunningGateway
-
-pytestmark = pytest.mark.anyio
 
 CHUNK_TEMPLATE = "carrel://chunk/{chunk_id}"
 NOT_FOUND_CODES = {MODERN: -32602, "legacy": -32002}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -11,23 +13,20 @@ from mcp import Client
 
 from infra.cli.main import main
 from infra.local.link_fetching import LinkFetcher
+from shared.ai.local_embedding import LocalEmbedder
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.cloud_run.cloud import run_cloud
-from tests.support.gateway_process import INLINE_MAIN, run_deployed_gateway, run_gateway
+from tests.support.gateway_process import (
+    INLINE_MAIN,
+    RunningGateway,
+    run_deployed_gateway,
+    run_gateway,
+)
 from tests.support.ingest_command import run_ingest_url
 from tests.support.links import SITE_URL, make_link_fetcher, make_text_page, serve_site
+from tests.support.public_web_server import PublicWebServer
 from tests.support.web_pages import make_article_page
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from shared.ai.local_embedding import LocalEmbedder
-    from tests.support.gateway_process import RunningGateway
-    from tests.support.public_web_server import PublicWebServer
-
-pytestmark = pytest.mark.anyio
 
 ARTICLE = f"{SITE_URL}/article"
 MISSING = f"{SITE_URL}/missing"

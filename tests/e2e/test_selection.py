@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult
 
+from tests.support.gateway_process import RunningGateway
 from tests.support.mcp_wire import MODERN, make_call, make_request, post
-
-if TYPE_CHECKING:
-    from mcp_types import CallToolResult
-
-    from tests.support.gateway_process import RunningGateway
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("mode", [MODERN, "legacy"])

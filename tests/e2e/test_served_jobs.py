@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -16,21 +18,13 @@ from shared.core.settings import Settings
 from shared.firestore.leases import Leases
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
+from shared.runtime.context import Context
 from tests.support.authorized_calls import make_authorization_header, make_trusting_context
-from tests.support.cloud_run.cloud import SCHEDULER, run_cloud
+from tests.support.cloud_run.cloud import SCHEDULER, Cloud, run_cloud
 from tests.support.fakes.otlp import FakeCollector
 from tests.support.knowledge import chunk_source
 from tests.support.source_files import make_readwise_book, write_export, write_file
 from tests.support.stored_documents import read_chunks_by_text, read_leased_jobs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from shared.runtime.context import Context
-    from tests.support.cloud_run.cloud import Cloud
-
-pytestmark = pytest.mark.anyio
 
 SERVED_JOBS = ("ingest", "embed")
 OTHER_JOBS = [job.name for job in jobs() if job.name not in SERVED_JOBS]

@@ -9,8 +9,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import anyio
 import httpx2
@@ -20,11 +21,6 @@ from infra.build.discovery import ROOT
 from tests.support.gateway_process import run_deployed_gateway
 from tests.support.mcp_wire import HEADERS, make_call, make_request, post
 from tests.support.ports import find_free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 LIST_TOOLS = make_request("tools/list")
 CARREL = [sys.executable, "-c", "from infra.cli.main import main; main()"]
@@ -79,7 +75,6 @@ def get_list_status(port: int, key: str | None = None) -> int:
     return post(f"http://localhost:{port}/mcp", LIST_TOOLS, {"x-api-key": key}).status_code
 
 
-@pytest.mark.anyio
 async def test_concurrent_first_requests_are_all_answered(log: Path) -> None:
     statuses: list[int] = []
     with run_deployed_gateway({}, log) as gateway:

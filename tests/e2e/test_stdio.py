@@ -7,15 +7,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 import pytest
+from anyio.abc import TaskStatus
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 from infra.build.discovery import ROOT
-from tests.support.gateway_process import ACCESS_SECRET
+from tests.support.gateway_process import ACCESS_SECRET, FilledProject
 from tests.support.mcp_wire import (
     HANDSHAKE,
     MODERN,
@@ -24,11 +24,6 @@ from tests.support.mcp_wire import (
     make_initialize,
     make_request,
 )
-
-if TYPE_CHECKING:
-    from anyio.abc import TaskStatus
-
-    from tests.support.gateway_process import FilledProject
 
 COMMAND = [str(Path(sys.executable).with_name("carrel")), "stdio"]
 """The command of the virtual environment, as a client's configuration names it."""
@@ -45,7 +40,6 @@ def make_server_variables(filled_project: FilledProject) -> dict[str, str]:
     }
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("mode", "version"),
     [("auto", MODERN), pytest.param("legacy", HANDSHAKE[0], marks=pytest.mark.slow)],
@@ -103,7 +97,6 @@ def test_only_protocol_messages_are_written_to_standard_output(
     assert "tool_call" in log
 
 
-@pytest.mark.anyio
 @pytest.mark.slow
 async def test_a_second_client_outlives_the_first(tmp_path: Path) -> None:
     """Each opens the same files, and sees what others write."""

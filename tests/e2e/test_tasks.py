@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -14,11 +15,6 @@ from tests.e2e.access.conftest import CLOUD_SETTINGS, build_key_maker
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.mcp_wire import assert_matches_schema, make_call, make_request, post
 from tests.support.ports import find_free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.anyio
 
 
 async def call_tool(client: Client, name: str, /, **arguments: Any) -> dict[str, Any]:

@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
@@ -18,11 +19,12 @@ from infra.local.tool_processes import serve_tools
 from shared.accounts.keyring import Keyring
 from tests.e2e.access.conftest import CLOUD_SETTINGS, build_key_maker
 from tests.e2e.test_logs import read_lines
-from tests.support.fakes.otlp import FakeCollector
+from tests.support.fakes.otlp import CollectedSpan, FakeCollector
 from tests.support.gateway_process import (
     ACCESS_SECRET,
     INLINE_MAIN,
     PRIVATE_WORD,
+    FilledProject,
     RunningGateway,
     run_gateway,
 )
@@ -30,13 +32,6 @@ from tests.support.log_metrics import parse_log_entry
 from tests.support.mcp_wire import make_call, post
 from tests.support.ports import find_free_port
 from tests.support.private_requests import send_private_word
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.fakes.otlp import CollectedSpan
-    from tests.support.gateway_process import FilledProject
 
 TRACE_ID, SPAN_ID = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 SAMPLED = f"00-{TRACE_ID}-{SPAN_ID}-01"

@@ -7,30 +7,23 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult
 
 from tests.e2e.access.conftest import CLOUD_SETTINGS, build_key_maker
-from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.gateway_process import INLINE_MAIN, RunningGateway, run_gateway
 from tests.support.mcp_wire import HANDSHAKE, MODERN, assert_matches_schema, make_call, post
 from tests.support.ports import find_free_port
 from tests.support.tool_calls import ANNA
 from tests.support.traces import DOWN, make_sample_trace
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
-    from mcp_types import CallToolResult
-
-    from tests.support.gateway_process import RunningGateway
-
-pytestmark = pytest.mark.anyio
 
 PUBLIC_ACCESS: Final = {"PUBLIC_ACCESS": "true", "ANONYMOUS_PER_MINUTE": "1000"}
 READ_TOOLS: Final = ("get_trace", "list_tags", "search_traces")

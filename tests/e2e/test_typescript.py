@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.gateway_process import RunningGateway
 from tests.support.knowledge import BAKING
 from tests.support.mcp_wire import TOOL_NAMES, assert_matches_schema
 from tests.support.typescript_clients import run_client
-
-if TYPE_CHECKING:
-    from tests.support.gateway_process import RunningGateway
 
 
 @pytest.mark.parametrize(

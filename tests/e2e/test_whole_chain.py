@@ -10,7 +10,8 @@ import os
 import subprocess
 import sys
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from mcp import Client
@@ -20,10 +21,7 @@ from tests.support.folder_comparison import find_differing_files
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.source_files import write_file
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 COMMAND: Final = "from infra.cli.main import main; main()"
 TIMEOUT_SECONDS: Final = 300

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
 
 import pytest
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from datetime import datetime
-
-    from shared.runtime.context import Context
-
-    MakeEmptyApp = Callable[[datetime | None], App]
-    """A function that makes an app whose clock shows a fixed time; None is the current second."""
-    MakeEmptyContext = Callable[[datetime | None], Context]
-    """The same for a context."""
+MakeEmptyApp = Callable[[datetime | None], App]
+"""A function that makes an app whose clock shows a fixed time; None is the current second."""
+MakeEmptyContext = Callable[[datetime | None], Context]
+"""The same for a context."""
 
 
 @pytest.fixture(scope="module")

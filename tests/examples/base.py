@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from google.cloud.firestore_v1.vector import Vector
 
 from shared.core.caller import Caller, Role
+from shared.runtime.context import App
 from shared.workspaces.model import content_id
 from tests.support import tool_calls
 from tests.support.extractions import (
@@ -34,9 +35,6 @@ from tests.support.knowledge import (
 )
 from tests.support.searches import update_and_index_chunk
 from tests.support.tool_calls import call_result
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
 
 ANNA: Final = Caller.of(tool_calls.ANNA, role=Role.EDITOR)
 """The user whose data is private."""

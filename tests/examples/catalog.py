@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.examples import extractions, reading, tasks, traces, workspaces, writing
-
-if TYPE_CHECKING:
-    from tests.examples.example import Example
+from tests.examples.example import Example
 
 EXAMPLES: Final[dict[str, Example]] = {
     name: example

@@ -5,17 +5,14 @@ All examples call a tool on the same base, which `tests/examples/base.py` stores
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from shared.core.caller import Caller
 from tests.examples.base import ANNA
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from shared.core.caller import Caller
-
-    Arguments = dict[str, Any]
+Arguments = dict[str, Any]
 
 BLANK: Final = "must not be blank"
 NOT_AN_ID: Final = "copy it from another answer"

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import inspect
 import os
-from typing import TYPE_CHECKING, Any, Final
+from types import ModuleType
+from typing import Any, Final
 
 import pytest
 from google.cloud import firestore
 from google.cloud.firestore_v1.vector import Vector
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 LIFTED: Final = (
     "Require index and seed data",

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
+from playwright.async_api import Frame, Page
 
 from tests.support.npm import NotInstalled, install_packages
-
-if TYPE_CHECKING:
-    from playwright.async_api import Frame, Page
 
 _PACKAGE: Final = Path(__file__).with_name("axe")
 _SCRIPT: Final = """async () => (await axe.run()).violations.map(

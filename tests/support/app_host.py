@@ -8,29 +8,24 @@ from __future__ import annotations
 
 import json
 import mimetypes
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import jsonschema  # type: ignore[import-untyped]  # mcp brings it, without types
 import pytest
+from playwright.async_api import FrameLocator
 from starlette.applications import Starlette
-from starlette.responses import FileResponse
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from tests.support.browser import Browser
 from tests.support.npm import NotInstalled, install_packages
 from tests.support.web_sites import serve_app
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from playwright.async_api import FrameLocator
-    from starlette.requests import Request
-    from starlette.responses import Response
-
-    from tests.support.browser import Browser
 
 PACKAGE: Final = Path(__file__).with_name("ext_apps")
 """The folder with the page, and the lock file of its npm packages."""

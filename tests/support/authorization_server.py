@@ -7,10 +7,11 @@ runs in the test's own process, so a test can set its clock, ban users, and make
 from __future__ import annotations
 
 import hashlib
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -20,7 +21,7 @@ from pydantic import SecretStr
 from starlette.applications import Starlette
 
 from functions.gateway.access import Access
-from functions.gateway.oauth.authorization import Approvals, unseal
+from functions.gateway.oauth.authorization import Approvals, AuthorizationRequest, unseal
 from functions.gateway.oauth.provider import SignInService
 from functions.gateway.oauth.routes import make_program_routes
 from shared.accounts.grant import Proof
@@ -28,11 +29,6 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from tests.support.clock import SettableClock
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from functions.gateway.oauth.authorization import AuthorizationRequest
 
 ISSUER: Final = "https://carrel.example"
 """The URL of the server, and so the issuer of its tokens."""

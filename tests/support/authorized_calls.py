@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING
 
 import httpx2
 
-if TYPE_CHECKING:
-    from tests.support.cloud_run.cloud import Cloud
+from tests.support.cloud_run.cloud import Cloud
 
 _IDENTITY = "/computeMetadata/v1/instance/service-accounts/default/identity"
 

@@ -11,21 +11,18 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import pytest
+from playwright.async_api import Browser as Chromium
+from playwright.async_api import ConsoleMessage, Page, Playwright
 
 from tests.support.npm import NotInstalled, install_packages
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from playwright.async_api import Browser as Chromium
-    from playwright.async_api import ConsoleMessage, Page, Playwright
 
 PACKAGE: Final = Path(__file__).with_name("chromium")
 MAX_PHONE_WIDTH: Final = 500

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from google.oauth2.credentials import Credentials
@@ -21,25 +22,20 @@ from shared.ai.vertex_client import VertexEndpoint
 from shared.ai.vertex_embedding import VertexEmbedder
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import CircuitBreaker
+from shared.core.dates import Clock
 from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
 from shared.pipeline.embedding.bulk import BulkServices
 from shared.pipeline.embedding.chunks import embed_in_bulk
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from shared.runtime.job import Budget, Report
+from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.vertex import hash_words
+from tests.support.fakes.vertex_batch import FakeVertexBatch
 from tests.support.knowledge import ingest_sources
 from tests.support.stored_documents import read_chunks_by_text, read_documents
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.dates import Clock
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-    from tests.support.fakes.cloud_storage import FakeCloudStorage
-    from tests.support.fakes.vertex_batch import FakeVertexBatch
 
 DIMENSION: Final = 8
 """The dimension of vectors: short vectors are compared and stored quickly."""

@@ -5,7 +5,8 @@ A card is a summary of a passage, with takeaways.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from google.oauth2.credentials import Credentials
 
@@ -13,18 +14,12 @@ from shared.ai.vertex_generation import VertexGenerator
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from tests.support.clock import NOON
-from tests.support.fakes.vertex import MODEL
+from tests.support.fakes.vertex import MODEL, FakeVertex
 from tests.support.stored_documents import read_chunks
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-    from tests.support.fakes.vertex import FakeVertex
 
 
 def make_note_text(number: int) -> str:

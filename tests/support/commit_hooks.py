@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Awaitable, Callable
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
-from shared.core.settings import KNOWLEDGE_DATABASE
+from shared.core.settings import KNOWLEDGE_DATABASE, Settings
 from shared.firestore.connection import Connection
 from shared.runtime.context import App
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+Response = Any
+"""The database's response to a commit."""
+Send = Callable[[], Awaitable[Response]]
+"""A function that sends a commit."""
+CommitHook = Callable[[int, Send], Awaitable[Response]]
+"""A function that is called in place of sending a commit, and returns its response.
 
-    from shared.core.settings import Settings
-
-    Response = Any
-    """The database's response to a commit."""
-    Send = Callable[[], Awaitable[Response]]
-    """A function that sends a commit."""
-    CommitHook = Callable[[int, Send], Awaitable[Response]]
-    """A function that is called in place of sending a commit, and returns its response.
-
-    Its arguments are the number of the commit, from 1, and the function that sends it.
-    """
+Its arguments are the number of the commit, from 1, and the function that sends it.
+"""
 
 
 KILL_AT_SOME_OR_ALL_COMMITS: Final = pytest.mark.parametrize(

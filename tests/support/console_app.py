@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import httpx2
 from lxml import html
@@ -11,15 +12,11 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.app import make_mcp_app
+from functions.gateway.calls.dispatch import Dispatcher
 from functions.gateway.catalog import Catalog
 from functions.gateway.console.routes import LazyConsole
 from functions.gateway.mcp.selection import SelectedServers
 from shared.core.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from functions.gateway.calls.dispatch import Dispatcher
 
 URL: Final = "http://localhost:8080"
 """The URL of the console."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 from urllib.parse import urlsplit
 
 import httpx2
+from lxml.html import HtmlElement
 
 from tests.support.console_app import parse_page, read_texts, select
-
-if TYPE_CHECKING:
-    from lxml.html import HtmlElement
 
 SESSION_COOKIE: Final = "carrel-session"
 

@@ -18,15 +18,12 @@ import os
 import sys
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
+
+from playwright.async_api import Page
 
 from infra.build.discovery import ROOT
-from tests.support.browser import Browsers, launch_chromium
-
-if TYPE_CHECKING:
-    from playwright.async_api import Page
-
-    from tests.support.browser import Browser
+from tests.support.browser import Browser, Browsers, launch_chromium
 
 KEY: Final = os.environ.get("CARREL_KEY", "")
 """The key to sign in with. Without a key, the script photographs the pages without an account."""

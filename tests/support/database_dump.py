@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from google.cloud.firestore import (
+    AsyncClient,
+    AsyncCollectionReference,
+    AsyncDocumentReference,
+    DocumentSnapshot,
+)
 
-    from google.cloud.firestore import (
-        AsyncClient,
-        AsyncCollectionReference,
-        AsyncDocumentReference,
-        DocumentSnapshot,
-    )
-
-    Contents = dict[str, DocumentSnapshot[Any]]
-    """Documents by path, such as `users/anna/tasks/1`."""
+Contents = dict[str, DocumentSnapshot[Any]]
+"""Documents by path, such as `users/anna/tasks/1`."""
 
 _FLAT_COLLECTIONS: Final = {"lexicon", "facets", "trace_lexicon", "trace_facets"}
 """Large collections whose documents have no subcollections, so that they need no query each."""

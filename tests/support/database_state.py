@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from google.cloud.firestore_v1.vector import Vector
 
+from shared.runtime.context import Context
 from tests.support.stored_documents import read_documents
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from shared.runtime.context import Context
-
-    Fields = dict[str, Any]
-    State = dict[str, dict[str, Fields]]
-    """The fields of each document, by collection and document id."""
+Fields = dict[str, Any]
+State = dict[str, dict[str, Fields]]
+"""The fields of each document, by collection and document id."""
 
 EXCLUDED_COLLECTIONS: Final = {"runs", "leases"}
 """Collections that are not part of a state, because they are about runs."""

@@ -11,9 +11,12 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
+import click
 import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
@@ -24,12 +27,6 @@ from infra.cloud.release import Cloud
 from infra.cloud.secret_values import SecretValues
 from infra.cloud.smoke import SmokeReport
 from infra.cloud.terraform import Terraform
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import click
 
 NEEDS_TERRAFORM: Final = pytest.mark.skipif(
     shutil.which("terraform") is None, reason="Terraform is missing"

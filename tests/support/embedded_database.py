@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from google.cloud.firestore import AsyncClient
 
 from infra.build.discovery import ROOT
 from infra.local.embedded_firestore.databases import Databases
@@ -18,11 +21,6 @@ from infra.local.embedded_firestore.definitions import Definitions
 from infra.local.embedded_firestore.server import read_definitions
 from infra.local.local_database import INDEX_FILES
 from shared.core.target import Target, TargetKind, choose_target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from google.cloud.firestore import AsyncClient
 
 ANY_INDEX: Final = Definitions(builds_missing=True)
 _FOLDER: Final = "CARREL_EMBEDDED_TESTS"

@@ -10,18 +10,16 @@ import os
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection, HTTPException
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 
 import pytest
 from google.cloud.firestore import AsyncClient
 
 from tests.support.emulator_programs import EmulatorError, find_emulator
 from tests.support.ports import find_free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ORACLE: Final = "GOOGLES_EMULATOR"
 """The environment variable with the address of the emulator that a test run has started."""

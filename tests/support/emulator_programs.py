@@ -7,11 +7,9 @@ import re
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Final
 
 _MAIN_CLASS: Final = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
 """The class that Java runs to start the emulator."""

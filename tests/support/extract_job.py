@@ -6,31 +6,27 @@ An extraction is a finding in a passage, such as a decision or a warning, with a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from functions.jobs.extract.job import extract
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.core.settings import Settings
+from shared.knowledge.chunk import Chunk
 from shared.knowledge.chunk_repository import build_step_pending
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
+from shared.runtime.job import Report
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.generator import ScriptedGenerator
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import ingest_sources
 from tests.support.stored_documents import read_chunks, read_documents
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from shared.core.settings import Settings
-    from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Context
-    from shared.runtime.job import Report
-
-    Answers = Mapping[str, Any]
-    """The model's answers by a part of the passage: findings, an error, or an awaitable answer."""
+Answers = Mapping[str, Any]
+"""The model's answers by a part of the passage: findings, an error, or an awaitable answer."""
 
 KEYS: Final = (
     "Natural key or surrogate key? We took the surrogate, since the world renames its codes and"

@@ -6,7 +6,8 @@ An extraction is a decision, pattern, warning or methodology that was found in a
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 from functions.tools.extractions.get_decisions.tool import TOOL as DECISIONS
 from functions.tools.extractions.get_methodologies.tool import TOOL as METHODOLOGIES
@@ -25,19 +26,14 @@ from shared.extractions.model import (
     compute_extraction_id,
 )
 from shared.extractions.repository import Extractions
-from shared.knowledge.queue import ChunkQueue
+from shared.knowledge.chunk import Chunk
+from shared.knowledge.queue import ChunkQueue, PendingChunk
+from shared.runtime.context import App, Context
+from shared.runtime.tool import Tool
 from tests.support.clock import NOON
 from tests.support.knowledge import set_fields
 from tests.support.read_cost import ReadCost
 from tests.support.tool_calls import ANONYMOUS, call
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from shared.knowledge.chunk import Chunk
-    from shared.knowledge.queue import PendingChunk
-    from shared.runtime.context import App, Context
-    from shared.runtime.tool import Tool
 
 TOOLS: Final[dict[str, Tool[Any, Any]]] = {
     tool.name: tool for tool in (DECISIONS, METHODOLOGIES, PATTERNS, TOPICS, WARNINGS)

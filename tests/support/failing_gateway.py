@@ -5,16 +5,11 @@ Tests run it to check that neither answers nor logs contain the message of an in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from functions.gateway.app import make_gateway
-from functions.gateway.catalog import Catalog
+from functions.gateway.catalog import Catalog, Declaration
 from shared.core.settings import Settings
+from shared.runtime.messages import CallAnswer, CallRequest
 from tests.support.gateway_process import PRIVATE_WORD
-
-if TYPE_CHECKING:
-    from functions.gateway.catalog import Declaration
-    from shared.runtime.messages import CallAnswer, CallRequest
 
 
 class FailingDispatcher:

@@ -6,33 +6,28 @@ tools.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from mcp.server.lowlevel import Server
 from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.auth.visitor import LOCAL_USER, Visitor
+from functions.gateway.calls.dispatch import Dispatcher
+from functions.gateway.calls.pipeline import CallPipeline
 from functions.gateway.catalog import Catalog, Declaration
 from functions.gateway.mcp.prompt_texts import PROMPTS
+from functions.gateway.mcp.prompts import Prompt
 from functions.gateway.mcp.server import build_server
 from shared.core.caller import Caller, Role, Tier
 from shared.core.errors import CarrelError
 from shared.core.settings import Settings
-from shared.runtime.messages import CallAnswer, Receipt
+from shared.runtime.messages import CallAnswer, CallRequest, Receipt
 from shared.runtime.tool import Effect, Links, ResourceTemplate
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from mcp.server.lowlevel import Server
-
-    from functions.gateway.calls.dispatch import Dispatcher
-    from functions.gateway.calls.pipeline import CallPipeline
-    from functions.gateway.mcp.prompts import Prompt
-    from shared.runtime.messages import CallRequest
-
-    Answer = dict[str, Any] | CarrelError
-    """The result of a call, or its error."""
+Answer = dict[str, Any] | CarrelError
+"""The result of a call, or its error."""
 
 SHELF = ResourceTemplate(
     uri="carrel://shelf/{shelf_id}", name="shelf", title="Shelf", description="What stands on it."

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from google.api_core.exceptions import GoogleAPICallError
+from google.cloud.firestore_v1.services.firestore import FirestoreAsyncClient
 from google.cloud.firestore_v1.types import (
     AggregationResult,
     ArrayValue,
@@ -35,9 +36,6 @@ from google.cloud.firestore_v1.types import (
 from google.cloud.firestore_v1.types import Write as WriteProto
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.type.latlng_pb2 import LatLng  # type: ignore[import-untyped]
-
-if TYPE_CHECKING:
-    from google.cloud.firestore_v1.services.firestore import FirestoreAsyncClient
 
 _OWNER: Final = (("authorization", "Bearer owner"),)
 """What the emulator expects before it lists collections."""

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import filecmp
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 
 def find_differing_files(one: Path, two: Path) -> list[str]:

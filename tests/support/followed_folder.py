@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest.path import ingest_confirmed
 from shared.core.settings import Settings
+from shared.runtime.context import Context
+from shared.runtime.job import Report
 from tests.support.jobs import make_ample_budget
 from tests.support.source_files import write_file
 from tests.support.stored_documents import read_chunks, read_documents
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from shared.runtime.context import Context
-    from shared.runtime.job import Report
 
 NOTE_NUMBERS: Final = range(1, 7)
 

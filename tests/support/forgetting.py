@@ -5,14 +5,17 @@ Forgetting hides a source or a passage from all tools until somebody restores it
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shared.core.caller import Caller, Role
+from shared.knowledge.chunk import Chunk
 from shared.knowledge.ingestion import Ingestion
-from shared.knowledge.source import Section
+from shared.knowledge.source import Section, Source
+from shared.runtime.context import App, Context
 from tests.support.clock import NOON
-from tests.support.database_state import read_state
+from tests.support.database_state import State, read_state
 from tests.support.extractions import (
     make_decision,
     make_extraction,
@@ -28,14 +31,6 @@ from tests.support.knowledge import (
     store_sources,
 )
 from tests.support.tool_calls import call_result
-
-if TYPE_CHECKING:
-    from collections import Counter
-
-    from shared.knowledge.chunk import Chunk
-    from shared.knowledge.source import Source
-    from shared.runtime.context import App, Context
-    from tests.support.database_state import State
 
 OWNER = Caller.of("anna", role=Role.OWNER)
 EDITOR = Caller.of("ed", role=Role.EDITOR)

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from infra.build.discovery import ROOT
-from infra.local.processes import make_checkout_program, serve
-from tests.support.cloud_run.cloud import make_deployed_program
+from infra.local.processes import Program, ServerProcess, make_checkout_program, serve
+from shared.knowledge.chunk import Chunk
+from tests.support.cloud_run.cloud import Cloud, make_deployed_program
 from tests.support.ports import find_free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from infra.local.processes import Program, ServerProcess
-    from shared.knowledge.chunk import Chunk
-    from tests.support.cloud_run.cloud import Cloud
 
 INLINE_MAIN = ROOT / "infra" / "local" / "gateway_main.py"
 """The `main.py` of a gateway with all tools in its own process."""

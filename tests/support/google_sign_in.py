@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import httpx2
 from pydantic import SecretStr
 
+from shared.core.settings import Settings
 from tests.support.fakes.google import CLIENT_ID, CLIENT_SECRET
 from tests.support.sign_in_app import SignInApp, parse_hidden_fields
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.settings import Settings
 
 ADA: Final = "ada@example.com"
 """The e-mail address of the only person who may sign in."""

@@ -5,16 +5,10 @@ Tests run it to check that the smoke test compares results with the tools' outpu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from functions.gateway.app import make_gateway
-from functions.gateway.catalog import Catalog
+from functions.gateway.catalog import Catalog, Declaration
 from shared.core.settings import Settings
-from shared.runtime.messages import CallAnswer
-
-if TYPE_CHECKING:
-    from functions.gateway.catalog import Declaration
-    from shared.runtime.messages import CallRequest
+from shared.runtime.messages import CallAnswer, CallRequest
 
 
 class IncompleteDispatcher:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from functions.jobs.index.job import index_with
+from shared.knowledge.chunked_source import ChunkedSource
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
-from shared.pipeline.indexing import Indexing
+from shared.pipeline.indexing import IndexChange, Indexing
+from shared.runtime.context import Context
 from tests.support.clock import NOON
 from tests.support.jobs import make_ample_budget, make_one_step_budget
 from tests.support.knowledge import chunk_source
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from shared.knowledge.chunked_source import ChunkedSource
-    from shared.pipeline.indexing import IndexChange
-    from shared.runtime.context import Context
 
 # Some of these have characters that document ids cannot contain, are too long for an id, or differ
 # only in case or spaces.

@@ -9,19 +9,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from shared.core.dates import format_utc_day, to_microseconds
 from shared.index.bm25 import pack
 from shared.index.facets import Kind, parse_facet_id
+from shared.index.postings import PostingsRef
 from shared.knowledge import chunk_repository
+from shared.knowledge.chunk import Chunk
+from shared.runtime.context import Context
 from shared.text.terms import terms
 from tests.support.stored_documents import read_chunks, read_documents, read_tombstones
-
-if TYPE_CHECKING:
-    from shared.index.postings import PostingsRef
-    from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Context
 
 EMPTY: Final = {"documents": 0, "length": 0}
 """The totals of an empty knowledge base: its chunks with terms, and the number of their terms."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from infra.build.discovery import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.support.public_web_server import PublicWebServer
+from tests.support.public_web_server import PublicWebServer
 
 _PROGRAM: Final = """
 import sys

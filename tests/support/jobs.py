@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.runtime.context import App, Context
 from shared.runtime.job import Budget
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from shared.runtime.context import App, Context
 
 
 def make_job_context(app: App) -> Context:

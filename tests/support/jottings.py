@@ -5,10 +5,11 @@ Its documents are short texts, called jottings, which are indexed when they are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from google.cloud.firestore import DELETE_FIELD
 
@@ -33,12 +34,8 @@ from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import IndexCollections, InvertedIndex
 from shared.index.stored_vector import NO_VECTOR, build_vector_fields
 from shared.index.vector_index import Documents
+from shared.runtime.context import Context
 from shared.search.corpus import DatedCorpus
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from shared.runtime.context import Context
 
 INDEX_COLLECTIONS: Final = IndexCollections(
     "jotting_lexicon", "jotting_facets", ("meta", "jotting_lexicon")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine
+from typing import Any
 
-from tests.support.commit_hooks import WatchedApp
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from shared.core.settings import Settings
-    from tests.support.commit_hooks import Response, Send
+from shared.core.settings import Settings
+from tests.support.commit_hooks import Response, Send, WatchedApp
 
 
 class Killed(BaseException):

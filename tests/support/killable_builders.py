@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 from google.api_core.exceptions import Aborted
+from google.cloud.firestore import AsyncClient
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector
@@ -23,13 +25,8 @@ from infra.local.embedded_firestore.definitions import Definitions
 from infra.local.embedded_firestore.storage import Store
 from tests.support.killable_forks import report, serve
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from google.cloud.firestore import AsyncClient
-
-    Fields = dict[str, Any]
-    """What a document contains."""
+Fields = dict[str, Any]
+"""What a document contains."""
 
 PROJECT: Final = "built"
 COLLECTIONS: Final = ("things", "shelves/one/things")

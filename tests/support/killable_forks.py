@@ -12,15 +12,12 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from infra.build.discovery import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
-    from pathlib import Path
-
 
 FAILED: Final = "failed"
 """The first word of the line that a process reports before it ends with an error."""

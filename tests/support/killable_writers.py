@@ -8,9 +8,10 @@ and increments a number that all writers share.
 
 from __future__ import annotations
 
+import random
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from google.api_core.exceptions import Aborted
 from google.cloud.firestore import ArrayUnion, Increment
@@ -19,9 +20,6 @@ from google.cloud.firestore_v1.vector import Vector
 from infra.local.embedded_firestore.databases import Databases
 from infra.local.embedded_firestore.definitions import Definitions, Index
 from tests.support.killable_forks import report, run_forks, serve
-
-if TYPE_CHECKING:
-    import random
 
 DOCUMENTS: Final = 5
 """The documents of a commit."""

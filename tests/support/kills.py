@@ -13,12 +13,13 @@ import json
 import re
 import secrets
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from google.api_core.exceptions import ServiceUnavailable
@@ -28,20 +29,13 @@ from infra.local.embedded_firestore.copies import copy_files
 from shared.core.errors import Unavailable
 from shared.core.settings import Settings
 from shared.firestore.queries import Query
+from shared.runtime.context import App
 from tests.support.clock import NOON
-from tests.support.commit_hooks import WatchedApp, send_commit
-from tests.support.database_state import describe_differences
+from tests.support.commit_hooks import CommitHook, Response, Send, WatchedApp, send_commit
+from tests.support.database_state import State, describe_differences
 from tests.support.embedded_database import get_run_folder
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.killable_app import Killed
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from shared.runtime.context import App
-    from tests.support.commit_hooks import CommitHook, Response, Send
-    from tests.support.database_state import State
 
 Work = Callable[["App"], Awaitable[object]]
 """Does the work once. What it returns is compared, too."""

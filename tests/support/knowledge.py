@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 
 from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
+from shared.ai.embedding import Embedder
 from shared.core.settings import Settings
-from shared.knowledge.chunk import split_source
+from shared.knowledge.chunk import Chunk, split_source
 from shared.knowledge.chunked_source import ChunkedSource
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Locator, Section, Source
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from shared.text.chunking import split_chunks
 from tests.support.jobs import make_ample_budget, make_job_context
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from shared.ai.embedding import Embedder
-    from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Context
 
 BAKING = Source(
     source_id="baking",

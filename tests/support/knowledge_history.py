@@ -8,9 +8,10 @@ in `KnowledgeHistory.list_changes`. The method calls a tool through `_call`, and
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from google.cloud.firestore_v1.vector import Vector
 
@@ -18,10 +19,14 @@ from functions.jobs.purge.job import purge
 from functions.jobs.repair.job import repair
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.core.settings import Settings
+from shared.knowledge.chunked_source import ChunkedSource
 from shared.knowledge.forgotten_repository import RESTORABLE
+from shared.knowledge.source import Section
 from shared.notes.note import CATEGORY, NoteContent
 from shared.pipeline.forgotten_expiry import ForgottenContents
 from shared.runtime.job import Report
+from shared.runtime.messages import CallAnswer
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.index_history import WORDS, History
 from tests.support.index_postings import assert_postings_are_exact
@@ -32,14 +37,6 @@ from tests.support.knowledge_model import KnowledgeModel
 from tests.support.notes import EDITOR, OWNER
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call, call_result
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-
-    from shared.core.settings import Settings
-    from shared.knowledge.chunked_source import ChunkedSource
-    from shared.knowledge.source import Section
-    from shared.runtime.messages import CallAnswer
 
 OWNER_TOOLS: Final = ("forget", "edit_source")
 """The tools that the owner calls, since an editor may only forget and edit notes of their own."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from shared.knowledge.chunked_source import ChunkedSource
+from shared.notes.note import NoteContent
 
-    from shared.knowledge.chunked_source import ChunkedSource
-    from shared.notes.note import NoteContent
-
-    Texts = Mapping[str, str]
-    """The texts of chunks by id."""
+Texts = Mapping[str, str]
+"""The texts of chunks by id."""
 
 
 @dataclass

@@ -5,23 +5,20 @@ A saved link is a URL that a user gave to Carrel, whose page the job `ingest` ad
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from functions.jobs.ingest.links.page import FETCH_RULES
 from functions.jobs.ingest.links.queue import fetch_links
 from shared.core.caller import Caller, Role
 from shared.core.safe_fetch import SafeFetch
+from shared.links.model import Link
 from shared.links.repository import SavedLinks
+from shared.runtime.context import Context
 from shared.runtime.job import Report
 from tests.support.jobs import make_ample_budget
 from tests.support.public_web_server import HOST, Page, PublicWebServer, make_resolver
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from shared.links.model import Link
-    from shared.runtime.context import Context
 
 SITE_URL: Final = f"http://{HOST}"
 """The base URL of the pages."""

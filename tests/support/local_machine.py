@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from infra.build.discovery import ROOT
 from infra.local.local_database import PROJECT
 from tests.support.ports import find_free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import ExitStack
-    from pathlib import Path
 
 CARREL: Final = [sys.executable, "-c", "from infra.cli.main import main; main()"]
 """The command `carrel`."""

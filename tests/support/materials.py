@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from shared.core.caller import Caller
+from shared.runtime.context import App
+from shared.runtime.messages import CallAnswer, WireError
 from tests.support.tool_calls import call, call_result
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-    from shared.runtime.messages import CallAnswer, WireError
 
 READER: Final = Caller.of("reader")
 """The default caller."""

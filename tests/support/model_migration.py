@@ -6,12 +6,17 @@ later.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from functions.jobs.reembed.job import reembed
+from shared.core.dates import Clock
 from shared.core.errors import Unavailable
+from shared.core.settings import Settings
 from shared.runtime.context import App
+from shared.runtime.job import Budget, Report
+from tests.support.clock import SettableClock
 from tests.support.database_dump import read_all_documents
 from tests.support.extractions import (
     make_decision,
@@ -26,14 +31,6 @@ from tests.support.materials import TEXT, extract_result
 from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call_result
 from tests.support.traces import make_sample_trace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from shared.core.dates import Clock
-    from shared.core.settings import Settings
-    from shared.runtime.job import Budget, Report
-    from tests.support.clock import SettableClock
 
 TASK: Final = "boats"
 """The id of the workspace with materials."""

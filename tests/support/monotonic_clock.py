@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 ResultT = TypeVar("ResultT")
 _ITERATIONS: Final = 100

@@ -6,7 +6,7 @@ Two tools write to and read from a private notebook of the caller. The others re
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -14,12 +14,10 @@ from shared.core.caller import Tier
 from shared.core.errors import NotFound
 from shared.firestore.documents import Reference
 from shared.firestore.writes import put_if_unchanged
+from shared.runtime.context import Context
 from shared.runtime.outcome import Outcome
 from shared.runtime.schemas import Arguments, IdempotentArguments, Result
 from shared.runtime.tool import Effect, Tool
-
-if TYPE_CHECKING:
-    from shared.runtime.context import Context
 
 PRICE = 1_000
 """The price of a note in millionths of a dollar."""

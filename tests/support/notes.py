@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from shared.core.caller import Caller, Role
+from shared.runtime.context import App
 from tests.support.tool_calls import call_result
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
 
 EDITOR: Final = Caller.of("anna", role=Role.EDITOR)
 OTHER_EDITOR: Final = Caller.of("ben", role=Role.EDITOR)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from random import Random
+from typing import Final
 
 from shared.knowledge.source import Section, Source
-
-if TYPE_CHECKING:
-    from random import Random
 
 _PIECES: Final = (
     "sea", "Ship's", "“reef”", "näïve", "チーズ 🧀",

@@ -6,11 +6,8 @@ It writes the objects of PDF 1.7 (ISO 32000-1) that Carrel's reader of PDF files
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 LEFT, TOP, LEADING, SIZE = 72, 720, 16, 11
 """The left margin, the first baseline, the line spacing and the font size, in points."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 
-from tests.support.gateway_process import PRIVATE_WORD
+from tests.support.gateway_process import PRIVATE_WORD, RunningGateway
 from tests.support.mcp_wire import (
     HANDSHAKE,
     MODERN,
@@ -22,11 +23,6 @@ from tests.support.mcp_wire import (
     post,
     post_modern,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.support.gateway_process import RunningGateway
 
 FORGED_KEY = f"carrel_0123456789ab_{PRIVATE_WORD * 7}"
 """A well-formed access key that was never issued."""

@@ -8,17 +8,14 @@ from __future__ import annotations
 import contextlib
 import ssl
 import threading
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from functions.gateway.oauth.client_id_metadata import FETCH_RULES
 from shared.core.public_url import DocumentRejected
 from shared.core.safe_fetch import Endpoint, SafeFetch
 from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
 HOST = "client.example"
 """The public name of the server."""

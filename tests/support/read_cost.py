@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
+from shared.runtime.context import App, Context
 
 
 class ReadCost(NamedTuple):

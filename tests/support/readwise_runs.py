@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic import SecretStr
 
@@ -11,14 +11,11 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.readwise_sync import ReadwiseSync, SyncProgress
-from tests.support.fakes.readwise import TOKEN
+from shared.runtime.context import App, Context
+from shared.runtime.job import Report
+from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.stored_documents import read_chunks, read_documents
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-    from shared.runtime.job import Report
-    from tests.support.fakes.readwise import FakeReadwise
 
 _RUN_TIMES: Final = {"created_at", "updated_at", "deleted_at"}
 """The fields that contain the time of a run."""

@@ -6,26 +6,23 @@ The reference results use the chunks' texts and vectors, and none of the product
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from shared.ai.embedding import Vector
 from shared.knowledge import chunk_repository
+from shared.knowledge.chunk import Chunk
 from shared.knowledge.source import Section, Source
+from shared.runtime.context import Context
 from shared.search.fusion import Scores, diversify_ranking, fuse
 from shared.text.terms import terms
 from tests.support.fakes.embedder import compute_similarity
 from tests.support.knowledge import index_all, store_sources
 from tests.support.stored_documents import read_chunks
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from shared.ai.embedding import Vector
-    from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Context
 
 # Random sources and filters are made of these. Some differ only in case or spaces, which filters
 # ignore.

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from functions.tools.knowledge.search_kb.tool import In, search_kb
+from functions.tools.knowledge.search_kb.hits import Hit
+from functions.tools.knowledge.search_kb.tool import In, Out, search_kb
 from shared.index.posting_changes import PostingsTruncation
 from shared.index.postings import KNOWLEDGE
 from shared.knowledge.source import Section, Source
+from shared.runtime.context import Context
 from tests.support.knowledge import index_all
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from functions.tools.knowledge.search_kb.hits import Hit
-    from functions.tools.knowledge.search_kb.tool import Out
-    from shared.runtime.context import Context
 
 
 def make_source_of_text(text: str, source_id: str = "notes", **fields: Any) -> Source:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from html import unescape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote
 
 import httpx2
@@ -26,12 +26,9 @@ from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope
 from shared.core.errors import RateLimited
-from shared.core.settings import ACCESS_DATABASE
+from shared.core.settings import ACCESS_DATABASE, Settings
 from shared.firestore.connection import Connection
 from tests.support.clock import SettableClock
-
-if TYPE_CHECKING:
-    from shared.core.settings import Settings
 
 SECRET: Final = "a secret of tests, long enough to sign"
 """The secret of the keyring."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from shared.knowledge.chunk import Chunk
 from shared.knowledge.source import Section, Source
+from shared.runtime.context import Context
 from tests.support.knowledge import index_all, ingest_sources
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Context
 
 NOON = datetime(2024, 6, 12, 12, tzinfo=UTC)
 """A Wednesday, at noon."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from functions.jobs.ingest.batches import localize_dates
 from functions.jobs.ingest.readers.reading import InputProblem, read
 from shared.knowledge.source import Source
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def write_file(folder: Path, name: str, content: str | bytes) -> Path:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from google.cloud.firestore import DocumentSnapshot
+
+from shared.runtime.context import App, Context
 from tests.support.jobs import make_job_context
-
-if TYPE_CHECKING:
-    from google.cloud.firestore import DocumentSnapshot
-
-    from shared.runtime.context import App, Context
 
 
 async def read_snapshots(ctx: Context, collection: str) -> dict[str, DocumentSnapshot[Any]]:

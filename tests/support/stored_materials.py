@@ -7,20 +7,17 @@ stores a text, and has a random id.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
+from shared.runtime.context import App
+from shared.runtime.messages import CallAnswer, WireError
 from shared.workspaces.model import content_id
-from tests.support.fakes.openai import MODEL
+from tests.support.fakes.openai import MODEL, FakeOpenAI
 from tests.support.materials import READER, extract_error
 from tests.support.tool_calls import call
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-    from shared.runtime.messages import CallAnswer, WireError
-    from tests.support.fakes.openai import FakeOpenAI
 
 PARAGRAPH_COUNT: Final = 40
 """The number of passages of the text, which are a full batch and a partial one."""

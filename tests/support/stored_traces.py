@@ -7,20 +7,18 @@ Postings are the list of traces for a term or tag.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shared.core.dates import to_microseconds
 from shared.index.bm25 import pack
 from shared.index.facets import parse_facet_id
 from shared.index.indexed_state import read_indexed_state
+from shared.index.postings import PostingsRef
+from shared.runtime.context import App
 from shared.text.terms import terms
 from shared.traces.repository import to_trace
 from shared.traces.trust import FeedbackTag, Vote, VoteTally, VoteType
 from tests.support.stored_documents import read_app_documents
-
-if TYPE_CHECKING:
-    from shared.index.postings import PostingsRef
-    from shared.runtime.context import App
 
 
 async def assert_trace_postings_are_exact(app: App) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from shared.runtime.context import App
+from shared.runtime.messages import CallAnswer
 from shared.tasks.schemas import ENVELOPE
 from tests.support.tool_calls import call, call_error, call_result
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-    from shared.runtime.messages import CallAnswer
 
 NOON: Final = datetime(2026, 3, 10, 12, tzinfo=UTC)
 """The default time of calls, on a Tuesday."""

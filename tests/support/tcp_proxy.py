@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING
 
 from shared.core.target import EMULATOR, choose_target, get_target
 from tests.support.ports import find_free_port
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
 
 _EMULATOR = "FIRESTORE_EMULATOR_HOST"
 """The environment variable with the emulator's host and port."""

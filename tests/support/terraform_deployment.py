@@ -6,14 +6,12 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from pathlib import Path
+from typing import Any, Final, Self
 
 from infra.build.discovery import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 PROJECT: Final = "my-carrel-123"
 REGION: Final = "europe-west1"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from tests.support.terraform_deployment import PROJECT, Resource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class Grant(NamedTuple):

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from shared.knowledge.source import Section, Source
+from shared.runtime.context import Context
 from tests.support.knowledge import embed_all, ingest_sources
 from tests.support.stored_documents import read_chunks, read_documents
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from shared.runtime.context import Context
 
 THEMES: Final = {
     "bread": "dough flour yeast oven crust kneading starter proofing loaf baguette",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from functions.gateway.auth.visitor import Visitor
 from functions.gateway.calls.pipeline import make_call_id
@@ -12,12 +12,9 @@ from functions.gateway.catalog import Declaration
 from infra.build.discovery import tools
 from shared.core.caller import Caller
 from shared.runtime import invocation
-from shared.runtime.messages import CallRequest
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-    from shared.runtime.messages import CallAnswer, WireError
-    from shared.runtime.tool import Tool
+from shared.runtime.context import App
+from shared.runtime.messages import CallAnswer, CallRequest, WireError
+from shared.runtime.tool import Tool
 
 ANNA = "anna.lovelace@example.com"
 """The default caller."""

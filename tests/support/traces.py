@@ -5,28 +5,20 @@ A trace is a solved coding problem that users share and vote on.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from shared.core.caller import Caller
+from shared.core.dates import Clock
 from shared.core.meter import Meter
+from shared.runtime.context import App
 from shared.traces.corpus import build_index_entry
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
-from tests.support.tool_calls import (
-    ANNA,
-    ANONYMOUS,
-    call_all_pages,
-    call_result,
-)
+from tests.support.tool_calls import ANNA, ANONYMOUS, call_all_pages, call_result
 from tests.support.trace_set import read_trace_set
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from shared.core.dates import Clock
-    from shared.runtime.context import App
 
 FIELDS: Final = ("title", "context_text", "solution_text", "tags")
 """The fields of a trace that are arguments of `contribute_trace`."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pytest
 
 from infra.build.discovery import ROOT
 from tests.support.npm import NotInstalled, install_packages
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PACKAGE: Final = ROOT / "tests" / "support" / "typescript"
 """The folder with the scripts, and the lock file of the clients."""

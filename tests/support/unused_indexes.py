@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import apsw
 import pytest
@@ -17,9 +18,6 @@ import pytest
 from infra.local.embedded_firestore.definitions import Definitions, Index, Kind
 from infra.local.local_database import INDEX_FILES
 from tests.support.embedded_database import get_run_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _UNUSED: Final = pytest.StashKey[list[str]]()
 

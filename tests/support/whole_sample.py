@@ -6,9 +6,10 @@ With `WordVertex` as Vertex AI, the final state of the database is the same on a
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pydantic import SecretStr
 
@@ -21,18 +22,13 @@ from functions.jobs.ingest.job import JOB as INGEST
 from functions.jobs.purge.job import JOB as PURGE
 from functions.jobs.repair.job import JOB as REPAIR
 from infra.local.local_database import SAMPLE
+from shared.core.dates import Clock
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from shared.runtime.job import Report, run_job
+from shared.runtime.job import Job, Report, run_job
+from tests.support.database_state import State
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.dates import Clock
-    from shared.runtime.job import Job
-    from tests.support.database_state import State
-    from tests.support.fakes.vertex import FakeVertex
+from tests.support.fakes.vertex import FakeVertex
 
 JOBS_IN_ORDER: Final = (INGEST, EMBED, CARDS, CLUSTER, EXTRACT, INDEX, REPAIR, PURGE)
 """The jobs of a night, in order."""

@@ -6,9 +6,10 @@ The documentation of the tool defines the scores.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import mul
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from shared.ai.embedding import Purpose
 from shared.index import bm25
@@ -17,10 +18,6 @@ from shared.text.passages import normalize_line, split_passages
 from shared.text.terms import terms
 from shared.workspaces.model import content_id
 from tests.support.fakes.embedder import WordEmbedder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
 DENSE_CANDIDATES: Final = 50
 """The number of candidates that the search by meaning returns."""

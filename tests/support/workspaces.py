@@ -5,24 +5,20 @@ A workspace is the texts that a user brought to `extract_key_info` under one tas
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
-from shared.runtime.context import App
+from shared.core.caller import Caller
+from shared.core.settings import Settings
+from shared.runtime.context import App, Context
 from shared.workspaces.erasure import WorkspaceErasure
 from shared.workspaces.repository import Workspace
+from tests.support.clock import SettableClock
 from tests.support.database_dump import read_all_documents
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER, TEXT, extract_result
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from datetime import datetime
-
-    from shared.core.caller import Caller
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-    from tests.support.clock import SettableClock
 
 QUESTION: Final = "What was struck by lightning?"
 """The query of uploads, which the first passage of the default text answers."""

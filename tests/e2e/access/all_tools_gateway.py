@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import httpx2
 
 from tests.support.mcp_wire import HEADERS, make_request
-
-if TYPE_CHECKING:
-    import httpx2
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 import pytest
@@ -24,15 +24,11 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Role, Scope
 from shared.firestore.connection import Connection
 from tests.e2e.access.all_tools_gateway import Carrel
+from tests.support.console_person import Person
 from tests.support.fakes.google import CLIENT_ID, CLIENT_SECRET, FakeGoogle
 from tests.support.gateway_process import ACCESS_SECRET, INLINE_MAIN, RunningGateway, run_gateway
 from tests.support.google_sign_in import ADA
 from tests.support.mcp_wire import make_call, post
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator
-
-    from tests.support.console_person import Person
 
 NOTEBOOK = Path(__file__).with_name("gateway_main.py")
 """The program of a gateway that serves only the notebook."""

@@ -7,26 +7,22 @@ the gateway holds the most that a note can cost, `PRICE`.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from shared.accounts.account import Account
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.dates import utc_now
 from shared.firestore.queries import Query
-from tests.e2e.access.conftest import FUNDS, run_on_access_store
+from tests.e2e.access.conftest import FUNDS, MakeKey, run_on_access_store
+from tests.support.gateway_process import RunningGateway
 from tests.support.mcp_wire import CLIENT_META, MODERN, make_call, make_request, post
 from tests.support.notebook_tools import PRICE
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from shared.accounts.account import Account
-    from shared.accounts.repositories.access_store import AccessStore
-    from tests.e2e.access.conftest import MakeKey
-    from tests.support.gateway_process import RunningGateway
-
-    ReadAccount = Callable[[str], Account]
+ReadAccount = Callable[[str], Account]
 
 
 @pytest.fixture

@@ -9,18 +9,27 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import pytest
 
+from shared.accounts.account import Account
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.e2e.access.conftest import CLOUD_SETTINGS, FUNDS, build_key_maker, run_on_access_store
+from tests.e2e.access.conftest import (
+    CLOUD_SETTINGS,
+    FUNDS,
+    MakeKey,
+    build_key_maker,
+    run_on_access_store,
+)
 from tests.support.fakes.openai import MODEL, FakeOpenAI, Reply, make_error_reply
 from tests.support.gateway_process import INLINE_MAIN, RunningGateway, run_gateway
 from tests.support.mcp_wire import make_call, post
@@ -31,13 +40,6 @@ from tests.support.stored_materials import (
     make_text,
     read_workspaces,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from shared.accounts.account import Account
-    from tests.e2e.access.conftest import MakeKey
 
 PRICE: Final = 1_000
 """The price of a call, in millionths of a dollar."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
@@ -14,17 +14,11 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from pydantic import AnyUrl
 
+from tests.e2e.access.conftest import MakeKey
 from tests.support.consent_page import ConsentResult, submit_decision
 from tests.support.fakes.token_storage import MemoryTokenStorage
+from tests.support.gateway_process import RunningGateway
 from tests.support.typescript_clients import run_client
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.e2e.access.conftest import MakeKey
-    from tests.support.gateway_process import RunningGateway
-
-pytestmark = pytest.mark.anyio
 
 CALLBACK = "http://127.0.0.1:51111/callback"
 

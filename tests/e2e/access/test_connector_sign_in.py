@@ -7,19 +7,17 @@ import hashlib
 import re
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import httpx2
 import pytest
 
 from shared.core.caller import Scope
+from tests.e2e.access.conftest import MakeKey
 from tests.support.consent_page import ConsentResult, submit_decision
+from tests.support.gateway_process import RunningGateway
 from tests.support.mcp_wire import HANDSHAKE, make_call, make_initialize, make_request, post
-
-if TYPE_CHECKING:
-    from tests.e2e.access.conftest import MakeKey
-    from tests.support.gateway_process import RunningGateway
 
 CALLBACK = "https://claude.ai/api/mcp/auth_callback"
 

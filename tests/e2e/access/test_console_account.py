@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx2
 
 from shared.core.caller import Scope
-from tests.e2e.access.conftest import CLOUD_SETTINGS, get_call_status, post_form
+from tests.e2e.access.conftest import CLOUD_SETTINGS, MakeKey, get_call_status, post_form
 from tests.support.console_app import parse_page, read_texts
 from tests.support.console_person import SESSION_COOKIE, Person
-from tests.support.gateway_process import INLINE_MAIN, run_gateway
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.access.conftest import MakeKey
-    from tests.support.gateway_process import RunningGateway
+from tests.support.gateway_process import INLINE_MAIN, RunningGateway, run_gateway
 
 
 def parse_key_id(key: str) -> str:

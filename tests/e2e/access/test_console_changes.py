@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 
+from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import FULL_ACCESS, Role, Scope
 from shared.knowledge.source import Section, Source
 from tests.e2e.access.conftest import (
@@ -26,13 +28,7 @@ from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.knowledge import fill_project
 from tests.support.secret_samples import make_tokens
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from shared.ai.local_embedding import LocalEmbedder
-
-    SignIn = Callable[..., Person]
+SignIn = Callable[..., Person]
 
 # Each source is named for the test that changes it.
 SOURCES = [

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import uuid
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
-from shared.accounts.access_key import new_key
+from shared.accounts.access_key import AccessKey, new_key
 from shared.accounts.keyring import Keyring
+from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Scope
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Update
 from tests.e2e.access.conftest import (
     CLOUD_SETTINGS,
+    MakeKey,
     build_key_maker,
     get_call_status,
     post_form,
@@ -28,13 +30,6 @@ from tests.e2e.access.conftest import (
 from tests.support.console_app import parse_page, read_texts
 from tests.support.console_person import Person
 from tests.support.gateway_process import ACCESS_SECRET, INLINE_MAIN, run_gateway
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from shared.accounts.access_key import AccessKey
-    from shared.accounts.repositories.access_store import AccessStore
-    from tests.e2e.access.conftest import MakeKey
 
 READ_AND_WRITE = frozenset({Scope.READ, Scope.WRITE})
 

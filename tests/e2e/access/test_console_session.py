@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from http.cookiejar import Cookie
+from pathlib import Path
 
 import httpx2
 import pytest
 
+from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.revocation import revoke_key, revoke_user
-from tests.e2e.access.conftest import CLOUD_SETTINGS, run_on_access_store
+from tests.e2e.access.all_tools_gateway import Carrel
+from tests.e2e.access.conftest import CLOUD_SETTINGS, MakeKey, run_on_access_store
 from tests.support.console_person import SESSION_COOKIE, Person
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.mcp_wire import HEADERS, make_request
-
-if TYPE_CHECKING:
-    from http.cookiejar import Cookie
-    from pathlib import Path
-
-    from shared.accounts.repositories.access_store import AccessStore
-    from tests.e2e.access.all_tools_gateway import Carrel
-    from tests.e2e.access.conftest import MakeKey
 
 TOKEN_LENGTH = 43
 """The length of a form token in characters."""

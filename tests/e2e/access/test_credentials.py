@@ -6,7 +6,7 @@ The text before the `@` in a credential names a task, which separates the notes 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 import pytest
@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.core.caller import Scope, add_implied_scopes
+from tests.e2e.access.conftest import MakeKey
+from tests.support.gateway_process import RunningGateway
 from tests.support.mcp_wire import (
     HANDSHAKE,
     MODERN,
@@ -24,10 +26,6 @@ from tests.support.mcp_wire import (
     post_modern,
 )
 from tests.support.private_requests import SIGN_IN_PATHS
-
-if TYPE_CHECKING:
-    from tests.e2e.access.conftest import MakeKey
-    from tests.support.gateway_process import RunningGateway
 
 # The tools of the notebook, which the gateways serve.
 PUBLIC_TOOLS = {"read_fortune", "read_sign"}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shared.core.caller import FULL_ACCESS, Role, Scope
-from tests.e2e.access.conftest import make_key_with_role
-
-if TYPE_CHECKING:
-    from tests.e2e.access.all_tools_gateway import Carrel
-    from tests.e2e.access.conftest import MakeKey
+from tests.e2e.access.all_tools_gateway import Carrel
+from tests.e2e.access.conftest import MakeKey, make_key_with_role
 
 
 def call_tool(carrel: Carrel, key: str, tool: str, **arguments: Any) -> dict[str, Any]:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.e2e.access.conftest import MakeKey
+from tests.support.gateway_process import RunningGateway
 from tests.support.mcp_wire import make_call, post
-
-if TYPE_CHECKING:
-    from tests.e2e.access.conftest import MakeKey
-    from tests.support.gateway_process import RunningGateway
 
 USERS = ["a.b", "a", "b", "a@b.example", "a+b@b.example"]
 NOTEBOOKS = [None, "notes", "a.b", "b", "../b", "users", "a/notes", "notes-"]

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-if TYPE_CHECKING:
-    from tests.e2e.access.all_tools_gateway import Carrel
-    from tests.e2e.access.conftest import MakeKey
+from tests.e2e.access.all_tools_gateway import Carrel
+from tests.e2e.access.conftest import MakeKey
 
 USERS = ["a", "a.b", "a@b.example", "a+b@b.example"]
 """The ends of the user ids. Some are part of others."""

@@ -10,8 +10,10 @@ import itertools
 import json
 import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import httpx2
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -20,15 +22,9 @@ from functions.gateway.calls.call_log import EVENT
 from infra.build.discovery import tools
 from shared.core.caller import Role, Scope, Tier
 from shared.runtime.tool import Effect
+from tests.e2e.access.all_tools_gateway import Carrel
+from tests.e2e.access.conftest import MakeKey
 from tests.support.log_metrics import parse_log_entry
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import httpx2
-
-    from tests.e2e.access.all_tools_gateway import Carrel
-    from tests.e2e.access.conftest import MakeKey
 
 USER_IDS = ["zelda.quux@b.example", "zelda.quux@b.example.com", "zelda", "quux+zelda@b.example"]
 USER_ID_PARTS = ("zelda", "quux", "b.example")

@@ -12,8 +12,10 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -21,14 +23,8 @@ from hypothesis import strategies as st
 from shared.core.caller import Scope
 from shared.core.ids import safe_id
 from shared.workspaces.model import content_id
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import httpx2
-
-    from tests.e2e.access.all_tools_gateway import Carrel
-    from tests.e2e.access.conftest import MakeKey
+from tests.e2e.access.all_tools_gateway import Carrel
+from tests.e2e.access.conftest import MakeKey
 
 TOOL = "extract_key_info"
 TASK_NAMES = [

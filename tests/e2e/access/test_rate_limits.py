@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
+import httpx2
 import pytest
 
-from tests.e2e.access.conftest import CLOUD_SETTINGS, NOTEBOOK, build_key_maker
-from tests.support.gateway_process import run_gateway
+from tests.e2e.access.conftest import CLOUD_SETTINGS, NOTEBOOK, MakeKey, build_key_maker
+from tests.support.gateway_process import RunningGateway, run_gateway
 from tests.support.mcp_wire import make_call, make_request, post
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    import httpx2
-
-    from tests.e2e.access.conftest import MakeKey
-    from tests.support.gateway_process import RunningGateway
 
 LIMIT_PER_MINUTE = 12
 LEASED_TOKENS = 2

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from infra.build.discovery import tools
 from shared.core.caller import FULL_ACCESS, Role, Scope
-from tests.e2e.access.conftest import make_key_with_role, run_on_access_store
-
-if TYPE_CHECKING:
-    from tests.e2e.access.all_tools_gateway import Carrel
-    from tests.e2e.access.conftest import MakeKey
+from tests.e2e.access.all_tools_gateway import Carrel
+from tests.e2e.access.conftest import MakeKey, make_key_with_role, run_on_access_store
 
 CURATING_TOOLS = {
     tool.name for tool in tools() if tool.role is not Role.READER and not tool.internal

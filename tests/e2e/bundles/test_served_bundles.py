@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import venv
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 from zipfile import ZipFile
 
 import httpx2
@@ -21,6 +23,7 @@ from infra.local.processes import LOOPBACK, Program, ServerProcess, run, serve, 
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.knowledge.ingestion import Ingestion
+from shared.runtime.context import Context
 from tests.support.cloud_run.bundles import LAPTOP
 from tests.support.cloud_run.cloud import GATEWAY
 from tests.support.cloud_run.environments import install_environment
@@ -32,12 +35,6 @@ from tests.support.google_credentials import write_credentials_file
 from tests.support.knowledge import BAKING, SAILING, chunk_source, index_all
 from tests.support.ports import find_free_port
 from tests.support.tool_calls import make_call_request
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from shared.runtime.context import Context
 
 pytestmark = pytest.mark.slow
 
@@ -200,7 +197,6 @@ async def assert_found_by_meaning(
     assert hit["found_by"] == ["semantic"]
 
 
-@pytest.mark.anyio
 async def test_deployed_functions_search_with_vertex_ai(
     ctx: Context, staged: Path, vertex: FakeVertex, tmp_path: Path
 ) -> None:
@@ -214,7 +210,6 @@ async def test_deployed_functions_search_with_vertex_ai(
     assert task_types == ["RETRIEVAL_DOCUMENT"] * 5 + ["RETRIEVAL_QUERY"]
 
 
-@pytest.mark.anyio
 async def test_deployed_functions_search_with_an_openai_endpoint(
     ctx: Context, staged: Path, openai: FakeOpenAI, tmp_path: Path
 ) -> None:
@@ -229,7 +224,6 @@ async def test_deployed_functions_search_with_an_openai_endpoint(
     assert openai.text_counts == [5, 1]  # all passages at once, then the query
 
 
-@pytest.mark.anyio
 async def test_a_deployed_function_exports_its_spans_before_it_answers(
     ctx: Context, tmp_path: Path
 ) -> None:

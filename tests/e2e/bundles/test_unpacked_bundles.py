@@ -9,7 +9,8 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -21,9 +22,6 @@ from shared.core.errors import InvalidInput
 from tests.support.cloud_run.bundles import LAPTOP, MIN_AGE_SECONDS, pack_bundles
 from tests.support.cloud_run.cloud import make_deployed_program
 from tests.support.cloud_run.environments import install_environment
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SECRETS = {
     "ACCESS_SECRETS": "of the gateway",

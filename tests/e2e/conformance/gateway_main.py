@@ -6,7 +6,7 @@ defined here. Everything else is the real gateway.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import MISSING_REQUIRED_CLIENT_CAPABILITY
@@ -18,11 +18,8 @@ from functions.gateway.mcp.prompts import Prompt, PromptArgument
 from functions.gateway.mcp.server import build_server
 from shared.core.caller import Role, Scope, Tier
 from shared.core.settings import Settings
-from shared.runtime.messages import CallAnswer
+from shared.runtime.messages import CallAnswer, CallRequest
 from shared.runtime.tool import Effect
-
-if TYPE_CHECKING:
-    from shared.runtime.messages import CallRequest
 
 SAMPLING_TOOL: Final = "test_missing_capability"
 """The tool that works only for clients that can sample."""

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App
+from tests.e2e.conformance.suite import Outcome, Suite
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.knowledge import BAKING, SAILING, store_sources
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.e2e.conformance.suite import Outcome, Suite
 
 REVISIONS: Final = ("2025-11-25", "2026-07-28")
 """The last revision with a handshake, and the stateless revision."""

@@ -10,15 +10,13 @@ import json
 import re
 import subprocess
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from tests.support.npm import NotInstalled, install_packages
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PACKAGE: Final = Path(__file__).parent
 SCENARIO_SECONDS: Final = 60

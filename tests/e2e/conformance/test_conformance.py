@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.conformance.run import REVISIONS, run_all, serve_gateways
 from tests.e2e.conformance.suite import Suite
 from tests.support.npm import NotInstalled
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

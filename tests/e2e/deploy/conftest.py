@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from infra.cloud.smoke_key import SECRET_NAME
-from tests.support.deploying_checkout import make_checkout
+from tests.support.deploying_checkout import Checkout, make_checkout
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.secret_manager import FakeSecretManager
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.deploying_checkout import Checkout
 
 
 @pytest.fixture

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -11,12 +12,7 @@ from infra.cloud.bucket import Bucket
 from infra.cloud.deployment import Deployment
 from infra.cloud.environment import find_gateway_url
 from tests.support.deploying_checkout import get_message, write_deployment
-from tests.support.fakes.cloud_storage import PROJECT_NUMBER
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.fakes.cloud_storage import FakeCloudStorage
+from tests.support.fakes.cloud_storage import PROJECT_NUMBER, FakeCloudStorage
 
 SAFE_FIELDS = {
     "versioning": {"enabled": True},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 import pytest
@@ -17,11 +17,7 @@ from infra.cloud.environment import set_access_secrets, set_job_secrets, use_dep
 from infra.cloud.secret_values import SecretValues
 from shared.core.settings import Settings
 from tests.support.deploying_checkout import get_message, write_deployment
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.fakes.secret_manager import FakeSecretManager
+from tests.support.fakes.secret_manager import FakeSecretManager
 
 VARIABLES = (
     "ACCESS_SECRETS", "ALLOWED_EMAILS", "BILLING_URL", "BULK_BUCKET", "EMBEDDING_DIMENSION",

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import click
 import pytest
@@ -16,16 +15,13 @@ import pytest
 from infra.build.discovery import ROOT
 from infra.cloud.release import SMOKE_ATTEMPTS, deploy
 from infra.cloud.smoke_key import SECRET_NAME
+from shared.accounts.access_key import AccessKey
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Scope
 from shared.firestore.connection import Connection
-from tests.support.deploying_checkout import NEEDS_TERRAFORM, WORKING_CODE, get_message
-
-if TYPE_CHECKING:
-    from shared.accounts.access_key import AccessKey
-    from tests.support.deploying_checkout import Checkout
-    from tests.support.fakes.cloud_storage import FakeCloudStorage
-    from tests.support.fakes.secret_manager import FakeSecretManager
+from tests.support.deploying_checkout import NEEDS_TERRAFORM, WORKING_CODE, Checkout, get_message
+from tests.support.fakes.cloud_storage import FakeCloudStorage
+from tests.support.fakes.secret_manager import FakeSecretManager
 
 pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow]
 

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 import pytest
 
 from infra.cloud.environment import find_gateway_url
-from infra.cloud.release import DATA, GRANTS, TEXTS, deploy, destroy, is_preserved
+from infra.cloud.release import DATA, GRANTS, TEXTS, Cloud, deploy, destroy, is_preserved
 from infra.cloud.smoke import SmokeReport
 from infra.cloud.terraform import FOLDER
 from tests.support import terraform_deployment
-from tests.support.deploying_checkout import NEEDS_TERRAFORM, write_deployment
+from tests.support.deploying_checkout import NEEDS_TERRAFORM, Checkout, write_deployment
 from tests.support.fakes.terraform_provider import TerraformProvider
 from tests.support.manifests import make_manifest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from infra.cloud.release import Cloud
-    from tests.support.deploying_checkout import Checkout
 
 pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow]
 

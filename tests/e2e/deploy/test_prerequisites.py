@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 import pytest
@@ -18,9 +18,6 @@ from infra.cloud.secret_values import SecretValues
 from infra.cloud.terraform import Terraform
 from tests.support.deploying_checkout import get_message
 from tests.support.fakes.secret_manager import FakeSecretManager
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def make_values(project: str, address: str) -> SecretValues:

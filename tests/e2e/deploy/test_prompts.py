@@ -7,7 +7,7 @@ import pty
 import subprocess
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 import pytest
@@ -18,9 +18,6 @@ from infra.cli.deploy import deploy, destroy, format_summary, smoke
 from infra.cloud import deployment
 from infra.cloud.deployment import EXAMPLE, Deployment, load_deployment, parse_deployment
 from tests.support.deploying_checkout import SECRET_VALUE, get_message, write_deployment
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FIELDS = {"project": "my-carrel-123", "settings": {"EMBEDDING_PROVIDER": "vertex"}}
 """A valid deployment."""

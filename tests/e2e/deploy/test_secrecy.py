@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 import pytest
@@ -12,11 +12,7 @@ import pytest
 from infra.cloud.release import deploy
 from infra.cloud.smoke_key import SECRET_NAME
 from tests.support.deploying_checkout import NEEDS_TERRAFORM, SECRET_VALUE, make_checkout
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.fakes.secret_manager import FakeSecretManager
+from tests.support.fakes.secret_manager import FakeSecretManager
 
 pytestmark = [NEEDS_TERRAFORM, pytest.mark.slow, pytest.mark.usefixtures("storage")]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 import pytest
@@ -31,15 +32,9 @@ from tests.e2e.access.conftest import build_key_maker
 from tests.support.fakes.gateway import FakeGateway
 from tests.support.fakes.http_server import LoopbackServer
 from tests.support.fakes.secret_manager import FakeSecretManager
-from tests.support.gateway_process import ACCESS_SECRET, INLINE_MAIN, run_gateway
+from tests.support.gateway_process import ACCESS_SECRET, INLINE_MAIN, RunningGateway, run_gateway
 from tests.support.knowledge import BAKING, chunk_source, index_all
 from tests.support.ports import find_free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.gateway_process import RunningGateway
 
 PROJECT = f"test-smoke-{os.getpid()}"
 UNEMBEDDED_PROJECT = f"{PROJECT}-indexed"

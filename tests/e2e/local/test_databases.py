@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 from infra.build.discovery import ROOT
-from tests.support.local_machine import CARREL
+from tests.support.local_machine import CARREL, Machine
 from tests.support.mcp_wire import make_call, post
 from tests.support.ports import find_free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.local_machine import Machine
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +34,6 @@ def test_a_run_ends_when_its_gateway_is_killed(machine: Machine, tmp_path: Path)
     assert source["title"] == "Tea"
 
 
-@pytest.mark.anyio
 async def test_a_damaged_file_is_an_answer_over_mcp(machine: Machine) -> None:
     machine.files.mkdir(parents=True)
     (machine.files / "default.sqlite").write_bytes(b"This is not a database.\n" * 100)

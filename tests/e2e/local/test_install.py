@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -17,10 +19,6 @@ from infra.build.requirements import find_requirements
 from infra.local.constraints import CONSTRAINTS, count_distributions, format_constraints
 from infra.local.install import PipProgress, track_progress
 from tests.support.process_end import END_TIMEOUT_SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 OWN_FOLDERS: Final = ("functions", "infra", "shared")
 FAKE_UV: Final = """#!/bin/sh

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -15,25 +16,20 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import apsw
 import httpx2
 import pytest
 
 from infra.local.embedded_firestore.files import check_file
-from tests.support.local_machine import CARREL
+from tests.support.local_machine import CARREL, Machine
 from tests.support.mcp_wire import HANDSHAKE, make_call, make_initialize, post
 from tests.support.ports import find_free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.support.local_machine import Machine
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,10 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import pytest
 from mcp import Client
@@ -18,10 +20,6 @@ from infra.build.discovery import ROOT
 from infra.local.constraints import CONSTRAINTS
 from tests.support.ports import find_free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +99,6 @@ def run(package: Path, bare_environment: dict[str, str], tmp_path: Path) -> Iter
         process.communicate(timeout=END_TIMEOUT_SECONDS)
 
 
-@pytest.mark.anyio
 async def test_the_package_runs_on_a_bare_machine_and_answers(
     package: Path, bare_environment: dict[str, str], run: PackageRun, tmp_path: Path
 ) -> None:

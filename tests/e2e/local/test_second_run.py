@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
+from tests.support.local_machine import Machine
 from tests.support.ports import find_free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.local_machine import Machine
 
 pytestmark = pytest.mark.slow
 

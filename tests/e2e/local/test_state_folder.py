@@ -8,15 +8,13 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.support.local_machine import CARREL, Machine
 from tests.support.process_end import END_TIMEOUT_SECONDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,10 +13,6 @@ from tests.support.fakes.terraform_provider import TerraformProvider
 from tests.support.manifests import build_real_manifest, make_manifest
 from tests.support.terraform_deployment import Deployment
 from tests.support.terraform_state import State
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SETTINGS = {"EMBEDDING_PROVIDER": "openai", "TOOL_TIMEOUTS": '{"get_chunk": 95.5}'}
 """The settings of all functions."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from infra.cloud.release import DATA
 from tests.e2e.terraform.conftest import ALL_OPTIONS
 from tests.support.manifests import READER, build_real_manifest, make_function, make_manifest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.terraform_deployment import Deployment
+from tests.support.terraform_deployment import Deployment
 
 pytestmark = pytest.mark.slow
 

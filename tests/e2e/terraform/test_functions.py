@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.e2e.terraform.conftest import ALL_OPTIONS, SETTINGS
 from tests.support.fakes.terraform_provider_values import PROJECT_NUMBER
 from tests.support.manifests import make_manifest
-from tests.support.terraform_deployment import PROJECT, REGION
+from tests.support.terraform_deployment import PROJECT, REGION, Deployment
 from tests.support.terraform_state import State, format_member
-
-if TYPE_CHECKING:
-    from tests.support.terraform_deployment import Deployment
 
 pytestmark = pytest.mark.slow
 

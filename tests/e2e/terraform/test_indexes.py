@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from infra.local.local_database import INDEX_FILES
 from tests.e2e.terraform.conftest import ALL_OPTIONS
 from tests.support.manifests import make_manifest
-
-if TYPE_CHECKING:
-    from tests.support.terraform_deployment import Deployment
-    from tests.support.terraform_state import State
+from tests.support.terraform_deployment import Deployment
+from tests.support.terraform_state import State
 
 pytestmark = pytest.mark.slow
 

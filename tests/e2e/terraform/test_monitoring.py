@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.terraform.test_functions import wrap_in_list
 from tests.support.log_metrics import METRICS
-
-if TYPE_CHECKING:
-    from tests.support.terraform_state import State
+from tests.support.terraform_state import State
 
 pytestmark = pytest.mark.slow
 

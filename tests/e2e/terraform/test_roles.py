@@ -5,14 +5,9 @@ A grant is a tuple of a member, a role, and the database, service or bucket that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from tests.support.terraform_state import format_member
-
-if TYPE_CHECKING:
-    from tests.support.terraform_state import State
+from tests.support.terraform_state import State, format_member
 
 pytestmark = pytest.mark.slow
 

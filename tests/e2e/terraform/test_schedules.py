@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.e2e.terraform.test_functions import make_url
-from tests.support.terraform_state import format_member
-
-if TYPE_CHECKING:
-    from tests.support.terraform_state import State
+from tests.support.terraform_state import State, format_member
 
 pytestmark = pytest.mark.slow
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infra.build.discovery import ROOT
 from tests.support.fakes.terraform_provider_schema import SCHEMA
 from tests.support.manifests import build_real_manifest
-from tests.support.terraform_deployment import REGION
+from tests.support.terraform_deployment import REGION, Deployment
 from tests.support.terraform_state import State
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.terraform_deployment import Deployment
 
 pytestmark = pytest.mark.slow
 

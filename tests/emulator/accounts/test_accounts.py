@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,13 +14,9 @@ from shared.accounts.account import HOLD_LIFETIME, Account
 from shared.accounts.call_record import Bill, CallEntry
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.errors import InvalidInput
+from shared.core.meter import Meter
+from shared.firestore.connection import Connection
 from tests.support.commit_hooks import intercept_commits, send_commit_twice
-
-if TYPE_CHECKING:
-    from shared.core.meter import Meter
-    from shared.firestore.connection import Connection
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 ANNA = "anna@example.com"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
-from typing import TYPE_CHECKING
 
 import pytest
 from google.api_core.exceptions import ServiceUnavailable
@@ -22,14 +21,9 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.calls import CallRecords
 from shared.core.dates import DateSpan
 from shared.core.errors import PaymentRequired, Unavailable
-from tests.support.commit_hooks import intercept_commits
-
-if TYPE_CHECKING:
-    from shared.core.meter import Meter
-    from shared.firestore.connection import Connection
-    from tests.support.commit_hooks import Response, Send
-
-pytestmark = pytest.mark.anyio
+from shared.core.meter import Meter
+from shared.firestore.connection import Connection
+from tests.support.commit_hooks import Response, Send, intercept_commits
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 SOON = NOON + timedelta(minutes=1)

@@ -6,9 +6,9 @@ A grant is the authorization that a person gives to a program. A program registe
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,17 +22,10 @@ from shared.accounts.grant import (
 )
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
-from shared.core.settings import ACCESS_DATABASE
+from shared.core.meter import Meter
+from shared.core.settings import ACCESS_DATABASE, Settings
 from shared.firestore.connection import Connection
 from shared.firestore.database import WriteConflict
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.meter import Meter
-    from shared.core.settings import Settings
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 GRANT = Grant(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from google.api_core.exceptions import Aborted
@@ -15,13 +14,8 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.keys import MAX_LISTED_KEYS
 from shared.core.caller import FULL_ACCESS
 from shared.core.errors import NotFound
-from tests.support.commit_hooks import intercept_commits
-
-if TYPE_CHECKING:
-    from shared.firestore.connection import Connection
-    from tests.support.commit_hooks import Response, Send
-
-pytestmark = pytest.mark.anyio
+from shared.firestore.connection import Connection
+from tests.support.commit_hooks import Response, Send, intercept_commits
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 KEY = AccessKey(

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from shared.accounts.repositories.access_store import AccessStore
+from shared.accounts.repositories.limits import Limits
 from shared.accounts.token_bucket import Rate, TokenLease
-
-if TYPE_CHECKING:
-    from shared.accounts.repositories.limits import Limits
-    from shared.core.meter import Meter
-    from shared.firestore.connection import Connection
-
-pytestmark = pytest.mark.anyio
+from shared.core.meter import Meter
+from shared.firestore.connection import Connection
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 TWENTY_PER_MINUTE = Rate(20, timedelta(minutes=1))

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from infra.cli.main import main
 from infra.local.local_database import PROJECT
 from shared.core.target import TargetKind, get_target
 from tests.support.ports import find_free_port
-
-if TYPE_CHECKING:
-    from click.testing import Result
 
 
 @pytest.fixture(autouse=True)

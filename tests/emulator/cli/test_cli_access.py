@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from pydantic import SecretStr
 
 from infra.cli.formatting import parse_micro_dollars
 from infra.cli.main import main
-from shared.accounts.access_key import new_key, parse_key_id
+from shared.accounts.access_key import AccessKey, new_key, parse_key_id
 from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope
 from shared.firestore.connection import Connection
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from click.testing import Result
-
-    from shared.accounts.access_key import AccessKey
 
 SECRET = "a-secret-of-tests-that-opens-nothing"
 KEYRING = Keyring([SecretStr(SECRET)])

@@ -11,11 +11,12 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from infra.build.discovery import ROOT
 from infra.cli.main import main
@@ -23,18 +24,12 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Source
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import BAKING, SAILING, chunk_source
 from tests.support.tool_calls import call_result
 from tests.support.traces import contribute, make_sample_trace
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from click.testing import Result
-
-    from shared.knowledge.source import Source
 
 KILLED_EXPORT = """
 import os, signal

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from functions.jobs.ingest.job import ingest
 from infra.cli.main import main
@@ -17,7 +19,8 @@ from infra.local.sample.traces import share_traces
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import App
+from shared.knowledge.source import Source
+from shared.runtime.context import App, Context
 from shared.traces.corpus import build_index_entry
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
@@ -25,17 +28,6 @@ from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.source_files import make_readwise_book, write_export, write_file
 from tests.support.stored_documents import read_chunks_by_text, read_documents
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
-    from typing import Any
-
-    from click.testing import Result
-
-    from shared.knowledge.source import Source
-    from shared.runtime.context import Context
-
 
 OTHER_TRACE = "other-1"
 """The id of a trace that is not in the sample."""

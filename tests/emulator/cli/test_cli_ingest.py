@@ -11,7 +11,8 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -25,9 +26,6 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.source_files import format_json_lines, write_file
 from tests.support.stored_documents import read_documents
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROGRAM = """
 import os, signal, sys

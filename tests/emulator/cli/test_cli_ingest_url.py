@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
@@ -11,10 +11,8 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.ingest_command import run_ingest_url
 from tests.support.links import ESSAY, SITE_URL, make_text_page, serve_site
+from tests.support.public_web_server import PublicWebServer
 from tests.support.stored_documents import read_documents
-
-if TYPE_CHECKING:
-    from tests.support.public_web_server import PublicWebServer
 
 
 class CommandResult(NamedTuple):

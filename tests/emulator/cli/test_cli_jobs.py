@@ -9,12 +9,13 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from infra.build.discovery import ROOT, jobs
 from infra.cli.main import main
@@ -25,15 +26,8 @@ from shared.knowledge.cards import BY_HAND, Cards
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.queue import ChunkQueue
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from tests.support.knowledge import BAKING, chunk_source
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from click.testing import Result
-
-    from shared.runtime.context import Context
 
 NOW = datetime.now(UTC)
 

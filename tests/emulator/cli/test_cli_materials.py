@@ -11,16 +11,18 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from infra.cli.main import main
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.firestore.writes import Create
+from shared.runtime.context import App
 from tests.support.clock import SettableClock
 from tests.support.jobs import make_job_context
 from tests.support.materials import BREAD, MAST
@@ -31,13 +33,6 @@ from tests.support.workspaces import (
     read_write_times,
     upload_text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from click.testing import Result
-
-    from shared.runtime.context import App
 
 ANN = Caller.of("ann@example.com")
 BOB = Caller.of("bob")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -14,9 +14,6 @@ from infra.build.discovery import ROOT
 from infra.build.scaffold import create_tool
 from infra.cli.main import main
 from shared.core.errors import Conflict, InvalidInput, NotFound
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COPIED_PATHS = (
     "docs",

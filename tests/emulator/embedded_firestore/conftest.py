@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
+from google.cloud.firestore import AsyncClient
 
 from tests.support.embedded_database import open_any_index
 from tests.support.emulator import make_oracle_client
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from google.cloud.firestore import AsyncClient
 
 
 @pytest.fixture(params=["emulator", "embedded"])

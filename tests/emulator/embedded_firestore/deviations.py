@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
-from tests.support.firestore_requests import Aggregation, Commit, ListDocuments
+from tests.support.firestore_requests import Aggregation, Commit, ListDocuments, Normal, Request
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.support.firestore_requests import Normal, Request
-
-    Deviation = Callable[[Request, Normal, Normal, str], bool]
-    """Whether a difference is known: by the request, the emulator's answer, the embedded one's, and
-    the emulator's error."""
+Deviation = Callable[[Request, Normal, Normal, str], bool]
+"""Whether a difference is known: by the request, the emulator's answer, the embedded one's, and
+the emulator's error."""
 
 REFUSED: Final = ("error", "INVALID_ARGUMENT")
 

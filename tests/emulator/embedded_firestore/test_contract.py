@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from google.api_core import exceptions
@@ -14,6 +14,7 @@ from google.cloud.firestore import (
     ArrayRemove,
     ArrayUnion,
     AsyncClient,
+    AsyncCollectionReference,
     ExistsOption,
     GeoPoint,
     Increment,
@@ -22,11 +23,6 @@ from google.cloud.firestore import (
 from google.cloud.firestore_v1.base_query import FieldFilter, Or
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector
-
-if TYPE_CHECKING:
-    from google.cloud.firestore import AsyncCollectionReference
-
-pytestmark = pytest.mark.anyio
 
 BIG = 2**53
 

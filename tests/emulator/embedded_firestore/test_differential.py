@@ -5,26 +5,19 @@ from __future__ import annotations
 import math
 import os
 import uuid
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any, Final
 
 import hypothesis
 import pytest
+from google.cloud.firestore import AsyncClient
 
+from infra.local.embedded_firestore.databases import Databases
 from tests.emulator.embedded_firestore.deviations import DEVIATIONS
 from tests.support.embedded_database import open_any_index
 from tests.support.emulator import make_oracle_client
 from tests.support.firestore_programs import PROGRAMS
-from tests.support.firestore_requests import Commit, Query, Sender, Vector, Write
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
-
-    from google.cloud.firestore import AsyncClient
-
-    from infra.local.embedded_firestore.databases import Databases
-    from tests.support.firestore_requests import Request
-
-pytestmark = pytest.mark.anyio
+from tests.support.firestore_requests import Commit, Query, Request, Sender, Vector, Write
 
 PROGRAM_COUNT: Final = 60
 """The number of random programs. They are the same in each run of one version."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -22,12 +24,6 @@ from tests.support.killable_writers import (
     kill_writers,
     open_databases,
 )
-
-if TYPE_CHECKING:
-    import random
-    from pathlib import Path
-
-pytestmark = pytest.mark.anyio
 
 WRITERS = 4
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import grpc
 import pytest
@@ -13,12 +14,6 @@ from infra.local.embedded_firestore.channel import PREFIX
 from infra.local.embedded_firestore.databases import Databases
 from infra.local.embedded_firestore.server import start_server
 from tests.support.embedded_database import ANY_INDEX, open_any_index
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
-
-pytestmark = pytest.mark.anyio
 
 DATABASE = "projects/p/databases/(default)"
 

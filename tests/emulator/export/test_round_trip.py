@@ -6,10 +6,12 @@ import gc
 import os
 import re
 import tracemalloc
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 import yaml
@@ -17,7 +19,7 @@ from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.ingest.job import ingest
 from infra.export import exporting
-from infra.export.exporting import export_all
+from infra.export.exporting import ExportReport, export_all
 from infra.local.local_database import SAMPLE
 from infra.local.sample.knowledge import KNOWLEDGE
 from shared.core.caller import Caller, Role
@@ -31,6 +33,8 @@ from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.source import Section, Source
+from shared.runtime.context import App, Context
+from tests.emulator.conftest import MakeEmptyApp, MakeEmptyContext
 from tests.support.folder_comparison import find_differing_files
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, chunk_source, index_all, store_sources
@@ -38,16 +42,6 @@ from tests.support.odd_sources import make_odd_sources, make_odd_text
 from tests.support.source_files import write_file
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call_result
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from infra.export.exporting import ExportReport
-    from shared.runtime.context import App, Context
-    from tests.emulator.conftest import MakeEmptyApp, MakeEmptyContext
-
-pytestmark = pytest.mark.anyio
 
 SEED: Final = int(os.environ.get("KILL_SEED", "23"))
 """The seed of the odd sources."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from shared.knowledge.chunk import Chunk
+from shared.runtime.context import Context
 from tests.support.knowledge import BAKING, SAILING, store_sources
-
-if TYPE_CHECKING:
-    from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Context
 
 
 @pytest.fixture

@@ -7,13 +7,12 @@ proves it. The model's answers are scripted here.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import Any
 
 from functions.jobs.extract.job import JOB, NO_MODEL, count_pending, extract
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Report, run_job
 from tests.support.extract_job import (
@@ -38,11 +37,6 @@ from tests.support.extract_job import (
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
 from tests.support.knowledge import index_all
-
-if TYPE_CHECKING:
-    from shared.core.settings import Settings
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_each_finding_is_stored_with_its_origin(settings: Settings) -> None:

@@ -5,11 +5,13 @@ The visible one is the original, and the others are stored as its duplicates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from shared.core.settings import Settings
 from shared.extractions.upkeep import ExtractionUpkeep
+from shared.runtime.context import Context
 from tests.support.extract_job import (
     KEYS,
     NOTHING,
@@ -28,12 +30,6 @@ from tests.support.extract_job import (
     run_extract,
 )
 from tests.support.knowledge import index_all
-
-if TYPE_CHECKING:
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 REPEATED_KEYS = f"As I said before: {KEYS}"
 """A passage in which the model finds the same as in `KEYS`."""

@@ -5,12 +5,15 @@ An outage of the language model or of the embedder ends the run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from functions.jobs.extract.job import JOB
+from shared.ai.embedding import Purpose, Vector
 from shared.core.errors import Conflict, InvalidInput, PlatformFault, Unavailable
+from shared.core.settings import Settings
 from shared.index.embedding_space import EmbeddingSpace
 from tests.support.clock import SettableClock
 from tests.support.extract_job import (
@@ -30,14 +33,6 @@ from tests.support.extract_job import (
 )
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import read_chunks_by_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shared.ai.embedding import Purpose, Vector
-    from shared.core.settings import Settings
-
-pytestmark = pytest.mark.anyio
 
 INCOMPLETE_FINDINGS = {"decisions": [make_reported_decision(content={"question": "No options?"})]}
 REFUSAL = InvalidInput("It refuses.", details={"input_tokens": 7, "output_tokens": 0})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from google.oauth2.credentials import Credentials
@@ -15,7 +16,8 @@ from shared.core.caller import Caller
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
-from shared.runtime.context import App
+from shared.core.settings import Settings
+from shared.runtime.context import App, Context
 from tests.support.extract_job import (
     FINDINGS,
     KEYS,
@@ -42,16 +44,8 @@ from tests.support.fakes.vertex import (
     make_json_reply,
     make_text_reply,
 )
+from tests.support.monotonic_clock import MonotonicClock
 from tests.support.stored_documents import read_chunks_by_text
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-    from tests.support.monotonic_clock import MonotonicClock
-
-pytestmark = pytest.mark.anyio
 
 LIMIT = 60.0
 """The seconds that the model has for a passage. Tests advance the clock instead of waiting."""

@@ -6,14 +6,16 @@ original, and the others are its duplicates.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from shared.extractions.model import ExtractionType
+from shared.core.meter import Meter
+from shared.extractions.model import Extraction, ExtractionType
 from shared.extractions.repository import Extractions
 from shared.extractions.topics import Topics
 from shared.extractions.upkeep import MAX_DUPLICATES, ExtractionUpkeep
+from shared.runtime.context import Context
 from tests.support.extractions import (
     make_decision,
     make_extraction,
@@ -24,13 +26,6 @@ from tests.support.extractions import (
 )
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 from tests.support.stored_documents import read_documents
-
-if TYPE_CHECKING:
-    from shared.core.meter import Meter
-    from shared.extractions.model import Extraction
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture

@@ -7,11 +7,12 @@ passage. Each type has its own tool.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from shared.core.caller import Tier
+from shared.knowledge.chunk import Chunk
+from shared.runtime.context import App, Context
 from shared.runtime.tool import Effect
 from tests.support.extractions import (
     TOOLS,
@@ -26,12 +27,6 @@ from tests.support.extractions import (
 )
 from tests.support.knowledge import BAKING, store_sources
 from tests.support.tool_calls import call_all_pages, call_result, call_text
-
-if TYPE_CHECKING:
-    from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 LOOKUP_TOOLS = [name for name in TOOLS if name != "list_topics"]
 

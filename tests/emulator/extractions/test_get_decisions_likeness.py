@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.extractions.model import Step
+from shared.ai.local_embedding import LocalEmbedder
+from shared.extractions.model import Content, Step
+from shared.runtime.context import App, Context
 from tests.support.extractions import (
     collect_result_ids,
     make_decision,
@@ -19,13 +20,6 @@ from tests.support.extractions import (
 )
 from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.tool_calls import call_result
-
-if TYPE_CHECKING:
-    from shared.ai.local_embedding import LocalEmbedder
-    from shared.extractions.model import Content
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture

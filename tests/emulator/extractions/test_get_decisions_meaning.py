@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from shared.ai.embedding import Purpose
+from shared.core.settings import Settings
 from shared.extractions import pages
+from shared.extractions.model import Extraction
 from shared.extractions.repository import MAX_NEAREST
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from tests.support.extractions import (
     collect_result_ids,
     make_decision,
@@ -25,15 +27,6 @@ from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 from tests.support.stored_documents import read_documents
 from tests.support.tcp_proxy import run_emulator_proxy, use_emulator_at
 from tests.support.tool_calls import call, call_all_pages, call_error, call_result
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shared.core.settings import Settings
-    from shared.extractions.model import Extraction
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 WORDS = ("rye", "wheat", "oven", "dough", "crust", "flour", "salt", "yeast", "lamp", "bell")
 QUERY = "rye flour and yeast"

@@ -5,11 +5,13 @@ A topic is a label of extractions, such as "kubernetes". It has aliases, such as
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from shared.core.settings import Settings
+from shared.knowledge.chunk import Chunk
+from shared.runtime.context import App, Context
 from tests.support.extractions import (
     collect_result_ids,
     make_decision,
@@ -20,12 +22,6 @@ from tests.support.extractions import (
     store_extractions,
 )
 from tests.support.tool_calls import call_error, call_result
-
-if TYPE_CHECKING:
-    from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture

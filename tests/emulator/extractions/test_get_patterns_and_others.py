@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
-from shared.extractions.model import Step
+from shared.extractions.model import Content, Step
+from shared.knowledge.chunk import Chunk
+from shared.runtime.context import App, Context
 from tests.support.extractions import (
     collect_result_ids,
     make_decision,
@@ -21,13 +23,6 @@ from tests.support.extractions import (
 )
 from tests.support.knowledge import BAKING, store_sources
 from tests.support.tool_calls import ANONYMOUS, call, call_result
-
-if TYPE_CHECKING:
-    from shared.extractions.model import Content
-    from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 PATTERN: dict[str, Any] = {
     "name": "Sourdough",

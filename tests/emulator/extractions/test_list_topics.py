@@ -6,7 +6,7 @@ passage, and a topic is its label.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,6 +16,8 @@ from functions.tools.extractions.list_topics.tool import (
     NO_TOPICS,
     TRUNCATED,
 )
+from shared.knowledge.chunk import Chunk
+from shared.runtime.context import App, Context
 from tests.support.extractions import (
     make_decision,
     make_extraction,
@@ -28,12 +30,6 @@ from tests.support.extractions import (
 )
 from tests.support.knowledge import BAKING, set_fields, store_sources
 from tests.support.tool_calls import call_all_pages, call_result
-
-if TYPE_CHECKING:
-    from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 
 async def store_topics(ctx: Context) -> list[Chunk]:

@@ -6,18 +6,22 @@ stored passage. A topic is a label of extractions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from shared.ai.embedding import Purpose
-from shared.extractions.model import MAX_QUOTE, SCHEMA_VERSION, ExtractionType
+from shared.core.meter import Meter
+from shared.extractions.model import MAX_QUOTE, SCHEMA_VERSION, Extraction, ExtractionType
 from shared.extractions.repository import Extractions, make_page_key
 from shared.extractions.topics import Topic, Topics
 from shared.index.stored_vector import to_compact
-from shared.knowledge.queue import ChunkQueue
+from shared.knowledge.chunk import Chunk
+from shared.knowledge.queue import ChunkQueue, StepResult
+from shared.runtime.context import Context
 from tests.support.extractions import (
     make_decision,
     make_extraction,
@@ -30,17 +34,6 @@ from tests.support.extractions import (
 )
 from tests.support.knowledge import BAKING, index_all, set_fields, store_sources
 from tests.support.stored_documents import read_documents, read_snapshots
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shared.core.meter import Meter
-    from shared.extractions.model import Extraction
-    from shared.knowledge.chunk import Chunk
-    from shared.knowledge.queue import StepResult
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 DECISION, WARNING = ExtractionType.DECISION, ExtractionType.WARNING
 

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
+from google.cloud.firestore import AsyncDocumentReference
 
 from shared.core.errors import PlatformFault, Unavailable
+from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.core.target import choose_target
-from shared.firestore.database import WriteConflict
+from shared.firestore.database import Database, WriteConflict
 from shared.firestore.documents import Reference
 from shared.firestore.queries import Query
 from shared.firestore.writes import Create, Set, Write, put_if_unchanged
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
+from tests.support.monotonic_clock import MonotonicClock
 from tests.support.ports import find_free_port
-
-if TYPE_CHECKING:
-    from google.cloud.firestore import AsyncDocumentReference
-
-    from shared.core.meter import Meter
-    from shared.core.settings import Settings
-    from shared.firestore.database import Database
-    from shared.runtime.context import Context
-    from tests.support.monotonic_clock import MonotonicClock
-
-pytestmark = pytest.mark.anyio
 
 
 class Counts(NamedTuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from google.api_core.exceptions import ServiceUnavailable
@@ -16,16 +16,11 @@ from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
-from shared.firestore.database import Lease, LeaseLost, WriteConflict
+from shared.firestore.database import Database, Lease, LeaseLost, WriteConflict
 from shared.firestore.documents import Reference
 from shared.firestore.leases import Leases
 from shared.firestore.writes import Create, Set, Write
-
-if TYPE_CHECKING:
-    from shared.firestore.database import Database
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
+from shared.runtime.context import App, Context
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 LATER = NOON + timedelta(minutes=5)

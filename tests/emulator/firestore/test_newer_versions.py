@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import SecretStr
@@ -15,11 +15,6 @@ from shared.core.caller import FULL_ACCESS
 from shared.firestore.connection import Connection
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Set
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture

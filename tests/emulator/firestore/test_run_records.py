@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,15 +11,9 @@ from shared.core.errors import Unavailable
 from shared.core.settings import Settings
 from shared.firestore.leases import Leases
 from shared.firestore.runs import Run, Runs, RunState, new_run_id
-from shared.runtime.context import App
-from shared.runtime.job import Failure, Job, Report, run_job
+from shared.runtime.context import App, Context
+from shared.runtime.job import Budget, Failure, Job, Report, run_job
 from tests.support.stored_documents import read_documents
-
-if TYPE_CHECKING:
-    from shared.runtime.context import Context
-    from shared.runtime.job import Budget
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,11 +26,6 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.errors import PaymentRequired, Unauthorized
 from shared.firestore.connection import Connection
 from tests.support.clock import NOON, SettableClock
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-pytestmark = pytest.mark.anyio
 
 ANNA = "anna@example.com"
 BEFORE_CALL = CallEntry(started_at=NOON, arguments={"query": 12})

@@ -7,7 +7,8 @@ user the call belongs. Names of tasks are hashed in the log.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from mcp import Client
@@ -17,22 +18,15 @@ from functions.gateway.access import Access
 from functions.gateway.auth.visitor import Visitor
 from functions.gateway.calls.call_log import hash_task
 from functions.gateway.calls.pipeline import make_call_id
+from functions.gateway.catalog import Declaration
 from functions.gateway.mcp.results import RECEIPT
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.firestore.documents import Reference
-from shared.runtime.messages import CallAnswer, Receipt
+from shared.runtime.messages import CallAnswer, CallRequest, Receipt
 from shared.runtime.tool import Effect
 from tests.support.fake_catalog import make_server, make_tool
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from functions.gateway.catalog import Declaration
-    from shared.runtime.messages import CallRequest
-
-pytestmark = pytest.mark.anyio
 
 WRITING_TOOL = make_tool("write_down", effect=Effect.WRITE)
 FACTS = {"passages": 7, "document": "d3adbeef", "scores": [0.5, 0.25]}

@@ -6,8 +6,8 @@ A caller has a user, a role of that user, and the scopes of the credential.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from google.api_core.exceptions import Aborted, NotFound, ServiceUnavailable
@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.auth.callers import Credential
-from shared.accounts.access_key import new_key
+from shared.accounts.access_key import AccessKey, new_key
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Caller, Role, Scope, Tier
 from shared.core.errors import InvalidInput, Unauthorized
@@ -23,15 +23,7 @@ from shared.core.settings import Settings
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Update
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import intercept_commits
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from shared.accounts.access_key import AccessKey
-    from tests.support.commit_hooks import Response, Send
-
-pytestmark = pytest.mark.anyio
+from tests.support.commit_hooks import Response, Send, intercept_commits
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ADDRESS = "1.2.3.4"

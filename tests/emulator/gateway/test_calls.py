@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 from pydantic import SecretStr
@@ -17,11 +17,6 @@ from shared.core.settings import Settings
 from shared.runtime.tool import Effect
 from tests.support.clock import NOON, SettableClock
 from tests.support.fake_catalog import FakeDispatcher, make_tool
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-pytestmark = pytest.mark.anyio
 
 WRITING_TOOL = make_tool("write_down", effect=Effect.WRITE)
 PRICED_TOOL = make_tool("look_up", price=1_000)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
@@ -22,11 +22,6 @@ from shared.core.settings import Settings
 from tests.support.clock import SettableClock
 from tests.support.console_app import CATALOG, make_result
 from tests.support.fake_catalog import FakeDispatcher
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-pytestmark = pytest.mark.anyio
 
 COOKIE = "__Host-carrel-session"
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.auth.callers import Credential
+from functions.gateway.auth.visitor import Visitor
 from functions.gateway.calls.dispatch import HttpDispatcher
 from shared.accounts.access_key import new_key
 from shared.accounts.repositories.access_store import AccessStore
@@ -18,13 +20,6 @@ from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from tests.support.fake_catalog import make_tool
 from tests.support.fakes.tool_server import FakeToolServer, Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from functions.gateway.auth.visitor import Visitor
-
-pytestmark = pytest.mark.anyio
 
 ADDRESS = "1.2.3.4"
 CALLER_KEY_SETTINGS = {

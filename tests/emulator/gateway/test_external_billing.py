@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import SecretStr
@@ -39,16 +39,10 @@ from tests.support.fakes.billing import (
     TOKEN,
     FakeBilling,
     Reply,
+    Request,
 )
+from tests.support.monotonic_clock import MonotonicClock
 from tests.support.ports import find_free_port
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from tests.support.fakes.billing import Request
-    from tests.support.monotonic_clock import MonotonicClock
-
-pytestmark = pytest.mark.anyio
 
 ANNA = "anna@example.com"
 BEFORE_CALL = CallEntry(started_at=NOON)

@@ -7,8 +7,8 @@ An instance leases a block of tokens, so most calls do not read the database.
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -26,18 +26,10 @@ from functions.gateway.rate_limits import (
 from shared.accounts.token_bucket import Rate, TokenBucket, TokenLease
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, RateLimited
-from shared.core.settings import ACCESS_DATABASE
+from shared.core.settings import ACCESS_DATABASE, Settings
 from shared.firestore.connection import Connection
 from shared.runtime.tool import Effect
 from tests.support.clock import NOON, SettableClock
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from datetime import datetime
-
-    from shared.core.settings import Settings
-
-pytestmark = pytest.mark.anyio
 
 MINUTE = timedelta(minutes=1)
 ANNA = Visitor(Caller.of("anna@example.com"), "user:anna@example.com")

@@ -7,7 +7,8 @@ The two revisions of MCP differ in the codes of errors. The client of the SDK ca
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 from mcp import Client
@@ -20,18 +21,18 @@ from functions.gateway.catalog import Catalog
 from functions.gateway.mcp.results import RECEIPT
 from functions.gateway.mcp.server import build_server
 from shared.core.caller import Caller
-from shared.core.errors import InvalidInput, NotFound, PlatformFault, RateLimited, Unavailable
+from shared.core.errors import (
+    CarrelError,
+    InvalidInput,
+    NotFound,
+    PlatformFault,
+    RateLimited,
+    Unavailable,
+)
 from shared.core.settings import Settings
 from shared.runtime.tool import Links
 from tests.support.clock import NOON, SettableClock
 from tests.support.fake_catalog import BOOK, SHELF, FakeDispatcher, make_server, make_tool
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from shared.core.errors import CarrelError
-
-pytestmark = pytest.mark.anyio
 
 NEWEST, LEGACY = "2026-07-28", "legacy"
 NOT_FOUND = {NEWEST: -32602, LEGACY: -32002}

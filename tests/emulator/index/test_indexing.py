@@ -8,11 +8,12 @@ all chunks that are dated at `since` or later.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from functions.jobs.index.job import index_with
+from shared.core.meter import Meter
 from shared.firestore.database import WriteConflict
 from shared.index.bm25 import pack
 from shared.index.facets import Kind, make_named_facet
@@ -21,20 +22,14 @@ from shared.index.posting_changes import IndexDifference, PostingsTruncation, bu
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
-from shared.pipeline.indexing import IndexChange, Indexing
+from shared.pipeline.indexing import ChunkToIndex, IndexChange, Indexing
+from shared.runtime.context import Context
 from tests.support.clock import NOON
 from tests.support.index_history import RacingIndexing
 from tests.support.index_postings import read_postings, read_postings_in_use, read_totals
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import chunk_source, set_fields
 from tests.support.stored_documents import read_chunks, read_documents
-
-if TYPE_CHECKING:
-    from shared.core.meter import Meter
-    from shared.pipeline.indexing import ChunkToIndex
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 RYE: Final = make_named_facet(Kind.TAG, "rye")
 RYE_POSTINGS: Final = ("facets", RYE.id)

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
-import pytest
 
 from shared.index.bm25 import Postings, Totals, pack
 from shared.index.facets import Facet, Kind, make_named_facet
 from shared.index.postings import KNOWLEDGE, FacetValue, InvertedIndex, SearchPostings
+from shared.runtime.context import App, Context
 from tests.support.index_postings import read_totals
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 FOOD = make_named_facet(Kind.TAG, "food")
 RYE = replace(

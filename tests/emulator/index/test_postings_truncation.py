@@ -6,24 +6,16 @@ documents with the highest scores, those of a facet the newest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
+from collections.abc import Awaitable, Callable, Sequence
 
 from shared.firestore.database import Database
+from shared.firestore.documents import Document, Reference
 from shared.index.facets import Kind, make_named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import IndexDifference, PostingsTruncation, build_postings_writes
+from shared.runtime.context import App, Context
 from tests.support.jottings import INDEX_COLLECTIONS
 from tests.support.stored_documents import read_documents
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from shared.firestore.documents import Document, Reference
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 SEA = make_named_facet(Kind.TAG, "sea")
 SEA_POSTINGS = (INDEX_COLLECTIONS.facets, SEA.id)

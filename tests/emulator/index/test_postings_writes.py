@@ -7,15 +7,14 @@ the same ones.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
-import pytest
-
+from shared.core.meter import Meter
 from shared.index.bm25 import Totals, pack
 from shared.index.facets import Facet, Kind, make_named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import FacetValue
+from shared.runtime.context import Context
 from tests.support.jottings import (
     INDEX_COLLECTIONS,
     Jotting,
@@ -24,12 +23,6 @@ from tests.support.jottings import (
     save_jottings,
 )
 from tests.support.stored_documents import read_documents
-
-if TYPE_CHECKING:
-    from shared.core.meter import Meter
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 SEA = make_named_facet(Kind.TAG, "Sea")
 RYE = IndexedState({"rye": 2, "bread": 1}, {SEA.id: "Sea"}, 7)

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
-
 from benchmarks.synthetic import SyntheticBase, SyntheticTexts
 from functions.jobs.index.job import index
 from functions.jobs.repair.job import repair
 from shared.knowledge.chunk_repository import STEPS
 from shared.knowledge.queue import ChunkQueue
+from shared.runtime.context import Context
 from tests.support.index_postings import assert_postings_are_exact
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_chunks
-
-if TYPE_CHECKING:
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 BOOKKEEPING = {"pending", "tries", "parked", "updated_at"}
 """Fields that say what jobs did and when."""

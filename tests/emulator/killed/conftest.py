@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.kills import Base
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -13,25 +14,19 @@ from shared.core.caller import Caller, Role
 from shared.core.errors import Unavailable
 from shared.knowledge import source_editing
 from shared.pipeline import forgotten_chunks, source_move
+from shared.runtime.context import App
 from shared.runtime.tool import Effect
 from shared.workspaces.model import content_id
 from tests.support.forgetting import LONG, store_base
 from tests.support.jobs import make_job_context
-from tests.support.kills import assert_repeatable
+from tests.support.kills import Base, Work, assert_repeatable
 from tests.support.knowledge import SAILING, store_sources
 from tests.support.stored_materials import PARAGRAPH_COUNT, QUERY, make_text
 from tests.support.tool_calls import call, call_result
 from tests.support.traces import contribute, make_sample_trace
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+Arguments = dict[str, Any]
 
-    from shared.runtime.context import App
-    from tests.support.kills import Base, Work
-
-    Arguments = dict[str, Any]
-
-pytestmark = pytest.mark.anyio
 
 USER: Final = "olga"
 OWNER: Final = Caller.of(USER, role=Role.OWNER)

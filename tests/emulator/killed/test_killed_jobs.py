@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from google.cloud.firestore import DELETE_FIELD
@@ -33,12 +34,9 @@ from shared.core.settings import Settings
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.knowledge import source_commits, source_editing
 from shared.pipeline.expiry import EXPIRING_KINDS
-from shared.runtime.job import AlreadyRunning, Report, run_job
-from tests.support.bulk_embedding import (
-    open_bulk_services,
-    open_pending_base,
-    run_bulk_embedding,
-)
+from shared.runtime.context import App, Context
+from shared.runtime.job import AlreadyRunning, Job, Report, run_job
+from tests.support.bulk_embedding import open_bulk_services, open_pending_base, run_bulk_embedding
 from tests.support.cards import make_card_reply, make_source_of_notes
 from tests.support.database_dump import find_orphans, read_all_documents
 from tests.support.extract_job import KEYS, make_book, make_reported_decision
@@ -50,7 +48,7 @@ from tests.support.fakes.vertex_batch import FakeVertexBatch
 from tests.support.followed_folder import make_vault
 from tests.support.forgetting import LONG
 from tests.support.jobs import make_job_context
-from tests.support.kills import assert_repeatable
+from tests.support.kills import Base, Case, Work, assert_repeatable
 from tests.support.knowledge import BAKING, SAILING, ingest_sources, set_fields, store_sources
 from tests.support.model_migration import (
     announce_migration,
@@ -72,15 +70,6 @@ from tests.support.themed_passages import (
 from tests.support.tool_calls import call_result
 from tests.support.traces import add_votes, contribute, vote
 from tests.support.workspaces import upload_text
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.runtime.context import App, Context
-    from shared.runtime.job import Job
-    from tests.support.kills import Base, Case, Work
-
-pytestmark = pytest.mark.anyio
 
 DONE: Final = {"finished": True, "failures": []}
 """What a run reports that completes the work."""

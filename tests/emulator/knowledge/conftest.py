@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from tests.support.commit_hooks import WatchedApp
+from shared.core.settings import Settings
+from tests.support.commit_hooks import CommitHook, WatchedApp
 from tests.support.fakes.embedder import WordEmbedder
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from shared.core.settings import Settings
-    from tests.support.commit_hooks import CommitHook
-
-    MakeWatchedApp = Callable[[CommitHook], WatchedApp]
+MakeWatchedApp = Callable[[CommitHook], WatchedApp]
 
 
 @pytest.fixture

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,32 +13,19 @@ from functions.jobs.purge.job import purge
 from functions.jobs.repair.job import repair
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.core.settings import Settings
+from shared.runtime.context import App, Context
 from shared.runtime.job import Report
+from tests.emulator.knowledge.conftest import MakeWatchedApp
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.index_postings import assert_postings_are_exact
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, index_all, set_fields, store_sources
-from tests.support.notes import (
-    EDITOR,
-    NOTE_TEXT,
-    OWNER,
-    change_note,
-    save_note,
-    search_source_ids,
-)
+from tests.support.notes import EDITOR, NOTE_TEXT, OWNER, change_note, save_note, search_source_ids
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call, call_error, call_result
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.settings import Settings
-    from shared.runtime.context import App, Context
-    from tests.emulator.knowledge.conftest import MakeWatchedApp
-
-pytestmark = pytest.mark.anyio
 
 OATS = "Oat bread keeps for two days, however it is wrapped."
 """A text that shares few words with `NOTE_TEXT`, in which bread is wrapped in linen."""

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
-
-import pytest
 
 from shared.core.dates import ALL_DATES, DateSpan
 from shared.index.facets import Kind, make_named_facet
 from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import Ingestion
+from shared.runtime.context import Context
 from tests.support.knowledge import BAKING, chunk_source, index_all, list_texts
 from tests.support.small_sources import NOON, make_source, store_and_index
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shared.index.vector_index import DateCursor
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 JUNE_11 = DateSpan(date(2024, 6, 11), date(2024, 6, 11))
 TAGGED = [make_named_facet(Kind.TAG, "kept").id]
@@ -42,7 +33,7 @@ async def list_by_date(
 ) -> list[str]:
     """Return the source and the day of each chunk, newest first, from pages of one chunk."""
     sources_and_days: list[str] = []
-    after: DateCursor | None = None
+    after: tuple[int, str] | None = None
     while page := await Chunks(ctx.database).load_newest(1, facets, span, after):
         [chunk] = page
         sources_and_days.append(f"{chunk.source_id} {chunk.dated_at:%d}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,27 +18,15 @@ from shared.firestore.database import WriteConflict
 from shared.knowledge import source_editing
 from shared.knowledge.source import Section
 from shared.knowledge.source_editing import SourceEditing
+from shared.runtime.context import App, Context
+from tests.emulator.knowledge.conftest import MakeWatchedApp
 from tests.support.commit_hooks import call_before_commit
-from tests.support.database_state import describe_differences, read_state
+from tests.support.database_state import State, describe_differences, read_state
 from tests.support.forgetting import save_sources
 from tests.support.jobs import make_ample_budget
-from tests.support.knowledge import (
-    BAKING,
-    SAILING,
-    embed_all,
-    index_all,
-    set_fields,
-    store_sources,
-)
+from tests.support.knowledge import BAKING, SAILING, embed_all, index_all, set_fields, store_sources
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call, call_error, call_result, call_text
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-    from tests.emulator.knowledge.conftest import MakeWatchedApp
-    from tests.support.database_state import State
-
-pytestmark = pytest.mark.anyio
 
 OWNER = Caller.of("anna", role=Role.OWNER)
 EDITOR = Caller.of("ed", role=Role.EDITOR)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -19,14 +19,10 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.source import Section, Source
 from shared.knowledge.source_editing import SourceEditing
+from shared.runtime.context import App, Context
 from tests.support.knowledge import chunk_source, index_all
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call_result
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 SEED: Final = int(os.environ.get("KILL_SEED", "17"))
 """The seed of the first test; a failure names the seed and the operations."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from shared.pipeline.forgotten_expiry import ForgottenContents
+from shared.runtime.context import App, Context
 from tests.support.clock import NOON
 from tests.support.database_state import describe_differences
 from tests.support.forgetting import (
@@ -23,11 +24,6 @@ from tests.support.forgetting import (
 from tests.support.knowledge import BAKING, SAILING, index_all, store_sources
 from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call, call_error, call_result, call_text
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_the_last_day_to_restore_is_the_owners(app: App, ctx: Context) -> None:

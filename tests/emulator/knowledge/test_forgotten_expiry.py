@@ -6,26 +6,19 @@ deletes the record, and the next ingest of their file stores them again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
 from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.purge.job import purge
 from functions.jobs.purge.knowledge import FORGOTTEN
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Update
+from shared.runtime.context import App, Context
+from tests.support.clock import SettableClock
 from tests.support.forgetting import OWNER, forget, save_sources, store_base
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call_error, call_text
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-    from tests.support.clock import SettableClock
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_nothing_can_be_restored_after_thirty_days_until_purge_runs(

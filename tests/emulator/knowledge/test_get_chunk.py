@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from functions.tools.knowledge.get_chunk.tool import In, get_chunk
 from shared.knowledge.chunk_repository import Chunks
+from shared.runtime.context import App, Context
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 from tests.support.tool_calls import ANONYMOUS, call_result
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 
 async def store_bare_chunk(ctx: Context) -> None:

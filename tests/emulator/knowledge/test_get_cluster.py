@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pytest
 from google.cloud.firestore_v1.vector import Vector
 
-from functions.tools.knowledge.get_cluster.tool import In, format_result, get_cluster
+from functions.tools.knowledge.get_cluster.tool import In, Out, format_result, get_cluster
+from shared.runtime.context import Context
 from tests.support.knowledge import index_all, set_fields
 from tests.support.small_sources import NOON, make_source, store_and_index
-
-if TYPE_CHECKING:
-    from functions.tools.knowledge.get_cluster.tool import Out
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 CENTROIDS = {"bread": [1.0, 0.0], "pizza": [0.8, 0.6], "sails": [0.0, 1.0]}
 """The centroids of the clusters by id. The cosine similarity of two is their scalar product."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from google.cloud.firestore import DELETE_FIELD
@@ -30,9 +30,19 @@ from shared.knowledge.map_repository import (
     Maps,
 )
 from shared.knowledge.source import Source
+from shared.runtime.context import App, Context
 from shared.runtime.job import Report
-from tests.support.commit_hooks import KILL_AT_SOME_OR_ALL_COMMITS, call_after_commit, send_commit
-from tests.support.database_dump import read_root_documents, write_documents
+from tests.emulator.conftest import MakeEmptyContext
+from tests.emulator.knowledge.conftest import MakeWatchedApp
+from tests.support.commit_hooks import (
+    KILL_AT_SOME_OR_ALL_COMMITS,
+    CommitHook,
+    Response,
+    Send,
+    call_after_commit,
+    send_commit,
+)
+from tests.support.database_dump import Contents, read_root_documents, write_documents
 from tests.support.jobs import make_ample_budget, make_hasty_budget
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_chunks, read_documents
@@ -45,16 +55,6 @@ from tests.support.themed_passages import (
     make_unrelated_source,
 )
 from tests.support.tool_calls import call, call_result
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-    from tests.emulator.conftest import MakeEmptyContext
-    from tests.emulator.knowledge.conftest import MakeWatchedApp
-    from tests.support.commit_hooks import CommitHook, Response, Send
-    from tests.support.database_dump import Contents
-
-
-pytestmark = pytest.mark.anyio
 
 OWNER = Caller.of("anna", role=Role.OWNER)
 STRAYS = 3

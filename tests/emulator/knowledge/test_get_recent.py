@@ -6,34 +6,33 @@ postings, the list of the passages that are dated in the month.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from functions.tools.knowledge.get_recent.activity import MAX_SOURCES
-from functions.tools.knowledge.get_recent.tool import In, explain_empty, format_result, get_recent
+from functions.tools.knowledge.get_recent.tool import (
+    In,
+    Out,
+    explain_empty,
+    format_result,
+    get_recent,
+)
 from shared.core.caller import Caller
 from shared.core.dates import Period
 from shared.core.errors import InvalidInput
+from shared.core.settings import Settings
 from shared.knowledge.ingestion import Ingestion
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from shared.runtime.pagination import encode_cursor
 from tests.support.knowledge import chunk_source, set_fields
 from tests.support.links import EDITOR, SITE_URL
 from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 from tests.support.small_sources import NOON, make_source, store_and_index
 from tests.support.tool_calls import call_result
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from functions.tools.knowledge.get_recent.tool import Out
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 NEXT_PASSAGE = 1
 """A page reads one passage more, which shows whether there is another page."""

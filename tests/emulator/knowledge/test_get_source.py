@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from functions.tools.knowledge.get_source.tool import In, get_source
+from functions.tools.knowledge.get_source.tool import In, Out, get_source
 from shared.core.errors import Conflict, InvalidInput, NotFound
+from shared.core.meter import Meter
 from shared.knowledge.views import MAX_LINKS
+from shared.runtime.context import App, Context
 from shared.runtime.pagination import MAX_PAGE_BYTES, encode_cursor
 from tests.support.knowledge import BAKING, set_fields
 from tests.support.notes import save_note
 from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 from tests.support.small_sources import make_source, store_and_index
 from tests.support.tool_calls import call_result
-
-if TYPE_CHECKING:
-    from functions.tools.knowledge.get_source.tool import Out
-    from shared.core.meter import Meter
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 NO_NOTES = 1
 """The query for notes costs a read although it finds none."""

@@ -7,23 +7,18 @@ pending until its job has done it, and dead-lettered once the job has given up.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from functions.tools.knowledge.get_stats.tool import In, get_stats
+from shared.knowledge.chunk import Chunk
 from shared.knowledge.ingestion import Ingestion
+from shared.runtime.context import App, Context
 from tests.support.knowledge import BAKING, SAILING, chunk_source, embed_all, index_all, set_fields
 from tests.support.notes import OWNER
 from tests.support.read_cost import get_read_cost, make_call_context
 from tests.support.small_sources import NOON, make_source, store_and_index
 from tests.support.tool_calls import call_result
-
-if TYPE_CHECKING:
-    from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 
 async def add_card(ctx: Context, chunk: Chunk) -> None:

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
-
 from functions.tools.knowledge.list_clusters.tool import EMPTY_MESSAGE, In, list_clusters
+from shared.runtime.context import Context
 from tests.support.knowledge import set_fields
-
-if TYPE_CHECKING:
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 
 async def store_cluster(ctx: Context, cluster_id: str, size: int) -> None:

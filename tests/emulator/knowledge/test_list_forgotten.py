@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import Any
 
 from functions.jobs.purge.job import purge
+from shared.core.caller import Caller
+from shared.runtime.context import App, Context
+from tests.support.clock import SettableClock
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.notes import EDITOR, OTHER_EDITOR, OWNER, save_note
 from tests.support.tool_calls import call_result
-
-if TYPE_CHECKING:
-    from shared.core.caller import Caller
-    from shared.runtime.context import App, Context
-    from tests.support.clock import SettableClock
-
-pytestmark = pytest.mark.anyio
 
 
 async def forget(app: App, caller: Caller = OWNER, **target: str) -> None:

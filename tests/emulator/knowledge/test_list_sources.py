@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from functions.tools.knowledge.list_sources.tool import In, explain_empty, list_sources
+from functions.tools.knowledge.list_sources.tool import In, Out, explain_empty, list_sources
 from shared.knowledge.ingestion import Ingestion
+from shared.runtime.context import Context
 from tests.support.knowledge import BAKING, chunk_source, set_fields
 from tests.support.small_sources import NOON, make_source, store_and_index
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from functions.tools.knowledge.list_sources.tool import Out
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 EMMA = make_source("emma", title="emma", author="Jane Austen", tags=("novel", "irony"))
 PERSUASION = make_source(

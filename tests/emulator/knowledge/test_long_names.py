@@ -6,7 +6,8 @@ Arabic script into eighteen, and an id of Firestore has at most 1,500 bytes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pytest
 
@@ -16,19 +17,13 @@ from functions.tools.knowledge.search_kb.tool import TOOL as SEARCH_KB
 from functions.tools.traces.list_tags.tool import TOOL as LIST_TAGS
 from functions.tools.traces.search_traces.tool import TOOL as SEARCH_TRACES
 from shared.core.caller import Caller
+from shared.runtime.context import App, Context
 from shared.runtime.invocation import invoke
+from shared.runtime.tool import Tool
 from tests.support.extractions import TOOLS, make_decision, make_extraction, store_extractions
 from tests.support.knowledge import BAKING, store_sources
 from tests.support.small_sources import make_source
 from tests.support.tool_calls import make_call_request
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from shared.runtime.context import App, Context
-    from shared.runtime.tool import Tool
-
-pytestmark = pytest.mark.anyio
 
 LETTER: Final = "\ufdfa"
 """A letter that stands for a phrase of 18 characters, or 33 bytes."""

@@ -7,15 +7,18 @@ compete for it.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Delete, Update
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
+from tests.emulator.knowledge.conftest import MakeWatchedApp
 from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.forgetting import OWNER, forget
@@ -23,15 +26,6 @@ from tests.support.knowledge import BAKING, store_sources
 from tests.support.notes import EDITOR, NOTE_TEXT, OTHER_EDITOR, change_note, save_note
 from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call, call_error, call_text
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-    from tests.emulator.knowledge.conftest import MakeWatchedApp
-
-pytestmark = pytest.mark.anyio
 
 OTHER_TEXT = "Salt slows yeast."
 

@@ -8,13 +8,14 @@ duplicate, which tools then show.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from functions.jobs.repair.job import repair
 from shared.extractions.upkeep import promote_duplicates
+from shared.runtime.context import App, Context
 from shared.runtime.job import Report
+from tests.emulator.knowledge.conftest import MakeWatchedApp
 from tests.support.commit_hooks import call_after_commit, call_before_commit
 from tests.support.database_state import describe_differences
 from tests.support.extractions import make_decision, make_extraction, store_extractions
@@ -32,12 +33,6 @@ from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, index_all, set_fields, store_sources
 from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call, call_error, call_result
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-    from tests.emulator.knowledge.conftest import MakeWatchedApp
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_a_restored_passage_has_its_card_cluster_and_extractions(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from shared.core.caller import Caller, Role
 from shared.core.settings import Settings
 from shared.links.model import compute_expected_by
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from tests.support.fakes.cloud_scheduler import JOB, FakeCloudScheduler
 from tests.support.google_credentials import write_credentials_file
 from tests.support.links import (
@@ -27,14 +29,6 @@ from tests.support.links import (
 from tests.support.links import make_text_page as page
 from tests.support.stored_documents import read_chunks_by_text
 from tests.support.tool_calls import call_error, call_result, call_text, find_tool
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 URL = f"{SITE_URL}/essay"
 OTHER_EDITOR = Caller.of("eve", role=Role.EDITOR)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -11,7 +11,8 @@ from functions.jobs.index.job import index
 from functions.jobs.repair.job import repair
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.runtime.context import App
+from shared.core.settings import Settings
+from shared.runtime.context import App, Context
 from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp
 from tests.support.fakes.embedder import WordEmbedder
@@ -21,14 +22,6 @@ from tests.support.knowledge import BAKING, store_sources
 from tests.support.notes import EDITOR, NOTE_TEXT, OTHER_EDITOR, save_note, search_source_ids
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call, call_error, call_result, call_text
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 LONG = "\n\n".join(
     f"Day {number} at sea: the wind turned, the crew reefed." * 8 for number in range(18)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,8 +23,16 @@ from shared.knowledge.source import Section
 from shared.pipeline.forgetting import Forgetter
 from shared.pipeline.forgotten_chunks import CHUNKS_PER_COMMIT
 from shared.pipeline.source_move import SourceMove
+from shared.runtime.context import App, Context
+from tests.emulator.knowledge.conftest import MakeWatchedApp
 from tests.support.clock import NOON
-from tests.support.commit_hooks import call_after_commit, call_before_commit, intercept_commits
+from tests.support.commit_hooks import (
+    Response,
+    Send,
+    call_after_commit,
+    call_before_commit,
+    intercept_commits,
+)
 from tests.support.database_state import describe_differences
 from tests.support.forgetting import (
     CARD,
@@ -41,13 +48,6 @@ from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, index_all, set_fields, store_sources
 from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call_error
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-    from tests.emulator.knowledge.conftest import MakeWatchedApp
-    from tests.support.commit_hooks import Response, Send
-
-pytestmark = pytest.mark.anyio
 
 LENGTH = len(LONG.sections)
 """The number of passages of the long source, 60."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from google.cloud.firestore import DELETE_FIELD
@@ -19,6 +19,7 @@ from shared.knowledge.chunk_repository import FIRST_STEPS, Chunks
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
+from shared.runtime.context import App, Context
 from tests.support.knowledge import BAKING, SAILING, chunk_source, set_fields, store_sources
 from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 from tests.support.stored_documents import (
@@ -27,11 +28,6 @@ from tests.support.stored_documents import (
     read_snapshots,
     read_tombstones,
 )
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 LATER = datetime(2024, 6, 1, 12, tzinfo=UTC)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 from google.api_core.exceptions import PermissionDenied
@@ -16,15 +15,11 @@ from shared.core.target import EMULATOR, choose_target
 from shared.knowledge.chunked_source import ChunkedSource
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
+from shared.runtime.context import Context
+from tests.emulator.knowledge.conftest import MakeWatchedApp
 from tests.support.commit_hooks import call_before_commit
 from tests.support.knowledge import BAKING, SAILING, chunk_source
 from tests.support.stored_documents import read_chunks, read_documents, read_tombstones
-
-if TYPE_CHECKING:
-    from shared.runtime.context import Context
-    from tests.emulator.knowledge.conftest import MakeWatchedApp
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 LATER = datetime(2024, 6, 1, 12, tzinfo=UTC)

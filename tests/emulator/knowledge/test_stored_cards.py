@@ -6,31 +6,24 @@ chunk on which the step `card` is pending.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import Any
 
 from shared.core.meter import Meter
 from shared.firestore.database import Database
+from shared.firestore.documents import Document, Reference
 from shared.knowledge.cards import BY_HAND, Cards
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
+from shared.runtime.context import App, Context
 from tests.support.knowledge import BAKING, SAILING, chunk_source, set_fields
 from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 from tests.support.stored_documents import read_documents, read_snapshots
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from shared.firestore.documents import Document, Reference
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 LATER = datetime(2024, 6, 1, 12, tzinfo=UTC)

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from google.cloud.firestore import DELETE_FIELD
 
+from shared.ai.embedding import Vector
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
+from shared.runtime.context import App, Context
 from tests.support.knowledge import BAKING, SAILING, chunk_source
 from tests.support.read_cost import get_read_cost, make_call_context
 from tests.support.stored_documents import read_documents, read_snapshots
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from shared.ai.embedding import Vector
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 LATER = datetime(2024, 6, 1, 12, tzinfo=UTC)

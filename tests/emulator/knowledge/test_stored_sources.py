@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
-
-import pytest
 
 from shared.knowledge.source_repository import SourceOrder, Sources
+from shared.runtime.context import Context
 from tests.support.knowledge import BAKING, SAILING
 from tests.support.small_sources import NOON, make_source, store_and_index
 from tests.support.stored_documents import read_documents
-
-if TYPE_CHECKING:
-    from shared.knowledge.source_repository import SourceCursor
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 
 async def list_ids(ctx: Context, order: SourceOrder) -> list[str]:
     """Return the ids of all sources, from pages of one source."""
     ids: list[str] = []
-    after: SourceCursor | None = None
+    after: tuple[int | str, str] | None = None
     while page := await Sources(ctx.database).load_page(order, 1, after=after):
         ids.append(page[0].source_id)
         after = page[0].cursor(order)

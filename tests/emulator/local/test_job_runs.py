@@ -6,7 +6,8 @@ import asyncio
 import io
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import click
 import pytest
@@ -16,16 +17,8 @@ from shared.core.caller import Caller
 from shared.core.errors import InvalidInput, Unavailable
 from shared.core.meter import Meter
 from shared.pipeline.worker import run_isolated
-from shared.runtime.job import Job, Report
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
-
-    from shared.runtime.context import App, Context
-    from shared.runtime.job import Budget
-
-pytestmark = pytest.mark.anyio
+from shared.runtime.context import App, Context
+from shared.runtime.job import Budget, Job, Report
 
 TIMEOUT_SECONDS = 60
 """A run that takes this long hangs, even on a busy machine."""

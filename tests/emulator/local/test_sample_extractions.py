@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import AsyncIterator
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,36 +29,27 @@ from infra.local.sample.extractions import (
 )
 from infra.local.sample.knowledge import FOLDER
 from shared.ai.embedding import Purpose
+from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.extractions.deduplication import (
     EmbeddedExtraction,
     compute_similarities,
     drop_duplicates,
     find_original,
 )
-from shared.extractions.model import CONTENTS, ExtractionType, Pattern
+from shared.extractions.model import CONTENTS, Extraction, ExtractionType, Pattern
 from shared.extractions.quotes import find_code, find_quote
 from shared.extractions.topic_names import canonicalize_topics
+from shared.knowledge.chunk import Chunk
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue, PendingChunk
 from shared.knowledge.source import Source
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import chunk_source, set_fields
 from tests.support.stored_documents import read_documents
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from shared.ai.local_embedding import LocalEmbedder
-    from shared.core.settings import Settings
-    from shared.extractions.model import Extraction
-    from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 EXTRACTS = SampleExtractions.model_validate_json((FOLDER / "extractions.json").read_text("utf-8"))
 ROWS = map_extractions_by_chunk()

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,27 +26,18 @@ from infra.local.sample.knowledge import (
     add_knowledge,
     map_chunks_by_highlight,
 )
-from shared.ai.embedding import unit_vector
+from shared.ai.embedding import Purpose, Vector, unit_vector
 from shared.core.ids import safe_id
+from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from tests.support.jobs import make_ample_budget
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.themed_passages import add_sources, read_clustering
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
-
-    from shared.ai.embedding import Purpose, Vector
-    from shared.core.meter import Meter
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 KNOWLEDGE = SampleKnowledge.model_validate_json((FOLDER / "knowledge.json").read_text())

@@ -6,19 +6,13 @@ A trace is a solved coding problem that is shared and voted on.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import Any
 
 from infra.local.sample.traces import PATH, share_traces
+from shared.runtime.context import App, Context
 from tests.support.jobs import make_ample_budget
 from tests.support.tool_calls import call_result
 from tests.support.traces import contribute, search_trace_ids, vote
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 ROWS: list[dict[str, Any]] = json.loads(PATH.read_text("utf-8"))
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from mcp.shared.auth import OAuthClientInformationFull
 
 from functions.gateway.oauth import google as google_module
-from tests.support.authorization_server import serve_authorization_server
+from shared.core.settings import Settings
+from tests.support.authorization_server import AuthorizationServer, serve_authorization_server
 from tests.support.fakes.google import FakeGoogle
 from tests.support.google_sign_in import make_google_settings
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from mcp.shared.auth import OAuthClientInformationFull
-
-    from shared.core.settings import Settings
-from tests.support.authorization_server import AuthorizationServer
 
 
 @pytest.fixture

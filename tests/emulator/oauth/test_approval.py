@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,15 +26,13 @@ from tests.support.authorization_server import (
     ISSUER,
     NOON,
     REDIRECT_URI,
+    AuthorizationServer,
     compute_challenge,
     make_authorization_parameters,
     make_corrupted_tokens,
     parse_query,
 )
 from tests.support.clock import SettableClock
-
-if TYPE_CHECKING:
-    from tests.support.authorization_server import AuthorizationServer
 
 SECRET = SecretStr("k" * 32)
 KEYRING = Keyring([SECRET])
@@ -51,7 +49,6 @@ ENCODABLE_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 """Texts without surrogates, which UTF-8 cannot encode."""
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("proof", [None, "ada", True, {"user_id": "ada", "kind": "key"}])
 async def test_an_approval_without_a_proof_is_unauthorized(
     server: AuthorizationServer, proof: Any
@@ -78,7 +75,6 @@ def test_an_incomplete_proof_is_rejected(proof: dict[str, Any]) -> None:
         Proof(**proof)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_no_endpoint_issues_a_code_without_approval(
     server: AuthorizationServer, method: str
@@ -99,7 +95,6 @@ async def test_no_endpoint_issues_a_code_without_approval(
     assert await server.read_documents("oauth_grants") == []
 
 
-@pytest.mark.anyio
 async def test_an_approval_sends_code_state_and_issuer(server: AuthorizationServer) -> None:
     location = await server.approvals.approve(REQUEST, GOOGLE_PROOF, FULL_ACCESS)
     assert location.startswith(f"{REDIRECT_URI}?")
@@ -108,7 +103,6 @@ async def test_an_approval_sends_code_state_and_issuer(server: AuthorizationServ
     assert parse_query(location)["iss"] == ISSUER
 
 
-@pytest.mark.anyio
 async def test_the_query_of_a_redirect_uri_is_preserved(server: AuthorizationServer) -> None:
     request = replace(REQUEST, redirect_uri=f"{REDIRECT_URI}?a=&b=%20", state=None)
     location = await server.approvals.approve(request, GOOGLE_PROOF, FULL_ACCESS)
@@ -116,7 +110,6 @@ async def test_the_query_of_a_redirect_uri_is_preserved(server: AuthorizationSer
     assert "state" not in parse_query(location)
 
 
-@pytest.mark.anyio
 async def test_a_denial_sends_no_code(server: AuthorizationServer) -> None:
     location = server.approvals.deny(REQUEST)
     assert parse_query(location) == {
@@ -127,14 +120,12 @@ async def test_a_denial_sends_no_code(server: AuthorizationServer) -> None:
     }
 
 
-@pytest.mark.anyio
 async def test_an_approval_grants_only_scopes_of_the_person(server: AuthorizationServer) -> None:
     await server.approvals.approve(REQUEST, GOOGLE_PROOF, frozenset({Scope.READ}))
     [grant] = await server.read_documents("oauth_grants")
     assert grant["scopes"] == ["carrel:read"]
 
 
-@pytest.mark.anyio
 async def test_an_approval_without_common_scopes_is_forbidden(server: AuthorizationServer) -> None:
     request = replace(REQUEST, scopes=frozenset({Scope.WRITE}))
     with pytest.raises(Forbidden):
@@ -142,7 +133,6 @@ async def test_an_approval_without_common_scopes_is_forbidden(server: Authorizat
     assert await server.read_documents("oauth_grants") == []
 
 
-@pytest.mark.anyio
 async def test_a_proven_key_is_not_read_again(server: AuthorizationServer) -> None:
     """The key of this proof is not stored, so reading it would fail."""
     proof = Proof(user_id="ada", kind="key", key_id="0123456789ab")

@@ -5,8 +5,6 @@ A client registers itself, or publishes a document with its metadata, whose URL 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from shared.core.caller import FULL_ACCESS, Scope
@@ -16,17 +14,13 @@ from tests.support.authorization_server import (
     ISSUER,
     REDIRECT_URI,
     RESOURCE,
+    AuthorizationServer,
     compute_challenge,
     make_authorization_parameters,
     parse_error,
     parse_query,
     parse_tokens,
 )
-
-if TYPE_CHECKING:
-    from tests.support.authorization_server import AuthorizationServer
-
-pytestmark = pytest.mark.anyio
 
 PUBLISHED_CLIENT_ID = "https://claude.example/client.json"
 ACCEPT_HTML = {"accept": "text/html,application/xhtml+xml"}

@@ -8,18 +8,13 @@ homeassistant-ai/ha-mcp#1787).
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from functions.gateway.oauth.client_id_metadata import parse_client
 from shared.core.caller import Scope
-from tests.support.authorization_server import RESOURCE, parse_tokens
-
-if TYPE_CHECKING:
-    from tests.support.authorization_server import AuthorizationServer
-
-pytestmark = pytest.mark.anyio
+from tests.support.authorization_server import RESOURCE, AuthorizationServer, parse_tokens
 
 CHATGPT: dict[str, Any] = {
     "client_id": "https://chatgpt.com/oauth/client.json",

@@ -6,14 +6,16 @@ proof, and only at the redirect URI of its request.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 from urllib.parse import parse_qs, urlsplit
 
+import httpx2
 import pytest
 
 from functions.gateway.oauth.authorization import parse_code
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope
+from shared.core.settings import Settings
 from tests.support.sign_in_app import (
     REQUEST,
     USER,
@@ -21,15 +23,6 @@ from tests.support.sign_in_app import (
     make_authorization_request,
     parse_hidden_fields,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import httpx2
-
-    from shared.core.settings import Settings
-
-pytestmark = pytest.mark.anyio
 
 REDIRECT_URI = "https://claude.example/callback"
 """The redirect URI of `REQUEST`."""

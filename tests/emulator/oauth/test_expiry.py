@@ -6,10 +6,10 @@ A person proves who they are with a key or with a Google account, and the proof 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 import pytest
+from mcp.shared.auth import OAuthClientInformationFull
 
 from functions.gateway.auth.callers import Credential
 from shared.accounts.access_key import new_key
@@ -17,16 +17,13 @@ from shared.accounts.grant import Proof
 from shared.accounts.repositories.revocation import revoke_key, revoke_user
 from shared.core.caller import FULL_ACCESS
 from shared.core.errors import Unauthorized
-from tests.support.authorization_server import GOOGLE_PROOF, NOON, parse_error, parse_tokens
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from mcp.shared.auth import OAuthClientInformationFull
-
-    from tests.support.authorization_server import AuthorizationServer
-
-pytestmark = pytest.mark.anyio
+from tests.support.authorization_server import (
+    GOOGLE_PROOF,
+    NOON,
+    AuthorizationServer,
+    parse_error,
+    parse_tokens,
+)
 
 INVALID_GRANT = (400, "invalid_grant")
 

@@ -6,14 +6,15 @@ When a person has signed in, Google's token endpoint returns an ID token, a sign
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from functions.gateway.oauth import google as google_module
 from functions.gateway.oauth.google import MAX_RESPONSE_BYTES, GoogleSignIn, OpenIdProvider
 from shared.core.errors import Unavailable
-from tests.support.fakes.google import CLIENT_ID, Account
+from shared.core.settings import Settings
+from tests.support.fakes.google import CLIENT_ID, Account, FakeGoogle
 from tests.support.google_sign_in import (
     DISCOVERY_PATH,
     KEYS,
@@ -24,12 +25,6 @@ from tests.support.google_sign_in import (
     sign_in,
 )
 from tests.support.sign_in_app import SignInApp
-
-if TYPE_CHECKING:
-    from shared.core.settings import Settings
-    from tests.support.fakes.google import FakeGoogle
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ browser to the callback URL, with a code and the state of this sign-in.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -17,7 +17,8 @@ from functions.gateway.oauth.google import GoogleSignIn
 from shared.accounts.grant import Proof
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
-from tests.support.fakes.google import CLIENT_ID, Account
+from shared.core.settings import Settings
+from tests.support.fakes.google import CLIENT_ID, Account, FakeGoogle
 from tests.support.google_sign_in import (
     ADA,
     TOKEN,
@@ -28,12 +29,6 @@ from tests.support.google_sign_in import (
     sign_in_at_google,
 )
 from tests.support.sign_in_app import REQUEST, SignInApp, parse_hidden_fields
-
-if TYPE_CHECKING:
-    from shared.core.settings import Settings
-    from tests.support.fakes.google import FakeGoogle
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_an_allowed_person_signs_in_with_their_email(google_settings: Settings) -> None:

@@ -5,8 +5,6 @@ The client of the official MCP SDK can sign in with nothing but this metadata.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import httpx2
 import pytest
 from mcp.client.auth import OAuthClientProvider
@@ -17,6 +15,7 @@ from mcp.shared.auth import (
     ProtectedResourceMetadata,
 )
 from pydantic import AnyUrl
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
@@ -28,16 +27,10 @@ from tests.support.authorization_server import (
     ISSUER,
     REDIRECT_URI,
     RESOURCE,
+    AuthorizationServer,
     parse_query,
 )
 from tests.support.fakes.token_storage import MemoryTokenStorage
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-    from tests.support.authorization_server import AuthorizationServer
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("suffix", ["", "/mcp"])

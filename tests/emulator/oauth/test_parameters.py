@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
+import httpx2
 import pytest
 from starlette.responses import PlainTextResponse
+from starlette.types import Message
 
 from functions.gateway.body_limits import BodyLimit
+from shared.core.settings import Settings
 from tests.support.authorization_server import serve_authorization_server
 from tests.support.sign_in_app import SignInApp
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import httpx2
-    from starlette.types import Message
-
-    from shared.core.settings import Settings
-
-pytestmark = pytest.mark.anyio
 
 FORM = "application/x-www-form-urlencoded"
 PATHS = ["/authorize", "/token", "/revoke", "/consent"]

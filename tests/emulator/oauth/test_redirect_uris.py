@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,11 +10,8 @@ from functions.gateway.oauth.client_id_metadata import parse_client
 from functions.gateway.oauth.redirect_uris import Destination, is_registered, parse_redirect_uri
 from shared.core.errors import InvalidInput
 from shared.core.public_url import DocumentRejected
-from tests.support.authorization_server import REDIRECT_URI
+from tests.support.authorization_server import REDIRECT_URI, AuthorizationServer
 from tests.support.public_web_server import DOCUMENT_URL
-
-if TYPE_CHECKING:
-    from tests.support.authorization_server import AuthorizationServer
 
 SAFE = [
     "https://claude.ai/api/mcp/auth_callback",
@@ -94,7 +90,6 @@ def test_unsafe_and_malformed_uris_are_rejected(uri: str) -> None:
     assert not parse_redirect_uri(uri)
 
 
-@pytest.mark.anyio
 async def test_safe_uris_can_be_registered_published_and_shown(server: AuthorizationServer) -> None:
     for uris in (SAFE[:10], SAFE[10:]):  # a client registers at most ten
         client = await server.register(redirect_uris=uris)
@@ -104,7 +99,6 @@ async def test_safe_uris_can_be_registered_published_and_shown(server: Authoriza
     assert all(Destination.of(uri).label for uri in SAFE)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("uri", UNSAFE)
 async def test_unsafe_uris_are_rejected_everywhere(server: AuthorizationServer, uri: str) -> None:
     answer = await server.http.post("/register", json={"redirect_uris": [REDIRECT_URI, uri]})

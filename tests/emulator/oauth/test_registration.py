@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -11,15 +11,11 @@ from shared.accounts.keyring import Keyring
 from shared.core.errors import RateLimited
 from tests.support.authorization_server import (
     REDIRECT_URI,
+    AuthorizationServer,
     parse_error,
     parse_tokens,
     serve_authorization_server,
 )
-
-if TYPE_CHECKING:
-    from tests.support.authorization_server import AuthorizationServer
-
-pytestmark = pytest.mark.anyio
 
 
 async def register_invalid_client(server: AuthorizationServer, **metadata: Any) -> tuple[int, str]:

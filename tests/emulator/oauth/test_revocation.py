@@ -5,19 +5,11 @@ As the RFC requires, revoking an unknown token is a success that changes nothing
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+import httpx2
 import pytest
+from mcp.shared.auth import OAuthClientInformationFull
 
-from tests.support.authorization_server import parse_error, parse_tokens
-
-if TYPE_CHECKING:
-    import httpx2
-    from mcp.shared.auth import OAuthClientInformationFull
-
-    from tests.support.authorization_server import AuthorizationServer
-
-pytestmark = pytest.mark.anyio
+from tests.support.authorization_server import AuthorizationServer, parse_error, parse_tokens
 
 
 async def revoke(

@@ -8,18 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
+from mcp.shared.auth import OAuthClientInformationFull
 
-from tests.support.authorization_server import parse_error, parse_tokens
-
-if TYPE_CHECKING:
-    from mcp.shared.auth import OAuthClientInformationFull
-
-    from tests.support.authorization_server import AuthorizationServer
-
-pytestmark = pytest.mark.anyio
+from tests.support.authorization_server import AuthorizationServer, parse_error, parse_tokens
 
 INVALID_GRANT = (400, "invalid_grant")
 ELSEWHERE = "5.6.7.8"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
+from mcp.shared.auth import OAuthClientInformationFull
 
 from functions.gateway.auth.access_tokens import ACCESS_TOKEN_LIFETIME
 from functions.gateway.oauth.provider import make_refresh_token
@@ -24,19 +24,13 @@ from tests.support.authorization_server import (
     ISSUER,
     REDIRECT_URI,
     RESOURCE,
+    AuthorizationServer,
     make_corrupted_tokens,
     parse_error,
     parse_tokens,
     serve_authorization_server,
 )
 from tests.support.ports import find_free_port
-
-if TYPE_CHECKING:
-    from mcp.shared.auth import OAuthClientInformationFull
-
-    from tests.support.authorization_server import AuthorizationServer
-
-pytestmark = pytest.mark.anyio
 
 INVALID_GRANT = (400, "invalid_grant")
 

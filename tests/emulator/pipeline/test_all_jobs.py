@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -12,18 +12,12 @@ from infra.build.discovery import jobs
 from infra.local.local_database import SAMPLE
 from shared.core.settings import Settings
 from shared.firestore.runs import Runs, RunState
-from shared.runtime.context import App
-from shared.runtime.job import AlreadyRunning, Report, run_job
+from shared.runtime.context import App, Context
+from shared.runtime.job import AlreadyRunning, Budget, Job, Report, run_job
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_job_context
 from tests.support.knowledge import BAKING, SAILING, ingest_sources, store_sources
 from tests.support.stored_documents import read_leased_jobs
-
-if TYPE_CHECKING:
-    from shared.runtime.context import Context
-    from shared.runtime.job import Budget, Job
-
-pytestmark = pytest.mark.anyio
 
 MAX_WAIT: Final = 300.0
 """The time after which a run without progress fails the test, in seconds."""

@@ -10,19 +10,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 import pytest
 
 from functions.jobs.cards.generated import PROBE
 from functions.jobs.cards.job import JOB, cards, count_pending
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
+from shared.core.settings import Settings
 from shared.knowledge.cards import BY_HAND
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from shared.runtime.job import Report, run_job
 from tests.support.cards import (
     make_card_reply,
@@ -46,19 +48,11 @@ from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spe
 from tests.support.knowledge import BAKING, ingest_sources, set_fields
 from tests.support.stored_documents import read_chunks, read_chunks_by_text
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from datetime import datetime
-
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-
-    MakeContext = Callable[..., Context]
+MakeContext = Callable[..., Context]
 
 MAX_WAIT: Final = 60.0
 """The time limit of a wait, in seconds, which only a failing test reaches."""
 
-pytestmark = pytest.mark.anyio
 
 ODD = "number 3 "
 """Words of the note whose text fails in some tests."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
-import pytest
-
+from shared.core.meter import Meter
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Set, Write
 from shared.knowledge.chunk_repository import Chunks
-from shared.knowledge.queue import ChunkQueue, DeadLetter, StepResult
+from shared.knowledge.queue import ChunkQueue, DeadLetter, PendingChunk, StepResult
+from shared.runtime.context import Context
 from tests.support.fakes.embedder import DIMENSION
 from tests.support.knowledge import (
     BAKING,
@@ -26,13 +25,6 @@ from tests.support.knowledge import (
     store_sources,
 )
 from tests.support.stored_documents import read_documents
-
-if TYPE_CHECKING:
-    from shared.core.meter import Meter
-    from shared.knowledge.queue import PendingChunk
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 OTHER_STEPS = ("index", "card", "extract")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,19 +10,14 @@ from shared.core.errors import PlatformFault
 from shared.firestore.database import MAX_COMMIT_BYTES
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Set, Write
-from shared.knowledge.queue import ChunkQueue, RefusedChunks, StepResult
+from shared.knowledge.queue import ChunkQueue, PendingChunk, RefusedChunks, StepResult
 from shared.knowledge.source import Section, Source
 from shared.pipeline.worker import StepWork, process_pending
+from shared.runtime.context import Context
 from shared.runtime.job import Report
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import ingest_sources
 from tests.support.stored_documents import read_documents
-
-if TYPE_CHECKING:
-    from shared.knowledge.queue import PendingChunk
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 SOURCE = Source("notes", "Notes", sections=tuple(Section(f"Note {n}.") for n in range(10)))

@@ -7,7 +7,7 @@ again, and recognizes the former clusters. A chunk that fits no cluster is an ou
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from google.cloud.firestore import DELETE_FIELD
@@ -20,6 +20,7 @@ from infra.local.local_database import SAMPLE
 from infra.local.sample.knowledge import add_knowledge
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.firestore.database import LeaseLost
 from shared.firestore.documents import Reference
 from shared.firestore.leases import Leases
@@ -28,9 +29,11 @@ from shared.index.embedding_space import EmbeddingSpace
 from shared.index.stored_vector import to_compact
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.source import Source
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from shared.runtime.job import AlreadyRunning, Report, run_job
-from tests.support.database_dump import read_root_documents, write_documents
+from tests.emulator.conftest import MakeEmptyContext
+from tests.support.clock import SettableClock
+from tests.support.database_dump import Contents, read_root_documents, write_documents
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import (
     make_ample_budget,
@@ -53,15 +56,6 @@ from tests.support.themed_passages import (
     read_clustering,
     read_sources_by_cluster,
 )
-
-if TYPE_CHECKING:
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-    from tests.emulator.conftest import MakeEmptyContext
-    from tests.support.clock import SettableClock
-    from tests.support.database_dump import Contents
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from pydantic import ValidationError
@@ -12,8 +13,11 @@ from functions.jobs.cluster.job import cluster
 from functions.jobs.cluster.model_names import MAX_PASSAGES, ClusterName
 from shared.ai.generation import Generated, InvalidAnswer
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
+from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.knowledge.map_repository import Maps
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
+from shared.runtime.job import Report
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.stored_documents import read_documents
@@ -23,16 +27,6 @@ from tests.support.themed_passages import (
     add_sources,
     make_themed_source,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.meter import Meter
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-    from shared.runtime.job import Report
-
-pytestmark = pytest.mark.anyio
 
 INPUT_TOKENS = 100
 OUTPUT_TOKENS = 10

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from google.oauth2.credentials import Credentials
@@ -13,21 +14,14 @@ from shared.ai.vertex_generation import VertexGenerator
 from shared.core.caller import Caller
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.meter import Meter
-from shared.runtime.context import App
+from shared.core.settings import Settings
+from shared.runtime.context import App, Context
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.vertex import HANG, MODEL, FakeVertex, Reply, make_error_reply
 from tests.support.jobs import make_ample_budget
+from tests.support.monotonic_clock import MonotonicClock
 from tests.support.stored_documents import read_documents
 from tests.support.themed_passages import THEMES, add_sources, make_themed_source
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-    from tests.support.monotonic_clock import MonotonicClock
-
-pytestmark = pytest.mark.anyio
 
 
 def make_name_answer(text: str) -> dict[str, Any]:

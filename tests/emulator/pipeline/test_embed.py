@@ -8,23 +8,24 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import TYPE_CHECKING
 
 import pytest
 from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.embed.job import JOB, count_pending, embed
-from shared.ai.embedding import Purpose
+from shared.ai.embedding import Embedder, Purpose, Vector
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError, Conflict, InvalidInput, PlatformFault, Unavailable
 from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.firestore.database import LeaseLost
 from shared.firestore.leases import Leases
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from shared.runtime.job import Budget, Report, run_job
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.jobs import (
@@ -41,17 +42,9 @@ from tests.support.stored_documents import (
     read_tombstones,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+BatchHook = Callable[[Sequence[str]], Awaitable[None]]
+OpenApp = Callable[..., App]
 
-    from shared.ai.embedding import Embedder, Vector
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-
-    BatchHook = Callable[[Sequence[str]], Awaitable[None]]
-    OpenApp = Callable[..., App]
-
-pytestmark = pytest.mark.anyio
 
 REFUSAL = "VALIDATION_ERROR: The provider refuses this text."
 """The reason for which `refuse_odd` fails, as it is stored and reported."""

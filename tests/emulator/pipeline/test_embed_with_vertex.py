@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from google.oauth2.credentials import Credentials
@@ -14,20 +14,13 @@ from shared.core.caller import Caller
 from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.index.embedding_space import EmbeddingSpace
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
+from shared.runtime.job import Report
 from tests.support.fakes.vertex import FakeVertex, Reply, make_error_reply
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, chunk_source, ingest_sources
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-    from shared.runtime.job import Report
-
-pytestmark = pytest.mark.anyio
 
 TOKEN = "test-token"
 

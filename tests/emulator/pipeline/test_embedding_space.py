@@ -6,29 +6,22 @@ A space is the name of a model and the dimension of its vectors. A process cache
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.ai.embedding import Purpose, Vector
 from shared.core.caller import Caller
 from shared.core.errors import Conflict
 from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.firestore.database import WriteConflict
 from shared.index.embedding_space import EmbeddingSpace, ReembeddingInProgress, SpaceMigration
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from tests.support.jobs import make_job_context
 from tests.support.stored_documents import read_documents
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shared.ai.embedding import Purpose, Vector
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import INDEX_VERSION, ChunkToIndex, IndexChange, Indexing
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from shared.runtime.job import Budget, Failure, Report, run_job
 from shared.text.terms import ANALYZER_VERSION
 from tests.support.clock import NOON, SettableClock
@@ -49,13 +50,6 @@ from tests.support.knowledge import (
     store_sources,
 )
 from tests.support.stored_documents import read_chunks, read_documents, read_leased_jobs
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 NOTES = Source(
     source_id="notes",

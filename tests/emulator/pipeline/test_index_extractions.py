@@ -6,24 +6,16 @@ An extraction is a decision, a warning or the like, found in a chunk. Its topics
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
-import pytest
 
 from functions.jobs.index.job import index
 from shared.core.dates import utc_now
 from shared.extractions.extracted_chunks import build_topic_count_writes, summarize_extractions
-from shared.extractions.model import Decision, Extraction, Pitfall
+from shared.extractions.model import Content, Decision, Extraction, Pitfall
+from shared.knowledge.chunk import Chunk
+from shared.runtime.context import Context
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, ingest_sources, set_fields, store_sources
 from tests.support.stored_documents import read_documents
-
-if TYPE_CHECKING:
-    from shared.extractions.model import Content
-    from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 REEF = Decision(question="When to reef?", options=("early", "late"), considerations=("wind",))
 GALE = Pitfall(title="Gales", description="A short chain drags.")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from google.cloud.firestore import DocumentSnapshot
 from pydantic import SecretStr
 
 from functions.jobs.embed.job import embed
@@ -20,6 +22,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.chunk_repository import FIRST_STEPS
 from shared.knowledge.source import Source
+from shared.runtime.context import App, Context
 from shared.runtime.job import Budget, Failure, Report
 from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
 from tests.support.source_files import (
@@ -35,15 +38,6 @@ from tests.support.stored_documents import (
     read_snapshots,
     read_tombstones,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from google.cloud.firestore import DocumentSnapshot
-
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 REEF = "Reef the mainsail early."
 DOUGH = "Knead the dough well ..."

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
@@ -17,7 +18,7 @@ from functions.jobs.ingest.bucket.sync import sync_bucket
 from functions.jobs.ingest.job import count, ingest
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from shared.runtime.job import Failure, Report
 from tests.support.fakes.cloud_storage import FakeCloudStorage, Fault, Operation
 from tests.support.jobs import (
@@ -27,21 +28,9 @@ from tests.support.jobs import (
     make_spent_budget,
 )
 from tests.support.notes import NOTE_TEXT, save_note
-from tests.support.readwise_runs import (
-    read_ingested_documents,
-    run_confirmed_ingest,
-    run_ingest,
-)
+from tests.support.readwise_runs import read_ingested_documents, run_confirmed_ingest, run_ingest
 from tests.support.source_files import format_json_lines, write_file
 from tests.support.stored_documents import read_chunk_texts, read_documents
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 BUCKET = "library"
 ADDRESS = f"gs://{BUCKET}/notes"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from functions.jobs.ingest.bucket.storage import BucketObjects
 from shared.core.errors import InvalidInput, Unavailable
 from shared.core.settings import Settings
+from shared.runtime.context import App, Context
 from shared.runtime.job import Failure
 from tests.support.fakes.cloud_storage import (
     BROKEN,
@@ -19,18 +22,12 @@ from tests.support.fakes.cloud_storage import (
     THROTTLED,
     FakeCloudStorage,
     Fault,
+    Operation,
 )
 from tests.support.readwise_runs import run_ingest
 from tests.support.stored_documents import read_chunk_texts
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from shared.runtime.context import App, Context
-    from tests.support.fakes.cloud_storage import Operation
-
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("instant_sleep")]
+pytestmark = [pytest.mark.usefixtures("instant_sleep")]
 
 BUCKET: Final = "library"
 ADDRESS: Final = f"gs://{BUCKET}/notes"

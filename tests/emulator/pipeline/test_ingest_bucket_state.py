@@ -6,10 +6,9 @@ The objects are distributed over shards, each stored in one or more documents.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-import pytest
-
+from shared.core.meter import Meter
 from shared.knowledge.followed_files import (
     SHARDS,
     FileState,
@@ -17,13 +16,8 @@ from shared.knowledge.followed_files import (
     assign_shard,
     compute_digest,
 )
+from shared.runtime.context import Context
 from tests.support.database_dump import read_all_documents
-
-if TYPE_CHECKING:
-    from shared.core.meter import Meter
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 ADDRESS: Final = "gs://library/notes"
 

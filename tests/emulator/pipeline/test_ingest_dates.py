@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,16 +16,10 @@ from functions.tools.knowledge.get_source.tool import get_source
 from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.settings import Settings
 from shared.knowledge.chunk_repository import Chunks
+from shared.runtime.context import Context
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import index_all
 from tests.support.source_files import write_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 WITH_OFFSET = ("night.md", "---\ndate: 2024-06-01T01:30+08:00\n---\nThe night watch.")
 OF_A_DAY = ("day.md", "---\ndate: 2024-06-01\n---\nThe morning watch.")

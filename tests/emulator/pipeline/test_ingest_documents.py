@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from functions.jobs.ingest.job import ingest
 from functions.tools.knowledge.get_chunk.tool import In as ChunkIn
-from functions.tools.knowledge.get_chunk.tool import get_chunk
+from functions.tools.knowledge.get_chunk.tool import Out, get_chunk
 from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.settings import Settings
+from shared.runtime.context import Context
 from tests.support.epub_files import make_epub, make_nav
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import embed_all, index_all
 from tests.support.pdf_files import Annotation, make_pdf
 from tests.support.source_files import write_file
 from tests.support.web_pages import make_article_page
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from functions.tools.knowledge.get_chunk.tool import Out
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 ANCHORS = "An anchor holds in sand if its chain is five times as long as the water is deep."
 KNOTS = "A bowline never slips, and can be untied even after a gale."

@@ -5,26 +5,21 @@ An origin is a place from which a source comes: a folder, a bucket or a Readwise
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import pytest
 
 from shared.core.caller import Caller, Role
 from shared.core.settings import Settings
+from shared.runtime.context import App, Context
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.readwise import FakeReadwise
 from tests.support.readwise_runs import make_readwise_settings, run_ingest
 from tests.support.source_files import write_file
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call_result
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 BUCKET: Final = "library"
 OWNER: Final = Caller.of("anna", role=Role.OWNER)

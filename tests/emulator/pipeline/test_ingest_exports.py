@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,19 +12,9 @@ from functions.jobs.index.job import index
 from functions.jobs.ingest.job import ingest
 from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.settings import Settings
+from shared.runtime.context import Context
 from tests.support.jobs import make_ample_budget
-from tests.support.source_files import (
-    make_readwise_book,
-    write_export,
-    write_file,
-)
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
+from tests.support.source_files import make_readwise_book, write_export, write_file
 
 CSV = """\ufeffHighlight,Book Title,Book Author,Amazon Book ID,Note,Color,Tags,Location Type,\
 Location,Highlighted at,Document tags

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
-
-import pytest
+from pathlib import Path
+from typing import Final
 
 from functions.jobs.ingest.path import compare_path, ingest_path
+from shared.runtime.context import Context
 from shared.runtime.job import Report
 from tests.support.followed_folder import (
     NOTE_NUMBERS,
@@ -26,13 +26,6 @@ from tests.support.source_files import (
     write_export,
     write_file,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 
 def format_records(*numbers: int) -> str:

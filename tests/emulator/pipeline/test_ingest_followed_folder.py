@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from functions.jobs.ingest.path import compare_path, ingest_confirmed
 from shared.core.errors import InvalidInput
 from shared.knowledge.export_lines import HEADER
+from shared.runtime.context import App, Context
 from shared.runtime.job import Failure
 from tests.support.followed_folder import (
     NOTE_NUMBERS,
@@ -35,13 +37,6 @@ from tests.support.source_files import (
     write_file,
 )
 from tests.support.stored_documents import read_chunks, read_chunks_by_text, read_documents
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 CARD: Final = {"summary": "Shorten sail in time.", "takeaways": ["Reef early"]}
 """A card that tests give to a passage, to see whether it is kept."""

@@ -6,7 +6,7 @@ A vault is a folder of Obsidian, in which notes link to each other by name: `[[R
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,17 +20,11 @@ from functions.tools.knowledge.search_kb.tool import In as SearchIn
 from functions.tools.knowledge.search_kb.tool import search_kb
 from shared.core.caller import Caller, Role
 from shared.core.settings import Settings
+from shared.runtime.context import App, Context
 from tests.support.jobs import make_ample_budget
 from tests.support.source_files import write_file
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call_result
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 OWNER = Caller.of("anna", role=Role.OWNER)
 

@@ -6,35 +6,24 @@ import json
 import os
 from dataclasses import replace
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
-import pytest
 from pydantic import SecretStr
 
 from functions.jobs.ingest.job import ingest
 from infra.export.exporting import export_all
 from shared.core.caller import Caller, Role
+from shared.core.meter import Meter
+from shared.runtime.context import App, Context
+from shared.runtime.job import Report
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
-from tests.support.followed_folder import (
-    ingest_cleanly,
-    make_settings,
-    read_source_ids,
-    run_ingest,
-)
+from tests.support.followed_folder import ingest_cleanly, make_settings, read_source_ids, run_ingest
 from tests.support.jobs import make_ample_budget
 from tests.support.readwise_runs import read_texts
 from tests.support.source_files import make_readwise_book, write_file
 from tests.support.stored_documents import read_chunks_by_text, read_documents
 from tests.support.tool_calls import call_result
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from shared.core.meter import Meter
-    from shared.runtime.context import App, Context
-    from shared.runtime.job import Report
-
-pytestmark = pytest.mark.anyio
 
 OWNER: Final = Caller.of("anna", role=Role.OWNER)
 FULL: Final = ("A channel is a promise.", "Dredgers are paid by the hour.", "Sand moves at night.")

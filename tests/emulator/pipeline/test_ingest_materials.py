@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -18,13 +19,15 @@ from functions.jobs.ingest_materials.job import JOB, count_waiting, ingest_mater
 from shared.core.errors import Unavailable
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Update
+from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Budget, Report, run_job
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import DocumentErased, Workspace
-from tests.support.commit_hooks import WatchedApp, call_after_commit, send_commit
+from tests.support.commit_hooks import CommitHook, WatchedApp, call_after_commit, send_commit
 from tests.support.fakes.openai import HANG, FakeOpenAI, Reply, make_error_reply
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.materials import STRANGER, extract_error, extract_result
+from tests.support.monotonic_clock import MonotonicClock
 from tests.support.stored_documents import read_leased_jobs
 from tests.support.stored_materials import (
     PARAGRAPH_COUNT,
@@ -38,16 +41,8 @@ from tests.support.stored_materials import (
     read_workspaces,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+OpenApp = Callable[..., App]
 
-    from shared.runtime.context import App
-    from tests.support.commit_hooks import CommitHook
-    from tests.support.monotonic_clock import MonotonicClock
-
-    OpenApp = Callable[..., App]
-
-pytestmark = pytest.mark.anyio
 
 TEXT: Final = make_text()
 DOCUMENT_ID: Final = content_id(TEXT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,16 +14,10 @@ from functions.jobs.ingest.batches import chunk_source
 from functions.jobs.ingest.job import ingest
 from shared.core.settings import Settings
 from shared.knowledge.ingestion import Ingestion
+from shared.runtime.context import Context
 from tests.support.jobs import make_ample_budget
 from tests.support.source_files import read_sources, write_file
 from tests.support.stored_documents import read_chunks_by_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 REEF = "Reef the mainsail early."
 UPDATED = {"read": 1, "sources": 1, "updated": 1}

@@ -10,7 +10,7 @@ import asyncio
 import os
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +22,8 @@ from shared.core.settings import Settings
 from shared.firestore.database import WriteConflict
 from shared.knowledge.roots import Root, Roots
 from shared.knowledge.source import Source
-from shared.runtime.job import Failure
+from shared.runtime.context import App, Context
+from shared.runtime.job import Failure, Report
 from tests.support.jobs import make_ample_budget
 from tests.support.source_files import (
     format_json_lines,
@@ -31,14 +32,6 @@ from tests.support.source_files import (
     write_file,
 )
 from tests.support.stored_documents import read_chunks
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from shared.runtime.context import App, Context
-    from shared.runtime.job import Report
-
-pytestmark = pytest.mark.anyio
 
 
 async def run_ingest(ctx: Context, path: Path) -> Report:

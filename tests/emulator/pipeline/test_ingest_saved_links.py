@@ -7,9 +7,10 @@ retried later, and becomes a dead letter after the last try.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,10 @@ from infra.local.inline import InlineDispatcher
 from infra.local.link_fetching import MAX_FAILED_ROUNDS, LinkFetcher, LinkFetchingDispatcher
 from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput, Unavailable
+from shared.core.settings import Settings
 from shared.links.model import RETENTION, LinkState
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
+from shared.runtime.job import Budget, Report
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_spent_budget
@@ -45,15 +48,6 @@ from tests.support.public_web_server import Page
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call_result, find_tool, make_call_request
 from tests.support.web_pages import make_article_page
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-    from shared.runtime.job import Budget, Report
-
-pytestmark = pytest.mark.anyio
 
 URL = f"{SITE_URL}/essay"
 BUSY_PAGE = make_text_page("Later.", status=503)

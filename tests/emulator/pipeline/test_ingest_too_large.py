@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -17,6 +19,8 @@ from functions.jobs.ingest.readwise.sync import DEAD_LETTERS, MARGIN
 from shared.core.deferral import MAX_TRIES
 from shared.core.settings import Settings
 from shared.knowledge.source import Section, Source
+from shared.runtime.context import App, Context
+from shared.runtime.job import Failure
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.readwise import START, FakeReadwise
 from tests.support.jobs import make_ample_budget
@@ -35,15 +39,6 @@ from tests.support.source_files import (
     write_file,
 )
 from tests.support.stored_documents import read_documents
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from shared.runtime.context import App, Context
-    from shared.runtime.job import Failure
-
-pytestmark = pytest.mark.anyio
 
 BUCKET: Final = "library"
 LONG_TAGS: Final = [{"name": f"{number}" + "\N{BREAD}" * 1_400} for number in range(200)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from google.oauth2.credentials import Credentials
@@ -12,6 +13,7 @@ from google.oauth2.credentials import Credentials
 from functions.jobs.cards.job import JOB as CARDS
 from functions.jobs.embed.job import JOB as EMBED
 from infra.build.discovery import jobs
+from shared.ai.embedding import Embedder
 from shared.ai.openai_embedding import OpenAIEmbedder
 from shared.ai.vertex_embedding import VertexEmbedder
 from shared.core import telemetry
@@ -19,8 +21,8 @@ from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import CarrelError
 from shared.core.settings import Settings
 from shared.core.telemetry import SpanKind
-from shared.runtime.context import App
-from shared.runtime.job import AlreadyRunning, Report, run_job
+from shared.runtime.context import App, Context
+from shared.runtime.job import AlreadyRunning, Budget, Job, Report, run_job
 from tests.support.bulk_embedding import open_bulk_services, open_pending_base, run_bulk_embedding
 from tests.support.cards import make_card_reply, make_generator, make_source_of_notes
 from tests.support.clock import NOON, SettableClock
@@ -28,22 +30,11 @@ from tests.support.fakes import openai
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.openai import FakeOpenAI
-from tests.support.fakes.otlp import FakeCollector
+from tests.support.fakes.otlp import CollectedSpan, FakeCollector
 from tests.support.fakes.vertex import MODEL, FakeVertex, make_error_reply
 from tests.support.fakes.vertex_batch import FakeVertexBatch
 from tests.support.jobs import make_job_context
 from tests.support.knowledge import ingest_sources
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
-    from shared.ai.embedding import Embedder
-    from shared.runtime.context import Context
-    from shared.runtime.job import Budget, Job
-    from tests.support.fakes.otlp import CollectedSpan
-
-pytestmark = pytest.mark.anyio
 
 BATCH_MODEL = "gemini-embedding-001"
 SECRET_WORDS = (b"Dough", b"baker", b"oven", b"sk-secret", b"Bread")

@@ -6,19 +6,13 @@ The model, `KnowledgeHistory`, makes random changes, and knows what the tools mu
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 
+from shared.core.settings import Settings
+from tests.support.killable_app import KillableApp
 from tests.support.knowledge_history import KnowledgeHistory, make_app
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.settings import Settings
-    from tests.support.killable_app import KillableApp
-
-pytestmark = pytest.mark.anyio
 
 QUICK_SEEDS = (0, 4)
 SLOW_HISTORY_COUNT = 20

@@ -5,8 +5,9 @@ A forgotten source is deleted together with its chunks, and can be restored for 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -14,7 +15,9 @@ from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.purge.job import purge
 from shared.core.caller import Caller, Role
 from shared.core.settings import Settings
+from shared.runtime.context import App, Context
 from shared.runtime.job import Report
+from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, call_after_commit
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.jobs import make_ample_budget, make_job_context
@@ -27,14 +30,6 @@ from tests.support.stored_documents import (
     read_documents,
 )
 from tests.support.tool_calls import call_result
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from shared.runtime.context import App, Context
-    from tests.support.clock import SettableClock
-
-pytestmark = pytest.mark.anyio
 
 BUCKET: Final = "library"
 OWNER: Final = Caller.of("anna", role=Role.OWNER)

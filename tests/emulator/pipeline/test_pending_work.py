@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,20 +15,15 @@ from shared.core.caller import Caller
 from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
 from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.knowledge.queue import ChunkQueue, PendingChunk, StepResult
 from shared.knowledge.source import Section, Source
 from shared.pipeline.worker import StepWork, process_pending
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from shared.runtime.job import Budget, Report
 from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
 from tests.support.knowledge import ingest_sources
 from tests.support.stored_documents import read_chunks, read_chunks_by_text
-
-if TYPE_CHECKING:
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 ODD = "Note 3."

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from google.cloud.firestore import Client
 
 from functions.jobs.purge.idle_tasks import PAGE_SIZE, erase_idle
 from functions.jobs.purge.job import count_pending, purge
+from shared.core.settings import Settings
 from shared.firestore.writes import Create
+from shared.runtime.context import App, Context
 from shared.runtime.job import Budget, Report
 from shared.workspaces.erasure import PAGE_SIZES
+from tests.support.clock import SettableClock
 from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
 from tests.support.materials import (
     MAST,
@@ -35,15 +39,6 @@ from tests.support.workspaces import (
     read_write_times,
     upload_text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.settings import Settings
-    from shared.runtime.context import App, Context
-    from tests.support.clock import SettableClock
-
-pytestmark = pytest.mark.anyio
 
 ONE_WORKSPACE = Counter(documents=1, parts=2, passages=4, tasks=1)
 """The deleted documents, by kind, if a workspace that contains only `TEXT` is erased."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,17 +14,13 @@ from functions.jobs.index.job import index
 from functions.jobs.purge.job import purge
 from functions.jobs.purge.knowledge import GRACE_PERIOD
 from functions.jobs.repair.job import repair
+from shared.runtime.context import App, Context
 from shared.runtime.job import Report
 from tests.support.clock import NOON, SettableClock
 from tests.support.index_postings import assert_postings_are_exact
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.knowledge import BAKING, SAILING, ingest_sources
 from tests.support.stored_documents import read_documents, read_tombstones
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture

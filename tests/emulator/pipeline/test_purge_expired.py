@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from functions.jobs.purge.job import SWEEPS, count_pending, purge
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.pipeline.expiry import EXPIRING_KINDS
+from shared.runtime.context import App, Context
 from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
@@ -21,14 +23,6 @@ from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_documents
 from tests.support.tasks import NOON, add_tasks, call_for_result
 from tests.support.workspaces import read_write_times
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.settings import Settings
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 TASK_PATH = "users/anna/tasks/{}"
 

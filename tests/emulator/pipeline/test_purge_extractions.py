@@ -6,16 +6,20 @@ hidden, and is not counted in its topics. A tombstone is a chunk that was marked
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from functions.jobs.index.job import index
 from functions.jobs.purge.job import purge
+from shared.core.settings import Settings
 from shared.extractions.extracted_chunks import build_topic_count_writes, summarize_extractions
 from shared.extractions.model import Extraction, Pitfall
 from shared.extractions.repository import to_fields
+from shared.knowledge.chunk import Chunk
+from shared.runtime.context import App, Context
 from shared.runtime.job import Report
 from tests.support.clock import NOON, SettableClock
 from tests.support.commit_hooks import WatchedApp
@@ -23,15 +27,6 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.knowledge import BAKING, SAILING, ingest_sources, set_fields, store_sources
 from tests.support.stored_documents import read_documents
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.settings import Settings
-    from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 GALE: Final = Pitfall(title="Gales", description="A short chain drags.")
 

@@ -6,9 +6,10 @@ Purge erases idle workspaces one by one, and then sweeps each kind of expired do
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from google.api_core.exceptions import InvalidArgument, ServiceUnavailable
@@ -16,23 +17,23 @@ from google.api_core.exceptions import InvalidArgument, ServiceUnavailable
 from functions.jobs.purge.job import JOB, purge
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.firestore.database import Database, LeaseLost
 from shared.runtime.job import run_job
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedApp, call_after_commit, call_before_commit
+from tests.support.commit_hooks import (
+    CommitHook,
+    Response,
+    Send,
+    WatchedApp,
+    call_after_commit,
+    call_before_commit,
+)
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.knowledge import set_fields
 from tests.support.tcp_proxy import run_emulator_proxy, use_emulator_at
 from tests.support.workspaces import read_write_times, upload_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from shared.core.settings import Settings
-    from tests.support.commit_hooks import CommitHook, Response, Send
-
-pytestmark = pytest.mark.anyio
 
 
 async def make_idle_workspaces(settings: Settings, *names: str) -> SettableClock:

@@ -8,13 +8,16 @@ listed by searches.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from functions.jobs.purge.job import count_pending, purge
 from functions.jobs.purge.withdrawn_traces import PAGE_SIZE, RESTORABLE
+from shared.core.settings import Settings
+from shared.runtime.context import App, Context
 from shared.runtime.job import Report
 from shared.traces.erasure import MAX_FOLLOWERS
 from shared.traces.repository import Traces
@@ -37,14 +40,6 @@ from tests.support.traces import (
     vote,
 )
 from tests.support.workspaces import read_write_times
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.settings import Settings
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture

@@ -7,9 +7,11 @@ only the best entries of long postings are stored.
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from google.cloud.firestore import DELETE_FIELD
@@ -19,9 +21,10 @@ from functions.jobs.repair.job import JOB, count_postings, repair, repair_within
 from functions.jobs.repair.rebuilt_postings import RebuildLimits
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.index.bm25 import Totals, select_best
 from shared.index.posting_changes import select_newest
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from shared.runtime.job import AlreadyRunning, Budget, Report, run_job
 from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.index_history import History
@@ -39,15 +42,6 @@ from tests.support.jobs import (
 )
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 from tests.support.stored_documents import read_documents, read_leased_jobs
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterator
-
-    from shared.core.settings import Settings
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 SHORT_POSTINGS: Final = {"cap": 4, "slack": 2}
 """Limits with which the index job cuts postings of more than six entries to four."""

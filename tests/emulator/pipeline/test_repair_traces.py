@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator
+from typing import Any, Final
 
 import pytest
 from google.cloud.firestore import DELETE_FIELD
@@ -18,7 +19,9 @@ from functions.jobs.repair.job import count_postings, repair, repair_within
 from functions.jobs.repair.rebuilt_postings import RebuildLimits
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.index.postings import TRACES
+from shared.runtime.context import App, Context
 from shared.runtime.job import Report
 from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
@@ -28,14 +31,6 @@ from tests.support.stored_documents import read_documents
 from tests.support.stored_traces import assert_trace_postings_are_exact
 from tests.support.tool_calls import call, call_result
 from tests.support.traces import contribute, make_sample_trace
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.core.settings import Settings
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 COLLECTIONS: Final = (TRACES.facets, TRACES.lexicon)
 SMALL_MEMORY: Final = RebuildLimits(memory_budget=200)

@@ -13,14 +13,18 @@ numbers are rounded, and clusters do not depend on the last bits of vectors.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
+from shared.core.settings import Settings
 from tests.support.clock import SettableClock
 from tests.support.database_state import (
     EXCLUDED_COLLECTIONS,
+    State,
     describe_differences,
     format_state,
     read_state,
@@ -44,14 +48,7 @@ from tests.support.whole_sample import (
     run_single_job,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from shared.core.settings import Settings
-    from tests.support.database_state import State
-
-pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 CREATED_AT: Final = datetime(2026, 12, 1, 4, tzinfo=UTC)
 """The time when the account was created. Its highlights are older."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pickle
 import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import SecretStr, ValidationError
@@ -15,16 +16,9 @@ from shared.core.caller import Caller
 from shared.core.errors import Forbidden, InvalidInput
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from shared.runtime.messages import CallRequest
 from tests.support.fakes.openai import MODEL, FakeOpenAI
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 KEY_OF_ANNA, KEY_OF_BEN = "carrel_annas-own-key", "carrel_bens-own-key"
 KEY_OF_DEPLOYMENT = "sk-the-deployments"

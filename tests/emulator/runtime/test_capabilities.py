@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,17 +11,12 @@ from shared.core.errors import PlatformFault
 from shared.firestore.documents import Reference
 from shared.firestore.writes import put_if_unchanged
 from shared.runtime.capabilities import Capability
+from shared.runtime.context import App, Context
 from shared.runtime.invocation import invoke
-from shared.runtime.job import Job, Report, run_job
+from shared.runtime.job import Budget, Job, Report, run_job
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
 from tests.support.tool_calls import make_call_request
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-    from shared.runtime.job import Budget
-
-pytestmark = pytest.mark.anyio
 
 
 class In(Arguments):

@@ -9,21 +9,17 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from shared.core.caller import Caller
+from shared.runtime.context import App, Context
 from shared.runtime.invocation import invoke
 from shared.runtime.messages import CallAnswer, CallRequest
 from tests.support.commit_hooks import intercept_commits, send_commit_twice
 from tests.support.notebook_tools import TOOLS, Note, Written
 from tests.support.tool_calls import make_call_request
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 WRITE, READ, *_ = TOOLS
 

@@ -7,7 +7,7 @@ import json
 import re
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import Field, ValidationError
@@ -20,17 +20,13 @@ from shared.firestore.writes import Set
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
 from shared.runtime.capabilities import Capability
+from shared.runtime.context import App, Context
 from shared.runtime.invocation import invoke, parse_arguments
 from shared.runtime.messages import CallAnswer, CallRequest, WireError
 from shared.runtime.outcome import Outcome
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-    from tests.support.monotonic_clock import MonotonicClock
-
-pytestmark = pytest.mark.anyio
+from tests.support.monotonic_clock import MonotonicClock
 
 SECRET = "what-nobody-may-read"
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,16 +20,9 @@ from shared.firestore.database import LeaseLost
 from shared.firestore.documents import Reference
 from shared.firestore.leases import Leases
 from shared.firestore.writes import Set
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from shared.runtime.job import AlreadyRunning, Budget, Failure, Job, Report, run_job
 from tests.support.stored_documents import read_documents, read_leased_jobs
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 
 async def count_none(_context: Context) -> int:

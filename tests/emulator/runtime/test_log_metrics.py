@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -20,16 +20,11 @@ from infra.local.inline import InlineDispatcher
 from shared.accounts.keyring import Keyring
 from shared.core.caller import Caller
 from shared.pipeline.worker import run_isolated
-from shared.runtime.job import Failure, Job, Report, run_job
+from shared.runtime.context import App, Context
+from shared.runtime.job import Budget, Failure, Job, Report, run_job
 from shared.runtime.messages import CallRequest
 from tests.support.knowledge import BAKING, store_sources
 from tests.support.log_metrics import METRICS, extract_labels, extract_values, parse_log_entry
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-    from shared.runtime.job import Budget
-
-pytestmark = pytest.mark.anyio
 
 every_metric = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric["name"])
 CALLER = Caller.of("ada", task="essay")

@@ -6,7 +6,7 @@ It limits the size of an answer, for models whose context is small.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from pydantic_core import to_json
@@ -16,20 +16,16 @@ from functions.jobs.cluster.job import cluster
 from infra.build.discovery import tools
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.runtime.context import App
 from shared.runtime.job import Budget
 from shared.runtime.pagination import BYTES_PER_TOKEN, PagedArguments, compute_byte_budget
+from tests.emulator.conftest import MakeEmptyApp
 from tests.support.extractions import make_decision, make_extraction, store_extractions
 from tests.support.knowledge import index_all, store_sources
 from tests.support.tasks import add_tasks
 from tests.support.themed_passages import make_themed_source
 from tests.support.tool_calls import ANNA, call, call_result
 from tests.support.traces import contribute
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-    from tests.emulator.conftest import MakeEmptyApp
-
-pytestmark = pytest.mark.anyio
 
 
 class PagedCall(NamedTuple):

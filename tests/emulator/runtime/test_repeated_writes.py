@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from shared.core.caller import Caller, Role
+from shared.runtime.context import App
 from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import call_result
 from tests.support.traces import make_sample_trace
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
 
 ANNA = Caller.of("anna", role=Role.EDITOR)
 TASK: dict[str, Any] = {"title": "Buy flour", "due_date": "2026-03-12"}

@@ -6,24 +6,17 @@ An answer is stored with an idempotency key, and replayed if the call is repeate
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
-import pytest
 
 from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.firestore.idempotency_records import IdempotencyRecords
 from shared.firestore.values import DELETE_FIELD
 from shared.firestore.writes import Update, delete_if_unchanged
+from shared.runtime.context import App, Context
 from shared.runtime.invocation import invoke
 from shared.runtime.outcome import Outcome
 from tests.support.notebook_tools import TOOLS, Note, Written
 from tests.support.tool_calls import make_call_request
-
-if TYPE_CHECKING:
-    from shared.core.meter import Meter
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 WRITE, *_ = TOOLS
 WORKSPACE = "rag_tasks/notes"

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from functions.tools.knowledge.complete_name.tool import TOOL, In, complete_name
 from shared.knowledge.common_names import MAX_NAMES
+from shared.runtime.context import App, Context
 from tests.support.knowledge import set_fields
 from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 from tests.support.small_sources import make_source, store_and_index
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 
 async def store_library(ctx: Context) -> None:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from functions.tools.knowledge.search_kb.tool import TOOL
-from shared.ai.embedding import Purpose, unit_vector
+from shared.ai.embedding import Purpose, Vector, unit_vector
 from shared.core.caller import Caller
+from shared.runtime.context import App, Context
 from shared.runtime.invocation import invoke
+from shared.runtime.messages import CallAnswer
 from tests.support.extractions import make_decision, make_extraction, store_extractions
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.knowledge import SAILING, store_sources
 from tests.support.tool_calls import call_error, call_result, make_call_request
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shared.ai.embedding import Vector
-    from shared.runtime.context import App, Context
-    from shared.runtime.messages import CallAnswer
-
-pytestmark = pytest.mark.anyio
 
 
 class InvalidQueryEmbedder(WordEmbedder):

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from google.cloud.firestore import DELETE_FIELD
 
 from shared.core.dates import DateSpan
+from shared.core.meter import Meter
 from shared.index.facets import Kind, make_named_facet
 from shared.index.posting_changes import PostingsTruncation
 from shared.knowledge.corpus import get_knowledge_corpus
+from shared.runtime.context import Context
 from shared.search.filter_plan import FacetFilter, Selection
 from shared.search.fusion import Scores, fuse
 from shared.search.hybrid import rank
 from shared.search.listing import list_newest
-from shared.search.query import Degradation, Mode, SearchQuery
+from shared.search.query import Degradation, Mode, Ranking, SearchQuery
 from tests.support.fakes.embedder import WordEmbedder, compute_similarity
 from tests.support.jottings import (
     INDEX_COLLECTIONS,
@@ -34,13 +36,6 @@ from tests.support.jottings import (
 )
 from tests.support.knowledge import set_fields, store_sources
 from tests.support.searches import make_source_of_text, make_source_of_texts
-
-if TYPE_CHECKING:
-    from shared.core.meter import Meter
-    from shared.runtime.context import Context
-    from shared.search.query import Ranking
-
-pytestmark = pytest.mark.anyio
 
 TEXTS = ("anchor rye rye", "rye bread in the oven", "anchor and storm", "a gull on the pier")
 """The texts of the jottings `j00` to `j03`."""

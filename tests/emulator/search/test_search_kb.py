@@ -6,8 +6,6 @@ does both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from functions.tools.knowledge.search_kb import messages
@@ -15,6 +13,7 @@ from functions.tools.knowledge.search_kb.tool import MAX_WEAK_HITS, In, search_k
 from shared.core.errors import Conflict
 from shared.knowledge.chunked_source import ChunkedSource
 from shared.knowledge.ingestion import Ingestion
+from shared.runtime.context import Context
 from tests.support.knowledge import (
     BAKING,
     SAILING,
@@ -32,11 +31,6 @@ from tests.support.searches import (
     truncate_postings,
     update_and_index_chunk,
 )
-
-if TYPE_CHECKING:
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 REEF = SAILING.sections[0].text
 """A passage that says when to reduce sail."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from functions.tools.knowledge.search_kb.tool import MAX_WEAK_HITS
 from shared.ai.embedding import Purpose
+from shared.runtime.context import Context
 from shared.search.candidates import DENSE_POOL
 from tests.support.search_brute_force import (
     WORDS,
+    EmbeddedChunk,
     make_random_filters,
     matches_filters,
     rank_by_fusion,
@@ -26,14 +29,6 @@ from tests.support.searches import (
     search_all_pages,
     truncate_postings,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shared.runtime.context import Context
-    from tests.support.search_brute_force import EmbeddedChunk
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("searches", [10, pytest.param(80, marks=pytest.mark.slow)])

@@ -9,13 +9,17 @@ of passages that fail the other filters.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.caller import Caller
 from shared.firestore.connection import Connection
+from shared.firestore.documents import Document
+from shared.firestore.queries import Query
+from shared.knowledge.source import Source
+from shared.runtime.context import App, Context
 from shared.search.candidates import DENSE_POOL, MAX_CHECKED_ANONYMOUS, SPARE
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from tests.support.knowledge import index_all, set_fields, store_sources
@@ -26,14 +30,6 @@ from tests.support.searches import (
     truncate_postings,
     update_and_index_chunk,
 )
-
-if TYPE_CHECKING:
-    from shared.firestore.documents import Document
-    from shared.firestore.queries import Query
-    from shared.knowledge.source import Source
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 TOTALS = 1
 """The read of the totals of the index, which every search adds to its postings."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Source
+from shared.runtime.context import Context
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
+from tests.emulator.conftest import MakeEmptyContext
 from tests.support.clock import SettableClock
 from tests.support.knowledge import chunk_source, store_sources
 from tests.support.searches import (
@@ -26,13 +29,6 @@ from tests.support.searches import (
     truncate_postings,
     update_and_index_chunk,
 )
-
-if TYPE_CHECKING:
-    from shared.knowledge.source import Source
-    from shared.runtime.context import Context
-    from tests.emulator.conftest import MakeEmptyContext
-
-pytestmark = pytest.mark.anyio
 
 NOW = datetime(2024, 3, 15, 12, tzinfo=UTC)
 MODES = ["semantic", "lexical", "hybrid", None]

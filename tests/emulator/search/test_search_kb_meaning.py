@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from functions.tools.knowledge.search_kb import messages
+from shared.ai.local_embedding import LocalEmbedder
+from shared.runtime.context import Context
 from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.searches import collect_chunk_ids, make_source_of_texts, search_all_pages
-
-if TYPE_CHECKING:
-    from shared.ai.local_embedding import LocalEmbedder
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from functions.tools.knowledge.search_kb import messages
-from functions.tools.knowledge.search_kb.tool import TOOL, In, search_kb
+from functions.tools.knowledge.search_kb.tool import TOOL, In, Out, search_kb
+from shared.ai.embedding import Purpose, Vector
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
 from shared.knowledge.ingestion import Ingestion
+from shared.runtime.context import App, Context
 from shared.runtime.invocation import invoke
-from shared.runtime.messages import CallRequest
+from shared.runtime.messages import CallAnswer, CallRequest
 from shared.search.hybrid import MAX_TERMS
 from shared.search.query import Mode
+from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import SAILING, chunk_source, index_all, set_fields, store_sources
 from tests.support.read_cost import get_read_cost, make_call_context
 from tests.support.searches import (
@@ -27,17 +31,6 @@ from tests.support.searches import (
     truncate_postings,
     update_and_index_chunk,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from functions.tools.knowledge.search_kb.tool import Out
-    from shared.ai.embedding import Purpose, Vector
-    from shared.runtime.context import App, Context
-    from shared.runtime.messages import CallAnswer
-    from tests.support.fakes.embedder import WordEmbedder
-
-pytestmark = pytest.mark.anyio
 
 OUT_OF_TIME = "The search by meaning did not finish in time. Only words were searched."
 MODES = ["semantic", "lexical", "hybrid"]

@@ -7,18 +7,21 @@ position of the last one.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from functions.tools.knowledge.search_kb.tool import In, search_kb
+from functions.tools.knowledge.search_kb.tool import In, Out, search_kb
 from shared.core.errors import InvalidInput
 from shared.knowledge.chunked_source import ChunkedSource
 from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Source
+from shared.runtime.context import Context
 from shared.runtime.pagination import MAX_PAGE_BYTES, decode_cursor, encode_cursor
 from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, UNCHECKED_POOL
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from shared.search.listing import FINGERPRINTS
+from tests.emulator.conftest import MakeEmptyContext
 from tests.support.knowledge import chunk_source, embed_all, index_all, store_sources
 from tests.support.search_brute_force import WORDS
 from tests.support.searches import (
@@ -30,14 +33,6 @@ from tests.support.searches import (
     truncate_postings,
     update_and_index_chunk,
 )
-
-if TYPE_CHECKING:
-    from functions.tools.knowledge.search_kb.tool import Out
-    from shared.knowledge.source import Source
-    from shared.runtime.context import Context
-    from tests.emulator.conftest import MakeEmptyContext
-
-pytestmark = pytest.mark.anyio
 
 CALLS: list[dict[str, Any]] = [
     {"query": "anchor storm", "mode": "semantic"},

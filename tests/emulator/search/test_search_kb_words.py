@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
-
 from functions.jobs.ingest.readers.reading import read
 from infra.local.sample.knowledge import FOLDER, add_knowledge
 from shared.knowledge.source import Locator, Section, Source
+from shared.runtime.context import App, Context
 from tests.support.knowledge import BAKING, index_all, store_sources
 from tests.support.searches import update_and_index_chunk
 from tests.support.themed_passages import add_sources
 from tests.support.tool_calls import call_result, call_text
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 MAX_TOKENS = 1_500
 CHARACTERS_PER_TOKEN = 4

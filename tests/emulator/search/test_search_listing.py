@@ -8,29 +8,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
-
-import pytest
 
 from shared.core.dates import DateSpan
 from shared.index.facets import Kind, make_named_facet
+from shared.knowledge.chunk import Chunk
 from shared.knowledge.corpus import get_knowledge_corpus
 from shared.knowledge.ingestion import Ingestion
+from shared.knowledge.source import Source
+from shared.runtime.context import App, Context
 from shared.search.filter_plan import FacetFilter, Selection
-from shared.search.listing import MAX_EXAMINED, list_newest
+from shared.search.listing import MAX_EXAMINED, Listing, list_newest
 from tests.support.knowledge import chunk_source, store_sources
 from tests.support.read_cost import get_read_cost, make_call_context
 from tests.support.search_brute_force import FIRST_DAY
 from tests.support.searches import make_source_of_text, make_source_of_texts, truncate_postings
-
-if TYPE_CHECKING:
-    from shared.index.vector_index import DateCursor
-    from shared.knowledge.chunk import Chunk
-    from shared.knowledge.source import Source
-    from shared.runtime.context import App, Context
-    from shared.search.listing import Listing
-
-pytestmark = pytest.mark.anyio
 
 SEA = FacetFilter("tags", {"sea": (make_named_facet(Kind.TAG, "sea"),)})
 """The filter for passages with the tag `sea`."""
@@ -51,7 +42,7 @@ def make_sea_sources(count: int) -> list[Source]:
 
 
 async def list_page(
-    selection: Selection, limit: int, after: DateCursor | None, ctx: Context
+    selection: Selection, limit: int, after: tuple[int, str] | None, ctx: Context
 ) -> Listing[Chunk]:
     """Return a page of the knowledge base."""
     return await list_newest(selection, limit, after, get_knowledge_corpus(ctx.database))
@@ -60,7 +51,7 @@ async def list_page(
 async def list_pages(ctx: Context, selection: Selection, limit: int) -> list[Listing[Chunk]]:
     """Return all pages."""
     pages: list[Listing[Chunk]] = []
-    cursor: DateCursor | None = None
+    cursor: tuple[int, str] | None = None
     while not pages or cursor:
         pages.append(await list_page(selection, limit, cursor, ctx))
         cursor = pages[-1].next

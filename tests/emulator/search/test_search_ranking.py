@@ -8,39 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.ai.embedding import Vector
 from shared.core.errors import Conflict, PlatformFault, Unavailable
-from shared.index.facets import Kind, make_named_facet
+from shared.index.facets import Facet, Kind, make_named_facet
+from shared.index.postings import SearchPostings
 from shared.index.stored_vector import to_compact
+from shared.index.vector_index import Documents, Neighbour
+from shared.knowledge.chunk import Chunk
 from shared.knowledge.corpus import get_knowledge_corpus
 from shared.knowledge.ingestion import Ingestion
+from shared.runtime.context import Context
 from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, SPARE
 from shared.search.corpus import Corpus
 from shared.search.filter_plan import SMALL_SCOPE_SIZE, FacetFilter, Selection
 from shared.search.hybrid import rank as rank_in
-from shared.search.query import Degradation, Mode, SearchQuery
+from shared.search.query import Degradation, Mode, Ranking, SearchQuery
+from tests.support.fakes.embedder import WordEmbedder
 from tests.support.knowledge import chunk_source, index_all, set_fields, store_sources
+from tests.support.monotonic_clock import MonotonicClock
 from tests.support.search_brute_force import compute_bm25, read_embedded_chunks
 from tests.support.searches import make_source_of_text, make_source_of_texts, truncate_postings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shared.ai.embedding import Vector
-    from shared.index.facets import Facet
-    from shared.index.postings import SearchPostings
-    from shared.index.vector_index import Documents, Neighbour
-    from shared.knowledge.chunk import Chunk
-    from shared.runtime.context import Context
-    from shared.search.query import Ranking
-    from tests.support.fakes.embedder import WordEmbedder
-    from tests.support.monotonic_clock import MonotonicClock
-
-pytestmark = pytest.mark.anyio
 
 SEA = make_named_facet(Kind.TAG, "sea")
 """The tag `sea` as a filter."""

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from functions.tools.tasks.add_task.tool import TOOL
-from tests.support.tasks import (
-    add_tasks,
-    call_at,
-    call_for_result,
-    list_all,
-    list_ids,
-)
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
+from shared.runtime.context import App
+from tests.support.tasks import add_tasks, call_at, call_for_result, list_all, list_ids
 
 NOON = "2026-03-10T12:00:00Z"
 """The time of all calls, as results show it."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import Any
 
 from functions.gateway.catalog import Catalog
 from shared.core.caller import Caller
+from shared.runtime.context import App
 from tests.support.tasks import (
     NOON,
     add_tasks,
@@ -19,11 +18,6 @@ from tests.support.tasks import (
     list_all,
     list_ids,
 )
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
 
 LATER = NOON + timedelta(hours=1)
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
-import pytest
-
+from shared.runtime.context import App
 from tests.support.tasks import (
     add_tasks,
     call_at,
@@ -15,11 +13,6 @@ from tests.support.tasks import (
     list_all,
     list_ids,
 )
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_deleted_task_is_unlisted_and_restorable(app: App) -> None:

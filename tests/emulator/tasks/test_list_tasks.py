@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from functions.tools.tasks.list_tasks.tool import BATCH_SIZE, MAX_READS
+from shared.runtime.context import App
 from tests.support.tasks import (
     NOON,
     add_tasks,
@@ -17,11 +18,6 @@ from tests.support.tasks import (
     list_all,
     list_ids,
 )
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
 
 TODAY = NOON.date().isoformat()
 

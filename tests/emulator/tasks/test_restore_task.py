@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.tasks import (
-    NOON,
-    add_tasks,
-    call_for_error,
-    call_for_result,
-    list_all,
-    list_ids,
-)
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
+from shared.runtime.context import App
+from tests.support.tasks import NOON, add_tasks, call_for_error, call_for_result, list_all, list_ids
 
 TOO_LATE = NOON + timedelta(days=30)
 LAST_MOMENT = TOO_LATE - timedelta(microseconds=1)

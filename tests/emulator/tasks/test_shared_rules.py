@@ -5,24 +5,19 @@ An envelope translates errors into the codes of this family of tools.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from shared.core.caller import Caller
 from shared.core.errors import Unauthorized
 from shared.core.meter import Meter
+from shared.runtime.context import App
 from shared.tasks.schemas import ENVELOPE, ItemError, get_own_tasks
 from tests.support.tool_calls import find_tool
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
 
 NAMES = ("add_task", "complete_task", "delete_task", "list_tasks", "restore_task", "update_task")
 TOOLS = [find_tool(name) for name in NAMES]
 
 
-@pytest.mark.anyio
 async def test_anonymous_caller_is_refused(app: App) -> None:
     with pytest.raises(Unauthorized):
         get_own_tasks(app.context(Caller(), Meter()))

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from shared.runtime.context import App
 from tests.support.tasks import call_at, list_ids
 
-if TYPE_CHECKING:
-    from shared.runtime.context import App
+Strategies = dict[str, st.SearchStrategy[Any]]
+Model = list[dict[str, Any]]
+"""The tasks, in the order of their ids 1, 2 and so on. A deleted task has its earlier status in
+the field `before`."""
 
-    Strategies = dict[str, st.SearchStrategy[Any]]
-    Model = list[dict[str, Any]]
-    """The tasks, in the order of their ids 1, 2 and so on. A deleted task has its earlier status in
-    the field `before`."""
-
-pytestmark = pytest.mark.anyio
 
 FIELDS = ("title", "description", "priority", "due_date", "status")
 TODAY = "2026-03-10"

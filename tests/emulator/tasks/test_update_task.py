@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.support.tasks import (
-    NOON,
-    add_tasks,
-    call_at,
-    call_for_result,
-    list_all,
-)
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
+from shared.runtime.context import App
+from tests.support.tasks import NOON, add_tasks, call_at, call_for_result, list_all
 
 LATER = NOON + timedelta(hours=1)
 ALL_FIELDS: dict[str, Any] = {

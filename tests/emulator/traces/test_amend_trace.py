@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from shared.runtime.context import App
 from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import ANONYMOUS, call, call_error, call_result, call_text
 from tests.support.traces import add_votes, contribute, make_sample_trace, search_trace_ids
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 CONTENT_FIELDS = ("title", "context_text", "solution_text", "tags")

@@ -8,29 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from shared.index import indexed_state
+from shared.runtime.context import App
 from shared.screening import screen
 from shared.traces import near_duplicates
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import ANONYMOUS, call, call_result
-from tests.support.traces import (
-    contribute,
-    make_sample_trace,
-    read_tag_counts,
-    search_trace_ids,
-)
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
+from tests.support.traces import contribute, make_sample_trace, read_tag_counts, search_trace_ids
 
 
 async def test_result_has_id_status_and_undo(app: App) -> None:

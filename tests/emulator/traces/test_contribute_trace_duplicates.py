@@ -7,12 +7,11 @@ way. The words may differ.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import Any
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import read_app_documents
@@ -26,11 +25,6 @@ from tests.support.traces import (
     make_sample_trace,
     search_trace_ids,
 )
-
-if TYPE_CHECKING:
-    from shared.core.settings import Settings
-
-pytestmark = pytest.mark.anyio
 
 ORIGINAL = 2
 """The number of the sample that has a copy."""

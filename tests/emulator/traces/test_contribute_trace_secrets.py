@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from shared.runtime.context import App
 from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import ANNA, call, call_result
 from tests.support.traces import contribute, make_sample_trace, vote
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
 
 # Each is written in two parts, so that scanners of source code do not report it.
 TOKEN = "ghp_" + "Zk3vQ9xT1mLr7Wc5Yb8Nd2Hf6Js4Pg0AeUiO"

@@ -6,24 +6,12 @@ it has a successor. Another user's trace stays.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import pytest
-
+from shared.runtime.context import App
 from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import ANONYMOUS, call_error, call_result, call_text
-from tests.support.traces import (
-    SPAM,
-    add_votes,
-    contribute,
-    make_sample_trace,
-    search_trace_ids,
-)
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
+from tests.support.traces import SPAM, add_votes, contribute, make_sample_trace, search_trace_ids
 
 
 async def withdraw(app: App, trace_id: str, *, withdrawn: bool = True) -> None:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from shared.runtime.context import App
 from tests.support.tool_calls import call_all_pages, call_result
 from tests.support.traces import make_sample_trace, read_tag_counts, search_trace_ids
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,10 @@ arguments of numbered examples, which `contribute` stores.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-import pytest
-
+from shared.runtime.context import App
 from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_result, call_text
 from tests.support.traces import DOWN, SPAM, add_votes, contribute, make_sample_trace, vote
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 

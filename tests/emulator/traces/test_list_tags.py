@@ -5,23 +5,13 @@ A trace is a solved coding problem that users share. A tag is unused when no pub
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.support.tool_calls import (
-    ANONYMOUS,
-    call,
-    call_all_pages,
-    call_result,
-    call_text,
-)
+from shared.runtime.context import App
+from tests.support.tool_calls import ANONYMOUS, call, call_all_pages, call_result, call_text
 from tests.support.traces import SPAM, add_votes, contribute, read_tag_counts, search_trace_ids
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
 
 
 async def contribute_with_tags(app: App, *tags: list[str]) -> list[str]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_result, call_text
 from tests.support.traces import (
@@ -27,11 +28,6 @@ from tests.support.traces import (
     store_trace,
     vote,
 )
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 

@@ -6,22 +6,17 @@ A trace is flagged when its voters report it as spam or as dangerous.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from shared.core.dates import utc_now
 from shared.index.facets import Kind, make_named_facet
+from shared.runtime.context import App, Context
 from shared.traces.corpus import build_index_entry, make_trace_corpus
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
 from shared.traces.trust import TraceStatus, VoteTally
 from tests.support.traces import search_trace_ids
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 FLAGGED_TALLY = VoteTally(downvotes=9, down=450, alarm=450)
 

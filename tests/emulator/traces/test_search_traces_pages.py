@@ -6,18 +6,14 @@ A trace is a solved coding problem that users share. Flagged and superseded trac
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from shared.runtime.context import App
+from tests.emulator.conftest import MakeEmptyApp
 from tests.support.tool_calls import ANONYMOUS, call, call_all_pages, call_result
 from tests.support.traces import SPAM, add_votes, collect_trace_ids, contribute, make_fixed_clock
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-    from tests.emulator.conftest import MakeEmptyApp
-
-pytestmark = pytest.mark.anyio
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 QUERY: dict[str, Any] = {"query": "anchor"}

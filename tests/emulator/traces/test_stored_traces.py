@@ -7,26 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.firestore.database import WriteConflict
+from shared.firestore.database import Database, WriteConflict
 from shared.index.indexed_state import read_indexed_state
+from shared.runtime.context import App, Context
 from shared.traces.corpus import MAX_TERMS, build_indexed_state
 from shared.traces.repository import Traces, to_trace
 from tests.support.stored_documents import read_app_documents
 from tests.support.stored_traces import assert_trace_postings_are_exact
 from tests.support.tool_calls import call, call_result
 from tests.support.traces import DOWN, contribute, read_sample_traces, vote
-
-if TYPE_CHECKING:
-    from shared.firestore.database import Database
-    from shared.runtime.context import App, Context
-
-pytestmark = pytest.mark.anyio
 
 WORDS: Final = (
     "rye",

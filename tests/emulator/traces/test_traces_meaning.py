@@ -5,10 +5,10 @@ A trace is a solved coding problem that users share. Voters can flag it, which h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from shared.ai.local_embedding import LocalEmbedder
+from shared.runtime.context import App
 from tests.support.tool_calls import ANONYMOUS, call_result
 from tests.support.traces import (
     DOWN,
@@ -22,12 +22,6 @@ from tests.support.traces import (
     search_trace_ids,
     store_trace,
 )
-
-if TYPE_CHECKING:
-    from shared.ai.local_embedding import LocalEmbedder
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture

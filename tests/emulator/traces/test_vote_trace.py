@@ -8,10 +8,11 @@ record have more weight.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from shared.runtime.context import App
 from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_error, call_result, call_text
 from tests.support.traces import (
@@ -23,11 +24,6 @@ from tests.support.traces import (
     search_trace_ids,
     vote,
 )
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
 
 
 async def assert_votes(

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
+from shared.runtime.context import App
 from shared.traces.trust import ContributorRecord, FeedbackTag
 from tests.support.stored_documents import read_app_documents
 from tests.support.stored_traces import assert_tallies_match_votes, read_votes
@@ -26,11 +27,6 @@ from tests.support.traces import (
     search_trace_ids,
     vote,
 )
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
 
 PEOPLE: Final = ("anna", "ben", "carl", "dora")
 BALLOTS: Final[tuple[dict[str, Any], ...]] = (

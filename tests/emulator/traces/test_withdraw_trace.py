@@ -6,12 +6,13 @@ A trace is a solved coding problem that users share.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
+from shared.runtime.context import App
 from shared.traces.repository import Traces
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import read_app_documents
@@ -25,11 +26,6 @@ from tests.support.traces import (
     search_trace_ids,
     vote,
 )
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
 
 SEARCHES: tuple[dict[str, Any], ...] = (
     {"query": make_sample_trace(0)["title"]},

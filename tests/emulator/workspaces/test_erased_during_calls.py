@@ -6,11 +6,13 @@ workspace, and then deletes the documents page by page.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 
-from shared.ai.embedding import Purpose
+from shared.ai.embedding import Purpose, Vector
+from shared.core.settings import Settings
 from shared.firestore.queries import Query
 from shared.runtime.context import App
 from tests.support.clock import SettableClock
@@ -35,14 +37,6 @@ from tests.support.workspaces import (
     read_write_times,
     upload_text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from shared.ai.embedding import Vector
-    from shared.core.settings import Settings
-
-pytestmark = pytest.mark.anyio
 
 UNKNOWN_DOCUMENT = "0" * 32
 """The id of a document that never existed."""

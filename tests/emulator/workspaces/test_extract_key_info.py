@@ -6,16 +6,8 @@ searches all texts of the workspace.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
-
+from shared.runtime.context import App
 from tests.support.materials import BREAD, COMET, TEXT, extract_result
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App
-
-pytestmark = pytest.mark.anyio
 
 
 async def test_the_passage_that_answers_comes_first_verbatim(app: App) -> None:

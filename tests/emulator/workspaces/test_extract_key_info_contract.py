@@ -6,22 +6,17 @@ text in a workspace, whose id the argument `task_id` gives.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
 
 import pytest
 
 from functions.tools.workspaces.extract_key_info import ranking
+from shared.ai.embedding import Embedder
 from shared.core.caller import Caller
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.materials import BREAD, COMET, TEXT, extract_error, extract_result
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from shared.ai.embedding import Embedder
-
-pytestmark = pytest.mark.anyio
 
 LOG: Final = "\n\n".join(f"Line {number} of the log says {number * 7}." for number in range(30))
 UNUSUAL_IDS: Final = (

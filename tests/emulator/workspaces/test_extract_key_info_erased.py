@@ -11,9 +11,10 @@ job `ingest_materials` embed it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -21,12 +22,16 @@ from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
 from shared.core.meter import Meter
 from shared.core.settings import Settings
+from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
 from shared.workspaces.erasure import WorkspaceErasure
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import Workspace
 from tests.support.commit_hooks import (
     KILL_AT_SOME_OR_ALL_COMMITS,
+    CommitHook,
+    Response,
+    Send,
     WatchedApp,
     call_after_commit,
     call_before_commit,
@@ -44,15 +49,8 @@ from tests.support.stored_materials import (
     read_workspaces,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+Open = Callable[..., WatchedApp]
 
-    from shared.runtime.context import App
-    from tests.support.commit_hooks import CommitHook, Response, Send
-
-    Open = Callable[..., WatchedApp]
-
-pytestmark = pytest.mark.anyio
 
 TEXT: Final = make_text()
 DOCUMENT: Final = content_id(TEXT)

@@ -7,8 +7,9 @@ others.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from pydantic import SecretStr
@@ -26,6 +27,7 @@ from tests.support.fakes.openai import (
     make_error_reply,
 )
 from tests.support.materials import READER, extract_error, extract_result
+from tests.support.monotonic_clock import MonotonicClock
 from tests.support.stored_materials import (
     DIMENSION,
     PARAGRAPH_COUNT,
@@ -41,14 +43,8 @@ from tests.support.stored_materials import (
     read_workspaces,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+Open = Callable[..., App]
 
-    from tests.support.monotonic_clock import MonotonicClock
-
-    Open = Callable[..., App]
-
-pytestmark = pytest.mark.anyio
 
 TEXT: Final = make_text()
 DOCUMENT: Final = content_id(TEXT)

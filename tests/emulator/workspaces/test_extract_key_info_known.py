@@ -7,7 +7,8 @@ call has embedded it.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -15,7 +16,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from functions.jobs.ingest_materials.job import ingest_materials
-from shared.ai.embedding import Purpose
+from shared.ai.embedding import Purpose, Vector
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -34,13 +35,6 @@ from tests.support.materials import (
     extract_result,
 )
 from tests.support.stored_documents import read_documents
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
-
-    from shared.ai.embedding import Vector
-
-pytestmark = pytest.mark.anyio
 
 LONG_TEXT = "\n\n".join(f"Line {number} of a long log." for number in range(100))
 

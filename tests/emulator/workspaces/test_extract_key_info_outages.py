@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
+from shared.ai.embedding import Purpose, Vector
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.workspaces.model import content_id
 from tests.support.commit_hooks import KILL_AT_SOME_OR_ALL_COMMITS, WatchedApp, call_after_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import extract_result
+from tests.support.monotonic_clock import MonotonicClock
 from tests.support.stored_materials import (
     QUERY,
     assert_says_to_call_again,
@@ -23,16 +26,9 @@ from tests.support.stored_materials import (
     make_text,
     read_workspaces,
 )
-from tests.support.tcp_proxy import run_emulator_proxy, use_emulator_at
+from tests.support.tcp_proxy import TcpProxy, run_emulator_proxy, use_emulator_at
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from shared.ai.embedding import Purpose, Vector
-    from tests.support.monotonic_clock import MonotonicClock
-    from tests.support.tcp_proxy import TcpProxy
-
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("instant_sleep")]
+pytestmark = [pytest.mark.usefixtures("instant_sleep")]
 
 TEXT: Final = make_text()
 DEADLINE: Final = 30.0

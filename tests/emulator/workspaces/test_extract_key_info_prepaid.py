@@ -7,19 +7,22 @@ embedded it, and ready then.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from shared.core.meter import Meter
 from shared.core.settings import Settings
+from shared.runtime.context import App
 from shared.runtime.job import run_job
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import Workspace
 from tests.support.commit_hooks import (
     KILL_AT_SOME_OR_ALL_COMMITS,
+    CommitHook,
     WatchedApp,
     call_after_commit,
     send_commit,
@@ -29,15 +32,8 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER
 from tests.support.stored_materials import call_extract_with_deadline, make_text, read_workspaces
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+Open = Callable[..., WatchedApp]
 
-    from shared.runtime.context import App
-    from tests.support.commit_hooks import CommitHook
-
-    Open = Callable[..., WatchedApp]
-
-pytestmark = pytest.mark.anyio
 
 TEXT: Final = make_text()
 DOCUMENT: Final = content_id(TEXT)

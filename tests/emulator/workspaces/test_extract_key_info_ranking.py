@@ -8,8 +8,9 @@ from __future__ import annotations
 import itertools
 import random
 import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -28,11 +29,6 @@ from tests.support.workspace_brute_force import (
     assert_scores_match,
     score_by_brute_force,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
-
-pytestmark = pytest.mark.anyio
 
 MAX_DOCUMENTS = tool.MAX_DOCUMENTS
 """The maximum number of texts that a call searches."""

@@ -14,24 +14,20 @@ import json
 import random
 import string
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final, NamedTuple
 
 import pytest
 
 from functions.tools.workspaces.extract_key_info import ranking
+from shared.ai.local_embedding import LocalEmbedder
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER, STRANGER, call_extract, extract_result
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+MakeLine = Callable[[random.Random, int], str]
 
-    from shared.ai.local_embedding import LocalEmbedder
-
-    MakeLine = Callable[[random.Random, int], str]
-
-pytestmark = pytest.mark.anyio
 
 FAMILY: Final = "👩\u200d👩\u200d👧\u200d👦"
 """A character for people, which consists of seven code points."""

@@ -9,39 +9,26 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, Phase, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from shared.ai.embedding import Purpose
+from shared.ai.embedding import Purpose, Vector
 from shared.core.caller import Caller
 from shared.core.ids import safe_id
 from shared.core.settings import Settings
 from shared.runtime.context import App
+from shared.runtime.messages import CallAnswer
 from shared.workspaces.model import content_id
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_job_context
-from tests.support.materials import (
-    BREAD,
-    BRIDGE,
-    COMET,
-    MAST,
-    call_extract,
-    extract_result,
-)
+from tests.support.materials import BREAD, BRIDGE, COMET, MAST, call_extract, extract_result
 from tests.support.workspaces import erase_workspace, read_write_times
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from shared.ai.embedding import Vector
-    from shared.runtime.messages import CallAnswer
-
-pytestmark = pytest.mark.anyio
 
 LONG_ID: Final = "a" * 199
 """An id that is one character shorter than the limit."""

@@ -10,10 +10,11 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -26,9 +27,6 @@ from tests.support.cloud_run.environments import (
     install_environment,
     link_environment,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
 
 LAPTOP: Final = DIST / "laptop"
 """The folder of all files."""

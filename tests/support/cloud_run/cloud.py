@@ -9,16 +9,20 @@ import json
 import os
 import sys
 import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from socket import socket
+from subprocess import Popen
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra.build.discovery import ROOT
 from infra.local.processes import (
     START_SECONDS,
     Program,
+    ServerProcess,
     StartError,
     bind,
     format_address,
@@ -28,18 +32,10 @@ from infra.local.processes import (
     terminate_all,
     wait_until_serving,
 )
-from tests.support.cloud_run.bundles import pack_bundles
+from tests.support.cloud_run.bundles import Bundle, pack_bundles
 from tests.support.cloud_run.certificates import make_certificates
 from tests.support.cloud_run.front_end import Service
 from tests.support.cloud_run.server import Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from socket import socket
-    from subprocess import Popen
-
-    from infra.local.processes import ServerProcess
-    from tests.support.cloud_run.bundles import Bundle
 
 GATEWAY: Final = "gateway"
 """The name of the gateway's function."""

@@ -9,14 +9,11 @@ import sys
 import sysconfig
 import venv
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from shared.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def install_environment(requirements: bytes, environments: Path) -> Path:

@@ -14,23 +14,18 @@ It follows Google's documents:
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import httpx2
 import jwt
 from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
+from starlette.types import Receive, Scope, Send
 
-from tests.support.cloud_run.google_accounts import format_email
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from starlette.types import Receive, Scope, Send
-
-    from tests.support.cloud_run.google_accounts import Accounts
+from tests.support.cloud_run.google_accounts import Accounts, format_email
 
 MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
 """The maximum size of a request over HTTP/1."""

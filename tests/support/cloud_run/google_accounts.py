@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
 
-from shared.core.dates import utc_now
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from starlette.types import Receive, Scope, Send
-
-    from shared.core.dates import Clock
+from shared.core.dates import Clock, utc_now
 
 ISSUER: Final = "https://accounts.google.com"
 """The issuer of ID tokens."""

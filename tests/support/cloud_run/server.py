@@ -14,20 +14,17 @@ import asyncio
 import socket
 import sys
 import tempfile
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import uvicorn
 from pydantic import BaseModel
+from starlette.types import ASGIApp
 
 from infra.local.serve_function import end_with_parent
 from tests.support.cloud_run.front_end import FrontEnd, Service
 from tests.support.cloud_run.google_accounts import Accounts, MetadataServers
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from starlette.types import ASGIApp
 
 _KEEP_ALIVE_SECONDS: Final = 620
 """The time for which idle connections stay open: longer than callers keep them, as at Google."""

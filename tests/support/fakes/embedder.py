@@ -5,16 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from shared.ai.embedding import Vector, require_unicode, unit_vector
+from shared.ai.embedding import Purpose, Vector, require_unicode, unit_vector
 from shared.core.errors import Unavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shared.ai.embedding import Purpose
 
 DIMENSION: Final = 64
 """The dimension of vectors, in which random directions are nearly orthogonal."""

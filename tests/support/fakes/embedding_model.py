@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from shared.ai.embedding import Purpose, unit_vector
+from shared.ai.embedding import Purpose, Vector, unit_vector
 from shared.core.errors import InvalidInput, Unavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shared.ai.embedding import Vector
 
 
 @dataclass

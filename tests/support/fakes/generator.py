@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from pydantic import ValidationError
 
-from shared.ai.generation import Generated, InvalidAnswer
+from shared.ai.generation import Generated, InvalidAnswer, ModelT
 from shared.core.errors import CarrelError, Unavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from shared.ai.generation import ModelT
 
 
 class ScriptedGenerator:

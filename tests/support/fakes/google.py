@@ -15,24 +15,21 @@ import hmac
 import json
 import secrets
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from jwt.algorithms import RSAAlgorithm
 from jwt.utils import base64url_encode
 
 from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 CLIENT_ID: Final = "1234-carrel.apps.googleusercontent.com"
 CLIENT_SECRET: Final = "GOCSPX-test"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Final, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from typing import Final, Self
 
 HANGS: Final = 3600
 """The seconds of a pause that outlasts any test: with it, a server hangs."""

@@ -13,13 +13,11 @@ import random
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.support.fakes.http_server import HANGS, LoopbackHandler, LoopbackServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DIMENSION: Final = 64
 """The default dimension of the model's vectors."""

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import gzip
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.trace.v1 import trace_pb2
 
 from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 PATH: Final = "/v1/traces"
 """The path to which spans are posted."""

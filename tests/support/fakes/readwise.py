@@ -12,19 +12,17 @@ import json
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from tests.support.fakes.http_server import HANGS, LoopbackHandler, LoopbackServer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Body = dict[str, Any]
-    """A page, a book or a highlight in JSON."""
+Body = dict[str, Any]
+"""A page, a book or a highlight in JSON."""
 
 TOKEN: Final = "readwise-token-of-a-test"
 """The accepted token."""

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import grpc
 
 from tests.support.fakes import terraform_provider_values as values
 from tests.support.fakes.terraform_provider_messages import METHODS, get_message_class
 from tests.support.fakes.terraform_provider_schema import SCHEMA
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _SOURCE: Final = "registry.terraform.io/hashicorp/google"
 """The address of the provider in Terraform's registry."""

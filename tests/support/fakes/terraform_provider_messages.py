@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from google.protobuf import (
-    descriptor_pb2,
-    descriptor_pool,
-    message_factory,
-)
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 _PACKAGE: Final = "tfplugin5"
 _FIELD: Final = descriptor_pb2.FieldDescriptorProto

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ssl
+import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
-
-if TYPE_CHECKING:
-    import threading
-    from pathlib import Path
 
 SUCCESS = b'{"result": {"well": true}, "receipt": {"documents_read": 3}}'
 """The default body: the answer of a call that succeeded."""

@@ -17,16 +17,13 @@ import random
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.support.fakes import gemini
+from tests.support.fakes.gemini import Answerer
 from tests.support.fakes.http_server import HANGS, LoopbackHandler, LoopbackServer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tests.support.fakes.gemini import Answerer
 
 MODEL = "gemini-2.5-flash"
 """The default language model. The server has every model whose name begins with `gemini-`."""

@@ -18,14 +18,12 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.http_server import HANGS, LoopbackHandler, LoopbackServer
 from tests.support.fakes.vertex import Call, hash_words, make_embedding_answer
-
-if TYPE_CHECKING:
-    from tests.support.fakes.cloud_storage import FakeCloudStorage
 
 Operation = Literal["create", "list", "get", "cancel", "embed", "token"]
 """The operation of a request: four on jobs, the embedding of one text, and the issue of a token."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.support.fakes.vertex import (
     CUT_CONNECTION,
     NO_CANDIDATES,
+    Call,
     FakeVertex,
     Reply,
     make_error_reply,
@@ -20,9 +21,6 @@ from tests.support.fakes.vertex import (
     make_text_reply,
     make_vector_reply,
 )
-
-if TYPE_CHECKING:
-    from tests.support.fakes.vertex import Call
 
 _FRIDAY: Final = "friday"
 """A word in two highlights of different sources.

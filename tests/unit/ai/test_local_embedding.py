@@ -5,19 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 from threading import Event
-from typing import TYPE_CHECKING
 
 import pytest
 
 from shared.ai import _minilm
-from shared.ai.embedding import Purpose
+from shared.ai.embedding import Purpose, Vector
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from shared.ai.embedding import Vector
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture

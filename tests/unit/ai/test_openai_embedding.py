@@ -9,16 +9,17 @@ import asyncio
 import math
 import threading
 import traceback
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from email.utils import format_datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
-from shared.ai.embedding import PROBE, Purpose, unit_vector
+from shared.ai.embedding import PROBE, Embedder, Purpose, Vector, unit_vector
 from shared.ai.openai_embedding import OpenAIEmbedder
 from shared.ai.retrying import ATTEMPTS_IN_TIME, QUERY_SECONDS
 from shared.core import errors
@@ -28,14 +29,7 @@ from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavail
 from shared.core.http import MAX_RETRY_AFTER, parse_retry_after
 from tests.support.fakes import openai
 from tests.support.fakes.openai import HANG, MODEL, FakeOpenAI, Reply, hash_words, make_error_reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from shared.ai.embedding import Embedder, Vector
-    from tests.support.monotonic_clock import MonotonicClock
-
-pytestmark = pytest.mark.anyio
+from tests.support.monotonic_clock import MonotonicClock
 
 OPERATORS_KEY = "sk-a-key-nobody-may-see"
 CALLERS_KEY = SecretStr("sk-a-callers-own-key")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 from google.auth.credentials import AnonymousCredentials
@@ -34,13 +35,9 @@ from tests.support.fakes.vertex_batch import (
     FakeVertexBatch,
     Fault,
 )
+from tests.support.monotonic_clock import MonotonicClock
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from tests.support.monotonic_clock import MonotonicClock
-
-pytestmark = [pytest.mark.anyio, CLIENT_LEAVES_SOCKETS]
+pytestmark = [CLIENT_LEAVES_SOCKETS]
 
 SOURCE = "gs://bulk/work/task/input.jsonl"
 DESTINATION = "gs://bulk/work/task/output"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 import traceback
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from google.auth.credentials import AnonymousCredentials
@@ -30,13 +31,7 @@ from tests.support.fakes.vertex import (
     make_error_reply,
     make_vector_reply,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.support.monotonic_clock import MonotonicClock
-
-pytestmark = pytest.mark.anyio
+from tests.support.monotonic_clock import MonotonicClock
 
 TOKEN = "ya29.a-token-nobody-may-see"
 PRIVATE_TEXT = "what a reader wrote and nobody else may see"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import traceback
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pytest
 from google.oauth2.credentials import Credentials
@@ -32,13 +33,7 @@ from tests.support.fakes.vertex import (
     make_json_reply,
     make_text_reply,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.support.monotonic_clock import MonotonicClock
-
-pytestmark = pytest.mark.anyio
+from tests.support.monotonic_clock import MonotonicClock
 
 TOKEN = "ya29.a-token-nobody-may-see"
 PRIVATE_TEXT = "what a reader wrote and nobody else may see"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 import jwt
@@ -23,11 +24,6 @@ from tests.support.cloud_run.front_end import (
 from tests.support.cloud_run.google_accounts import LIFETIME, Accounts
 from tests.support.fakes.http_server import LoopbackServer
 from tests.support.ports import find_free_port
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-pytestmark = pytest.mark.anyio
 
 URL = "https://127.0.0.1:4430"
 GATEWAY = "carrel-gateway"

@@ -7,8 +7,6 @@ import pytest
 
 from tests.support.cloud_run.google_accounts import Accounts, MetadataServers, format_email
 
-pytestmark = pytest.mark.anyio
-
 ACCOUNT = "/computeMetadata/v1/instance/service-accounts/default/"
 FLAVOR = {"Metadata-Flavor": "Google"}
 

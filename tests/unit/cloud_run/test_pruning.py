@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
@@ -12,9 +12,6 @@ import pytest
 from tests.support.cloud_run.archives import unpack_archive
 from tests.support.cloud_run.bundles import MIN_AGE_SECONDS, delete_unused_bundles
 from tests.support.cloud_run.environments import compute_environment_key, install_environment
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LONG_AGO = time.time() - MIN_AGE_SECONDS - 60
 

@@ -6,7 +6,6 @@ A vector is known by its row in the matrix. The rows of each group in `make_grou
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 
 from shared.clustering.clusters import (
     MIN_PASSAGES,
+    VectorCluster,
     compute_centroid,
     compute_min_similarity,
     find_clusters,
@@ -24,9 +24,6 @@ from shared.clustering.matching import ClusterMatch, match_clusters
 from shared.clustering.merging import merge_regions
 from shared.clustering.neighbours import find_nearest_neighbours
 from tests.support.vector_groups import DIMENSION, GROUP_SIZE, make_groups, make_outliers
-
-if TYPE_CHECKING:
-    from shared.clustering.clusters import VectorCluster
 
 SEEDS = st.integers(0, 2**16)
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from shared.clustering.clusters import compute_centroid, find_clusters
 from shared.clustering.density import NOISE
-from shared.clustering.map_layout import MAX_DISTANCE, SIDE, fit_axes, lay_out, project
+from shared.clustering.map_layout import MAX_DISTANCE, SIDE, Discs, fit_axes, lay_out, project
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from shared.clustering.map_layout import Discs
-
-    Matrix = NDArray[np.float32]
-    Rows = NDArray[np.intp]
+Matrix = NDArray[np.float32]
+Rows = NDArray[np.intp]
 
 DIMENSION = 24
 

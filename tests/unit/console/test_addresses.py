@@ -16,8 +16,6 @@ from tests.support.console_app import (
 )
 from tests.support.fake_catalog import FakeDispatcher
 
-pytestmark = pytest.mark.anyio
-
 
 def answer_with_text(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
     """Answer a call with a valid result in which every text is `text`."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lxml.html import HtmlElement
 
 from functions.gateway.console.rendering import get_web_address, split_matches
 from tests.support.console_app import URL, make_console_client, make_result, parse_page
 from tests.support.fake_catalog import FakeDispatcher
-
-if TYPE_CHECKING:
-    from lxml.html import HtmlElement
 
 PAYLOADS = [
     "<script>alert(1)</script>",
@@ -94,7 +92,6 @@ def assert_harmless_address(element: HtmlElement, address: str) -> None:
         assert address.startswith(("/", "#", "?"))
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("path", PATHS)
 async def test_no_text_of_a_tool_becomes_markup(path: str) -> None:
     for payload in PAYLOADS:
@@ -108,7 +105,6 @@ async def test_no_text_of_a_tool_becomes_markup(path: str) -> None:
         assert expected in " ".join(page.text_content().replace("\ufffd", "").split())
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("payload", PAYLOADS)
 async def test_no_parameter_of_the_address_becomes_markup(payload: str) -> None:
     names = ("q", "tag", "author", "category", "source", "cluster", "period", "order", "passage")
@@ -119,7 +115,6 @@ async def test_no_parameter_of_the_address_becomes_markup(payload: str) -> None:
             assert "location" not in response.headers
 
 
-@pytest.mark.anyio
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.sampled_from(PAYLOADS) | st.text(max_size=5), min_size=1, max_size=4).map("".join),
@@ -132,7 +127,6 @@ async def test_no_mixture_of_payloads_becomes_markup(text: str, path: str) -> No
     assert_harmless(parse_page(response))
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("payload", PAYLOADS)
 async def test_no_result_of_a_change_becomes_markup(payload: str) -> None:
     """A result is in the notice of the change, the form that undoes it, and the edited note."""

@@ -5,22 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from pydantic import SecretStr
 
 from functions.gateway.console import keys
 from functions.gateway.console.keys import KeyPages, RequestedKey
+from shared.accounts.access_key import AccessKey
 from shared.accounts.keyring import Keyring
 from shared.core.caller import FULL_ACCESS
 from shared.core.errors import Conflict, InvalidInput
 from shared.firestore.database import WriteConflict
-
-if TYPE_CHECKING:
-    from shared.accounts.access_key import AccessKey
-
-pytestmark = pytest.mark.anyio
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
 REQUESTED_KEY = RequestedKey("laptop", None, "a-nonce")

@@ -12,8 +12,6 @@ from shared.core.errors import CarrelError, RateLimited
 from tests.support.console_app import make_console_client, make_result, parse_page, select
 from tests.support.fake_catalog import FakeDispatcher
 
-pytestmark = pytest.mark.anyio
-
 POINTS = {
     "clusters": [{"cluster_id": "c", "name": "Bread", "size": 2, "x": 10, "y": 20}],
     "chunk_ids": ["a", "b"],

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from functions.gateway.console.messages import describe_error
 from shared.core.errors import (
+    CarrelError,
     Conflict,
     Forbidden,
     InvalidInput,
@@ -31,9 +32,6 @@ from tests.support.console_app import (
 )
 from tests.support.fake_catalog import FakeDispatcher
 from tests.unit.console.test_escaping import PATHS
-
-if TYPE_CHECKING:
-    from shared.core.errors import CarrelError
 
 OUTAGE = Unavailable("It is temporarily unreachable. Try again in 10 s.", retry_after=10)
 
@@ -60,7 +58,6 @@ def answer_with_error(tool_name: str, error: CarrelError) -> FakeDispatcher:
         ("list_forgotten", "/forgotten", ".brand"),
     ],
 )
-@pytest.mark.anyio
 async def test_a_page_shows_an_outage_and_its_other_parts(
     tool: str, path: str, other_part: str
 ) -> None:
@@ -81,7 +78,6 @@ async def test_a_page_shows_an_outage_and_its_other_parts(
         (PlatformFault("get_source failed."), 500, None),
     ],
 )
-@pytest.mark.anyio
 async def test_an_error_of_the_main_tool_sets_the_pages_status(
     error: CarrelError, status: int, retry_after: str | None
 ) -> None:
@@ -92,7 +88,6 @@ async def test_an_error_of_the_main_tool_sets_the_pages_status(
     assert len(read_texts(parse_page(response), "[role=alert]")) == 1
 
 
-@pytest.mark.anyio
 async def test_a_fault_of_the_console_reveals_nothing() -> None:
     dispatcher = FakeDispatcher(lambda *_: {"unexpected": "a private thought"})
     async with make_console_client(dispatcher) as client:
@@ -121,7 +116,6 @@ TOOL_WORDS = re.compile(r"[a-z]+_[a-z]+|`|\bcalls?\b|\btools?\b|cursor|chunk", r
 
 @pytest.mark.parametrize("error", FAILURES, ids=lambda error: error.message)
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.anyio
 async def test_no_page_shows_advice_that_is_meant_for_models(path: str, error: CarrelError) -> None:
     async with make_console_client(FakeDispatcher(lambda *_: error)) as client:
         response = await client.get(path)
@@ -138,7 +132,6 @@ async def test_no_page_shows_advice_that_is_meant_for_models(path: str, error: C
 
 
 @pytest.mark.parametrize("path", ["/?q=x", "/sources", "/map", "/map/points", "/map/hits?q=x"])
-@pytest.mark.anyio
 async def test_no_message_of_a_tool_shows_its_backticks(path: str) -> None:
     def answer(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
         return make_result(tool, "text") | {"message": "Run `carrel ingest PATH`."}
@@ -150,7 +143,6 @@ async def test_no_message_of_a_tool_shows_its_backticks(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/map/points"])
-@pytest.mark.anyio
 async def test_no_message_of_the_gateway_shows_its_backticks(path: str) -> None:
     async with make_console_client(FakeDispatcher(lambda *_: OUTAGE)) as client:
         response = await client.get(path, headers={"x-forwarded-for": "203.0.113.7"})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from starlette.routing import Route
@@ -21,11 +22,6 @@ from tests.support.console_app import (
     select,
 )
 from tests.support.fake_catalog import FakeDispatcher
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-pytestmark = pytest.mark.anyio
 
 BROWSER = {"accept": "text/html,*/*;q=0.8"}
 

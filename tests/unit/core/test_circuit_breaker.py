@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import math
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -25,13 +24,11 @@ from shared.core.circuit_breaker import (
     FAILURE_THRESHOLD,
     OPEN_SECONDS,
     PROBE_RETRY_SECONDS,
+    Attempt,
     CircuitBreaker,
 )
 from shared.core.errors import Unavailable
 from tests.support.clock import SettableMonotonicClock
-
-if TYPE_CHECKING:
-    from shared.core.circuit_breaker import Attempt
 
 
 class Call:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from shared.core import errors
 from shared.core.errors import CarrelError, get_http_status
 from shared.runtime.messages import WireError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def find_leaves(root: type[CarrelError]) -> Iterator[type[CarrelError]]:

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.public_url import DocumentRejected, PublicUrl
-from shared.core.safe_fetch import (
-    is_public,
-    require_public_endpoints,
-    resolve_public,
-)
-
-if TYPE_CHECKING:
-    from ipaddress import IPv4Address, IPv6Address
-
+from shared.core.safe_fetch import is_public, require_public_endpoints, resolve_public
 
 PUBLIC_ADDRESSES = [
     "1.1.1.1",
@@ -189,13 +181,11 @@ def test_each_address_is_tried_once_ipv4_first() -> None:
     assert authorities == ["8.8.8.8:443", "1.1.1.1:443", "[2606:4700::1]:443"]
 
 
-@pytest.mark.anyio
 async def test_a_name_of_this_machine_is_not_public() -> None:
     with pytest.raises(DocumentRejected, match="address_not_public"):
         await resolve_public("localhost", 443)
 
 
-@pytest.mark.anyio
 async def test_unregistered_name_is_unknown() -> None:
     with pytest.raises(DocumentRejected, match="host_unknown"):
         await resolve_public("nobody.invalid", 443)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from functions.gateway.oauth.client_id_metadata import FETCH_RULES
 from shared.core.public_url import DocumentRejected, PublicUrl
-from shared.core.safe_fetch import (
-    Endpoint,
-    SafeFetch,
-)
+from shared.core.safe_fetch import Endpoint, SafeFetch
 from tests.support.certificates import write_certificate
 from tests.support.ports import find_free_port
 from tests.support.public_web_server import (
@@ -25,9 +22,6 @@ from tests.support.public_web_server import (
     make_resolver,
 )
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 async def get_rejection_reason(fetch: SafeFetch) -> str:
     """Fetch the client's document, which must be rejected; return the reason."""
@@ -36,7 +30,6 @@ async def get_rejection_reason(fetch: SafeFetch) -> str:
     return error.value.reason
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("target", ["/oauth/client.json?v=1&w=(a)", "//evil.example/x", "/a%2Fb/~"])
 async def test_request_has_the_host_name_and_exact_target(
     server: PublicWebServer, certificate: Path, target: str
@@ -55,7 +48,6 @@ async def test_request_has_the_host_name_and_exact_target(
     assert {"authorization", "cookie"}.isdisjoint(request.headers)
 
 
-@pytest.mark.anyio
 async def test_certificate_for_another_name_is_rejected(tmp_path: Path) -> None:
     certificate = write_certificate(tmp_path / "other.pem", "other.example", "127.0.0.1")
     with PublicWebServer(certificate) as server:
@@ -63,7 +55,6 @@ async def test_certificate_for_another_name_is_rejected(tmp_path: Path) -> None:
         assert server.requests == []
 
 
-@pytest.mark.anyio
 async def test_certificate_for_the_address_is_rejected(tmp_path: Path) -> None:
     certificate = write_certificate(tmp_path / "address.pem")
     with PublicWebServer(certificate) as server:
@@ -71,7 +62,6 @@ async def test_certificate_for_the_address_is_rejected(tmp_path: Path) -> None:
         assert server.requests == []
 
 
-@pytest.mark.anyio
 async def test_a_name_is_resolved_once_so_it_cannot_be_rebound(
     server: PublicWebServer, certificate: Path
 ) -> None:
@@ -85,14 +75,12 @@ async def test_a_name_is_resolved_once_so_it_cannot_be_rebound(
     assert len(answers) == 1
 
 
-@pytest.mark.anyio
 async def test_untrusted_certificate_is_rejected(server: PublicWebServer) -> None:
     fetch = SafeFetch(FETCH_RULES, make_resolver(server.endpoint))
     assert await get_rejection_reason(fetch) == "unreachable"
     assert server.requests == []
 
 
-@pytest.mark.anyio
 async def test_a_host_with_a_dead_first_address_is_reached_at_another(
     server: PublicWebServer, certificate: Path
 ) -> None:
@@ -103,7 +91,6 @@ async def test_a_host_with_a_dead_first_address_is_reached_at_another(
     assert document.body == b"{}"
 
 
-@pytest.mark.anyio
 async def test_only_three_addresses_of_a_host_are_tried(
     server: PublicWebServer, certificate: Path
 ) -> None:
@@ -114,7 +101,6 @@ async def test_only_three_addresses_of_a_host_are_tried(
     assert server.requests == []
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("status", [201, 204, 301, 302, 307, 404, 500, 503])
 async def test_a_status_other_than_200_is_refused_and_not_followed(
     server: PublicWebServer, certificate: Path, status: int
@@ -125,7 +111,6 @@ async def test_a_status_other_than_200_is_refused_and_not_followed(
     assert len(server.requests) == 1
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("status", [408, 429])
 async def test_a_busy_server_has_a_reason_of_its_own(
     server: PublicWebServer, certificate: Path, status: int
@@ -134,7 +119,6 @@ async def test_a_busy_server_has_a_reason_of_its_own(
     assert await get_rejection_reason(make_fetcher(server, certificate)) == "server_busy"
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("content_type", "reason"),
     [
@@ -158,13 +142,11 @@ async def test_only_json_is_accepted(
         assert (await fetch.get(PublicUrl.parse(DOCUMENT_URL))).body == b"{}"
 
 
-@pytest.mark.anyio
 async def test_a_compressed_body_is_refused(server: PublicWebServer, certificate: Path) -> None:
     server.page = Page(headers={"Content-Encoding": "gzip"})
     assert await get_rejection_reason(make_fetcher(server, certificate)) == "content_encoding"
 
 
-@pytest.mark.anyio
 async def test_document_size_is_limited(server: PublicWebServer, certificate: Path) -> None:
     server.page = Page(b" " * FETCH_RULES.max_bytes)
     fetch = make_fetcher(server, certificate)
@@ -175,7 +157,6 @@ async def test_document_size_is_limited(server: PublicWebServer, certificate: Pa
     assert await get_rejection_reason(fetch) == "too_large"
 
 
-@pytest.mark.anyio
 async def test_slowly_sending_server_times_out(server: PublicWebServer, certificate: Path) -> None:
     server.page = Page(b" ", is_endless=True, pause=0.05)
     fetch = make_fetcher(server, certificate, seconds=0.5)
@@ -183,7 +164,6 @@ async def test_slowly_sending_server_times_out(server: PublicWebServer, certific
         assert await get_rejection_reason(fetch) == "too_slow"
 
 
-@pytest.mark.anyio
 async def test_proxy_settings_are_ignored(
     server: PublicWebServer, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,30 +6,15 @@ import gzip
 import re
 import ssl
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shared.core.public_url import DocumentRejected, PublicUrl
-from shared.core.safe_fetch import (
-    Endpoint,
-    FetchRules,
-    SafeFetch,
-    require_public_endpoints,
-)
-from tests.support.public_web_server import (
-    HOST,
-    Page,
-    PublicWebServer,
-    make_resolver,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from shared.core.safe_fetch import Resolve
-
+from shared.core.safe_fetch import Endpoint, FetchRules, SafeFetch, require_public_endpoints
+from tests.support.public_web_server import HOST, Page, PublicWebServer, make_resolver
 
 PAGE_RULES = FetchRules(
     max_bytes=10_000,
@@ -43,7 +28,10 @@ PAGE_RULES = FetchRules(
 
 
 def make_page_fetcher(
-    server: PublicWebServer, certificate: Path | None = None, *, resolve: Resolve | None = None
+    server: PublicWebServer,
+    certificate: Path | None = None,
+    *,
+    resolve: Callable[..., Any] | None = None,
 ) -> SafeFetch:
     """Make a fetcher of pages, which takes the server for a public one."""
     tls = ssl.create_default_context(cafile=certificate)
@@ -75,7 +63,6 @@ def plain_server() -> Iterator[PublicWebServer]:
         yield document_server
 
 
-@pytest.mark.anyio
 async def test_redirects_are_followed_and_the_last_url_returned(
     plain_server: PublicWebServer,
 ) -> None:
@@ -88,14 +75,12 @@ async def test_redirects_are_followed_and_the_last_url_returned(
     assert [request.target for request in plain_server.requests] == ["/", "/a?b=1", "/b%20c"]
 
 
-@pytest.mark.anyio
 async def test_too_many_redirects_are_refused(plain_server: PublicWebServer) -> None:
     plain_server.page = make_redirect("/again")
     assert await get_page_rejection_reason(make_page_fetcher(plain_server)) == "redirects"
     assert len(plain_server.requests) == PAGE_RULES.max_redirects + 1
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("location", "reason"),
     [
@@ -125,7 +110,6 @@ async def test_a_redirect_into_the_servers_network_is_refused(
     assert len(plain_server.requests) == 1
 
 
-@pytest.mark.anyio
 async def test_redirect_from_https_to_http_is_refused(
     server: PublicWebServer, certificate: Path
 ) -> None:
@@ -134,7 +118,6 @@ async def test_redirect_from_https_to_http_is_refused(
     assert await get_page_rejection_reason(fetch, f"https://{HOST}/") == "redirect_to_http"
 
 
-@pytest.mark.anyio
 async def test_cookies_of_a_redirect_are_not_sent(plain_server: PublicWebServer) -> None:
     plain_server.pages["/"] = Page(
         status=302, headers={"Location": "/next", "Set-Cookie": "session=1"}
@@ -144,7 +127,6 @@ async def test_cookies_of_a_redirect_are_not_sent(plain_server: PublicWebServer)
     assert "cookie" not in plain_server.requests[-1].headers
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 async def test_a_compressed_page_is_decompressed(
     plain_server: PublicWebServer, encoding: str
@@ -155,7 +137,6 @@ async def test_a_compressed_page_is_decompressed(
     assert document.body == b"Hello"
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("body", "encoding", "reason"),
     [
@@ -181,7 +162,6 @@ async def test_decompression_is_limited(
         assert len(document.body) == PAGE_RULES.max_bytes
 
 
-@pytest.mark.anyio
 async def test_a_refused_status_is_in_the_error(plain_server: PublicWebServer) -> None:
     plain_server.page = Page(status=404)
     with pytest.raises(DocumentRejected) as error:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 from tests.support.fakes.metadata import FakeMetadata
 from tests.support.fakes.otlp import FakeCollector
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COLLECTOR = "https://collector.example/otlp"
 EXPORTING_PROGRAM = """

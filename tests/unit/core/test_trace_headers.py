@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -11,9 +11,6 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
 from shared.core.log import TraceContext, bind_trace, log, make_traceparent_header, parse_trace
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN_ID = "00f067aa0ba902b7"

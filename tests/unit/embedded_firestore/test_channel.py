@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import grpc
 import pytest
@@ -24,12 +25,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from infra.local.embedded_firestore.channel import InProcessChannel
 from infra.local.embedded_firestore.databases import Databases
 from infra.local.embedded_firestore.definitions import Definitions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture

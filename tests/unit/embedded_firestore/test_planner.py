@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.firestore import AsyncClient
-from google.cloud.firestore_v1.base_query import FieldFilter, Or
+from google.cloud.firestore_v1.base_query import BaseQuery, FieldFilter, Or
 from google.cloud.firestore_v1.types import StructuredQuery
 
 from infra.local.embedded_firestore.definitions import Definitions, Index, Kind
 from infra.local.embedded_firestore.errors import FirestoreError
 from infra.local.embedded_firestore.planner import Scan, plan
 from infra.local.embedded_firestore.queries import read_query
-
-if TYPE_CHECKING:
-    from google.cloud.firestore_v1.base_query import BaseQuery
 
 CLIENT: Final = AsyncClient(project="p", credentials=AnonymousCredentials())
 NOTES: Final = CLIENT.collection("notes")

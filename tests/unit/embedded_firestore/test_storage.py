@@ -9,13 +9,16 @@ import shutil
 import stat
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 from google.api_core.exceptions import Aborted, DataLoss, FailedPrecondition, Unknown
+from google.cloud.firestore import AsyncClient
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector
@@ -27,15 +30,8 @@ from infra.local.embedded_firestore.errors import DatabaseFileError
 from infra.local.embedded_firestore.files import FORMAT
 from infra.local.embedded_firestore.storage import BATCH, START
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+OpenFolder = Callable[[Definitions], Databases]
 
-    from google.cloud.firestore import AsyncClient
-
-    OpenFolder = Callable[[Definitions], Databases]
-
-pytestmark = pytest.mark.anyio
 
 COMPOSITE = Definitions.from_json(
     {

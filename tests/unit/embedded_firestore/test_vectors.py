@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import apsw
 import numpy as np
@@ -12,11 +13,7 @@ from hypothesis import strategies as st
 
 from infra.local.embedded_firestore.vectors import SCHEMA, Matrices, Measure, Search, Space, store
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    Vectors = dict[bytes, Sequence[float]]
+Vectors = dict[bytes, Sequence[float]]
 
 SPACE = Space(1, b"notes")
 COMPONENTS = st.one_of(

@@ -5,15 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from infra.export.replaced_folder import replace_folder
 from shared.core.errors import Conflict, InvalidInput
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MANIFEST = "manifest"
 """A folder with a file of this name is an earlier export."""

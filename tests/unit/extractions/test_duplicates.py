@@ -28,8 +28,6 @@ from shared.extractions.model import (
     compute_extraction_id,
 )
 
-pytestmark = pytest.mark.anyio
-
 QUESTION = "Natural key or surrogate key?"
 SURROGATE = "The surrogate as primary key, and the natural key as a unique constraint."
 ORIGINAL = Decision(

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from shared.ai.answer_schema import build_answer_schema
-from shared.extractions.model import Decision, ExtractionType, Pattern
+from shared.extractions.model import Decision, Extraction, ExtractionType, Pattern
 from shared.extractions.prompt import Findings, build_passage_prompt
 from shared.extractions.quotes import build_extractions, count_findings
 from shared.knowledge.queue import PendingChunk
-
-if TYPE_CHECKING:
-    from shared.extractions.model import Extraction
 
 NOW = datetime(2026, 5, 31, tzinfo=UTC)
 CONTENT = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,9 +12,7 @@ from functions.tools.extractions.get_patterns.tool import PatternResult
 from functions.tools.extractions.get_warnings.tool import WarningResult
 from shared.extractions.lookup import format_extraction
 from shared.extractions.model import Step
-
-if TYPE_CHECKING:
-    from shared.extractions.views import Attribution
+from shared.extractions.views import Attribution
 
 ORIGIN: dict[str, Any] = {
     "id": "e1",

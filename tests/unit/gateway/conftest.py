@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
+from functions.gateway.catalog import Declaration
 from shared.core.caller import Caller
 from shared.runtime.messages import CallRequest
 from tests.support.fake_catalog import make_tool
-
-if TYPE_CHECKING:
-    from functions.gateway.catalog import Declaration
 
 
 @pytest.fixture

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import TYPE_CHECKING
 
 import httpx2
-import pytest
 from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
 from functions.gateway.rate_limits import MAX_ADDRESSES, MAX_CONCURRENT_REQUESTS, AddressRateLimit
 from tests.support.clock import SettableMonotonicClock
-
-if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
-
-pytestmark = pytest.mark.anyio
 
 
 async def count_accepted(limit: AddressRateLimit, requests: int, address: str = "1.2.3.4") -> int:

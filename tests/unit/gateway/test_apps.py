@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
+import httpx2
 import pytest
 from mcp import Client
 from mcp.client.extension import advertise
@@ -17,11 +18,6 @@ from functions.gateway.mcp.server import build_server
 from tests.support.fake_catalog import FakeDispatcher, make_pipeline, make_server, make_tool
 from tests.support.mcp_wire import CLIENT_META, HANDSHAKE, MODERN, make_initialize, make_request
 from tests.unit.gateway.test_endpoint import SECURITY, make_headers, post_to
-
-if TYPE_CHECKING:
-    import httpx2
-
-pytestmark = pytest.mark.anyio
 
 EXTENSION_SETTINGS: Final = {"mimeTypes": ["text/plain", apps.MIME_TYPE]}
 CAPABILITIES: Final = {"extensions": {apps.EXTENSION: EXTENSION_SETTINGS}}

@@ -55,7 +55,6 @@ def test_the_first_twenty_bad_values_are_named() -> None:
     assert len(details) == 20
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("value", "problem"), [(math.inf, NOT_FINITE), (make_nested(900), TOO_DEEP)]
 )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
+from starlette.types import Message, Receive, Scope, Send
 
 from functions.gateway.body_limits import (
     LARGE_BODY_BYTES,
@@ -22,15 +24,7 @@ from functions.gateway.body_limits import (
     find_json_problem,
     has_half_surrogate_pair,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from starlette.types import Message, Receive, Scope, Send
-
-    from tests.support.monotonic_clock import MonotonicClock
-
-pytestmark = pytest.mark.anyio
+from tests.support.monotonic_clock import MonotonicClock
 
 DISCONNECT: Message = {"type": "http.disconnect"}
 TEXTS = st.text(

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from functions.gateway.catalog import Catalog
+from functions.gateway.catalog import Catalog, Declaration
 from infra.build.discovery import get_group_name, tools
 from shared.core.caller import Caller, Role, Scope, Tier
 from shared.runtime.tool import Effect, Links
 from tests.support.fake_catalog import SHELF, make_tool
-
-if TYPE_CHECKING:
-    from functions.gateway.catalog import Declaration
 
 ANYONE = Caller()
 MEMBER = Caller.of("u-1")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from mcp_types import PromptReference, ResourceTemplateReference
+from mcp_types import Completion, PromptReference, ResourceTemplateReference
 
 from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
@@ -18,13 +19,6 @@ from shared.core.errors import InvalidInput, Unavailable
 from shared.core.settings import Settings
 from tests.support.fake_catalog import BOOK, SHELF, FakeDispatcher, make_server, make_tool
 from tests.support.fakes.tool_server import FakeToolServer, Reply
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from mcp_types import Completion
-
-pytestmark = pytest.mark.anyio
 
 INVALID_PARAMS = -32602
 """The error code of JSON-RPC for invalid parameters."""

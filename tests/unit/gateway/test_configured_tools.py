@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceTemplateReference
 
-from functions.gateway.catalog import Catalog
+from functions.gateway.catalog import Catalog, Declaration
 from functions.gateway.mcp.resource_links import build_link_blocks
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
-from tests.support.fake_catalog import (
-    BOOK,
-    CATALOG,
-    SHELF,
-    FakeDispatcher,
-    make_server,
-    make_tool,
-)
-
-if TYPE_CHECKING:
-    from functions.gateway.catalog import Declaration
-
-pytestmark = pytest.mark.anyio
+from tests.support.fake_catalog import BOOK, CATALOG, SHELF, FakeDispatcher, make_server, make_tool
 
 ANNA = Caller.of("anna")
 

@@ -7,34 +7,28 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from starlette.datastructures import Headers
 
 from functions.gateway.calls.dispatch import HttpDispatcher, IdTokens
+from functions.gateway.catalog import Declaration
 from shared.core.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS, PROBE_RETRY_SECONDS
 from shared.core.log import bind_trace
 from shared.core.settings import Settings
-from shared.runtime.messages import WireError
+from shared.runtime.messages import CallAnswer, CallRequest, WireError
 from shared.runtime.outage_advice import RETRY_AFTER_SECONDS
 from shared.runtime.tool import Effect
 from tests.support.clock import SettableMonotonicClock
 from tests.support.fake_catalog import make_tool
 from tests.support.fakes.http_server import HANGS
 from tests.support.fakes.tool_server import SUCCESS, FakeToolServer, Reply
+from tests.support.monotonic_clock import MonotonicClock
 from tests.support.ports import find_free_port
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from functions.gateway.catalog import Declaration
-    from shared.runtime.messages import CallAnswer, CallRequest
-    from tests.support.monotonic_clock import MonotonicClock
-
-pytestmark = pytest.mark.anyio
 
 ERROR_PAGE = b"<html><body>Service temporarily unavailable</body></html>"
 GOOGLES_ERROR = b'{"error": {"code": 403, "message": "no", "status": "PERMISSION_DENIED"}}'

@@ -8,14 +8,17 @@ a handshake begins each session.
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import httpx2
 import pytest
+from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import INTERNAL_ERROR
 from pydantic import TypeAdapter
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.gateway.auth.visitor import LOCAL_USER, Visitor
 from functions.gateway.mcp.endpoint import McpEndpoint
@@ -32,14 +35,6 @@ from tests.support.mcp_wire import (
     make_initialize,
     make_request,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from mcp.server.lowlevel import Server
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
-pytestmark = pytest.mark.anyio
 
 URL: Final = "http://carrel.example/mcp"
 SECURITY: Final = TransportSecuritySettings(

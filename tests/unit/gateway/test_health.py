@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
 from starlette.requests import Request
 
 from functions.gateway.app import HealthEndpoint
-
-if TYPE_CHECKING:
-    from functions.gateway.catalog import Declaration
-    from shared.runtime.messages import CallAnswer, CallRequest
-    from tests.support.monotonic_clock import MonotonicClock
-
-pytestmark = pytest.mark.anyio
+from functions.gateway.catalog import Declaration
+from shared.runtime.messages import CallAnswer, CallRequest
+from tests.support.monotonic_clock import MonotonicClock
 
 REQUEST = Request({"type": "http"})
 

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import httpx2
 import pytest
 from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from functions.gateway.http_errors import ErrorMiddleware, make_error_response
 from functions.gateway.oauth.consent_page import make_message_page
 from functions.gateway.oauth.http import make_oauth_error_response
-from shared.core.errors import NotFound, PlatformFault, Unavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from starlette.responses import Response
-    from starlette.types import Message, Receive, Scope, Send
-
-    from shared.core.errors import CarrelError
-
-pytestmark = pytest.mark.anyio
+from shared.core.errors import CarrelError, NotFound, PlatformFault, Unavailable
 
 PRIVATE_TEXT = "what-nobody-may-read"
 RESPONSE_MAKERS = {

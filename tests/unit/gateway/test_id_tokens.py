@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from google.auth.compute_engine import _metadata
 
 from functions.gateway.calls.dispatch import HttpDispatcher, IdTokens
+from functions.gateway.catalog import Declaration
 from shared.core.settings import Settings
+from shared.runtime.messages import CallAnswer, CallRequest
 from tests.support.certificates import write_certificate
 from tests.support.fakes.http_server import HANGS
 from tests.support.fakes.metadata import FakeMetadata, decode_claims
 from tests.support.fakes.tool_server import FakeToolServer
+from tests.support.monotonic_clock import MonotonicClock
 from tests.support.ports import find_free_port
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-    from pathlib import Path
-
-    from functions.gateway.catalog import Declaration
-    from shared.runtime.messages import CallAnswer, CallRequest
-    from tests.support.monotonic_clock import MonotonicClock
-
-    SendCall = Callable[[], Awaitable[CallAnswer]]
-
-pytestmark = pytest.mark.anyio
+SendCall = Callable[[], Awaitable[CallAnswer]]
 
 
 @contextmanager

@@ -186,7 +186,6 @@ def test_unknown_period_error_lists_the_valid_ones() -> None:
         PROMPTS[3].render({"period": "lately"})
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_unknown_prompts_and_arguments_are_invalid_parameters(mode: str) -> None:
     server = make_server(FakeDispatcher(lambda *_: {}), prompts=PROMPTS[:2])

@@ -15,7 +15,6 @@ from tests.support.console_app import CATALOG, URL
 from tests.support.fake_catalog import FakeDispatcher
 
 
-@pytest.mark.anyio
 async def test_a_proof_file_is_its_text_and_others_do_not_exist() -> None:
     settings = Settings(
         access_secrets=[SecretStr("s" * 32)], proof_files={"openai-apps-challenge": "a token é"}

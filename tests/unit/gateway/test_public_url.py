@@ -62,7 +62,6 @@ def test_a_deployed_gateway_is_not_reached_by_loopback_names() -> None:
     assert list_mcp_hosts(Settings(public_url="https://carrel.example")) == ["carrel.example"]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("host", "status"),
     [

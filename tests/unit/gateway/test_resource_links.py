@@ -79,7 +79,6 @@ def test_an_error_has_no_links() -> None:
     assert len(to_result(CallAnswer(error=error), TOOL, links=LINKS).content) == 1
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_a_link_in_an_answer_can_be_read(mode: str) -> None:
     dispatcher = FakeDispatcher(lambda *_: BOOKS)

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import Resource
 
 from functions.gateway.mcp.resources import INVALID_CURSOR, from_cursor, to_cursor
-from shared.core.errors import InvalidInput, Unavailable
+from shared.core.errors import CarrelError, InvalidInput, Unavailable
 from tests.support.fake_catalog import FakeDispatcher, make_server
-
-if TYPE_CHECKING:
-    from mcp_types import Resource
-
-    from shared.core.errors import CarrelError
-
-pytestmark = pytest.mark.anyio
 
 INVALID_PARAMS = -32602
 """The error code of JSON-RPC for invalid parameters."""

@@ -19,8 +19,6 @@ from shared.core.settings import Settings
 from shared.runtime.tool import Effect
 from tests.support.fake_catalog import FakeDispatcher, make_pipeline, make_server
 
-pytestmark = pytest.mark.anyio
-
 CATALOG = Catalog.load()
 GROUPS = {"extractions", "knowledge", "tasks", "traces", "workspaces"}
 OWNER = Caller.of("anna", role=Role.OWNER)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import httpx2
 import mcp_types as types
 import pytest
 import uvicorn
@@ -17,13 +19,6 @@ from functions.gateway.app import Tracing
 from infra.local.processes import is_listening
 from shared.core.log import log
 from tests.support.mcp_wire import HANDSHAKE, make_call, post, post_modern
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    import httpx2
-
-pytestmark = pytest.mark.anyio
 
 TRACE = "logging.googleapis.com/trace"
 

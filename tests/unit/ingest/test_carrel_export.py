@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,6 @@ from tests.support.source_files import (
     read_sources,
     write_file,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 SOURCE: dict[str, Any] = {"source_id": "a", "title": "A"}

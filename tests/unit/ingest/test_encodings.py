@@ -4,14 +4,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.support.source_files import read_only_source, read_warnings, write_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ENGLISH = "“Quoted” – it’s a naïve résumé about déjà vu"
 RUSSIAN = "Все счастливые семьи похожи друг на друга, каждая несчастлива по-своему."

@@ -6,7 +6,7 @@ import io
 import struct
 import zipfile
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,13 +14,9 @@ from hypothesis import strategies as st
 
 from functions.jobs.ingest.readers.archives import MAX_ENTRIES
 from functions.jobs.ingest.readers.epub.book import MAX_BYTES
+from shared.knowledge.source import Source
 from tests.support.epub_files import make_epub, make_nav, make_ncx, make_xhtml, make_zip
 from tests.support.source_files import read_only_source, read_problems, read_warnings, write_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from shared.knowledge.source import Source
 
 ONE, TWO = "<h1>Wind</h1><p>The wind fills the sail.</p>", "<h1>Reefs</h1><p>Reef early.</p>"
 NAV = make_nav(("text/one.xhtml", "Wind"), ("text/two.xhtml", "Reefs"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from tests.support.source_files import (
     write_export,
     write_file,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOTION_NAME = "Boats 0123456789abcdef0123456789abcdef.csv"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -16,9 +16,6 @@ from functions.jobs.ingest.readers.readwise import csv_export, export
 from functions.jobs.ingest.readers.source_file import SourceFile, Unreadable
 from shared.knowledge.source import Source
 from tests.support.source_files import read_only_source, read_warnings, write_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXAMPLES = {
     "export.json": export.FORMAT.example,

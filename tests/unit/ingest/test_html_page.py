@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,10 +22,6 @@ from tests.support.epub_files import make_epub
 from tests.support.pdf_files import make_pdf
 from tests.support.source_files import read_only_source, read_problems, read_sources, write_file
 from tests.support.web_pages import PROSE, make_article_page
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 NO_ARTICLE = (
     "has no recognizable article: it may be a menu, a form, or a page that needs JavaScript."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -19,9 +19,6 @@ from tests.support.source_files import (
     read_warnings,
     write_file,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FRIDAY = "Added on Friday, May 31, 2024 4:41:53 PM"
 AT_FRIDAY = datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from functions.jobs.ingest.readers.kindle.notebook import recognizes
 from shared.knowledge.source import Locator, Source
 from tests.support.source_files import read_only_source, read_problems, write_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "XHTML1-s.dtd">

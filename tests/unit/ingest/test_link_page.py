@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,16 +11,10 @@ from functions.jobs.ingest.links.page import FETCH_RULES, fetch_source
 from functions.jobs.ingest.readers.source_file import Unreadable
 from shared.core.public_url import PublicUrl
 from shared.core.safe_fetch import SafeFetch
+from shared.knowledge.source import Source
 from shared.links.model import Link, derive_link_source_id
 from tests.support.links import ESSAY, SITE_URL, make_link_fetcher, make_text_page, serve_site
 from tests.support.public_web_server import HOST, Page, PublicWebServer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from shared.knowledge.source import Source
-
-pytestmark = pytest.mark.anyio
 
 NOW = datetime(2026, 11, 24, 16, tzinfo=UTC)
 

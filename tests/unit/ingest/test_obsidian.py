@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,9 +17,6 @@ from functions.jobs.ingest.readers.links import MAX_LINKS
 from functions.jobs.ingest.readers.markdown import read_markdown
 from functions.jobs.ingest.readers.reading import list_files
 from tests.support.source_files import read_only_source, read_sources, read_warnings, write_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MARKUP = st.text(alphabet="ab \n[]|#^%!<->`():", max_size=120)
 

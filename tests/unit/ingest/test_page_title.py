@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 
 from functions.jobs.ingest.readers.html.title import PageTitles, choose_title
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def choose(

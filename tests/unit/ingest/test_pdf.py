@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import zlib
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,13 +16,9 @@ from functions.jobs.ingest.readers.pdf import document, program
 from functions.jobs.ingest.readers.pdf.chapters import find_chapters
 from functions.jobs.ingest.readers.pdf.document import make_pdf_source
 from functions.jobs.ingest.readers.source_file import Unreadable
+from shared.knowledge.source import Source
 from tests.support.pdf_files import Annotation, make_pdf
 from tests.support.source_files import read_only_source, read_problems, read_warnings, write_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from shared.knowledge.source import Source
 
 WIND = ("The wind fills the sail and heels the boat until the helm grows heavy", "in your hand.")
 REEFS = ("Reef early, for a reef taken early costs a minute and one taken late", "costs a sail.")

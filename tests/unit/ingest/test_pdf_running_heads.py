@@ -5,8 +5,9 @@ A running head is the line of a book or chapter title that is printed on every p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from string import ascii_uppercase
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,10 +16,6 @@ from hypothesis import strategies as st
 from functions.jobs.ingest.readers.pdf.running_heads import remove_running_heads
 from tests.support.pdf_files import make_pdf
 from tests.support.source_files import read_only_source, write_file
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 
 def remove_heads(tops: Sequence[str], bottoms: Sequence[str] = ()) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,9 +20,6 @@ from tests.support.source_files import (
     read_warnings,
     write_file,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TO_KINDLE = "https://readwise.io/to_kindle?action=open&asin=B00SLOW"
 

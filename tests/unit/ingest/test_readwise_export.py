@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,6 @@ from tests.support.source_files import (
     write_export,
     write_file,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TO_KINDLE = "https://readwise.io/to_kindle?action=open&asin=B000000000"
 

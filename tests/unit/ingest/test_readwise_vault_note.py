@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from shared.knowledge.source import Locator
+from shared.knowledge.source import Locator, Source
 from tests.support.source_files import read_only_source, read_sources, write_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from shared.knowledge.source import Source
 
 HEADER = "# Engines\n\n## Metadata\n- Full Title: Engines\n\n## Highlights\n"
 

@@ -6,15 +6,12 @@ import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from shared.knowledge.source import Section, Source
 from tests.support.source_files import read_only_source, read_problems, read_warnings, write_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from functions.jobs.ingest.readers.html.page import make_article_source
+from shared.knowledge.source import Source
 from tests.support.web_pages import PROSE
-
-if TYPE_CHECKING:
-    from shared.knowledge.source import Source
-
 
 ADVICE = (
     "Nobody regrets a reef that was not needed. It takes two minutes to shake it out again, and the"

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from functions.jobs.ingest.batches import chunk_source
-from shared.knowledge.chunk import Kept
-from shared.knowledge.highlight_merging import (
-    StoredHighlights,
-    merge_highlights,
-)
+from shared.knowledge.chunk import Chunk, Kept
+from shared.knowledge.highlight_merging import MergedHighlights, StoredHighlights, merge_highlights
 from shared.knowledge.highlight_versions import extract_words
 from shared.knowledge.source import SECTION_SEPARATOR, Locator, Section, Source
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from shared.knowledge.chunk import Chunk
-    from shared.knowledge.highlight_merging import MergedHighlights
 
 BOOK_URL: Final = "https://readwise.io/bookreview/7"
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)

@@ -8,7 +8,9 @@ import json
 import resource
 import shutil
 import tarfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -23,11 +25,6 @@ from infra.local.state_use import UNPACKING
 from shared.core.errors import Conflict, InvalidInput, NotFound, Unusable
 from shared.firestore.connection import Connection
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-pytestmark = pytest.mark.anyio
 DEFAULT = "databases/carrel-local/default.sqlite"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 import pytest
@@ -12,13 +11,8 @@ import pytest
 from functions.jobs.embed.job import JOB as EMBED
 from infra.local.jobs import JobRuns, Progress
 from shared.core.settings import Settings
-from shared.runtime.context import App
-
-if TYPE_CHECKING:
-    from shared.runtime.context import Context
-    from shared.runtime.job import Job
-
-pytestmark = pytest.mark.anyio
+from shared.runtime.context import App, Context
+from shared.runtime.job import Job
 
 
 class CountedRuns(JobRuns):

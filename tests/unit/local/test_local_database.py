@@ -29,7 +29,6 @@ def get_mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-@pytest.mark.anyio
 async def test_a_write_goes_to_a_file_and_not_to_the_cloud(state: Path) -> None:
     """Tests of this folder refuse every channel of gRPC."""
     use_local_database()

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from infra.build.discovery import ROOT
 from infra.local.local_database import load_local_secret
 from shared.core.setting_groups import MIN_SECRET_LENGTH
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PRINT_SECRET_AFTER_A_LINE = """
 import sys

@@ -8,17 +8,14 @@ import re
 import sys
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from infra.build.discovery import ROOT
 from infra.cli.main import main
 from infra.mcp_clients import CLIENTS, EXAMPLE_ADDRESS, EXAMPLE_PROGRAM, McpClient
-
-if TYPE_CHECKING:
-    from click.testing import Result
 
 URL: Final = "https://carrel.example.com/mcp"
 PROGRAM_ENTRY: Final = {"command": str(Path(sys.prefix) / "bin" / "carrel"), "args": ["stdio"]}

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,10 +32,6 @@ from tests.support.public_web_server import (
     make_fetcher,
     make_resolver,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 DOCUMENT: dict[str, Any] = {
     "client_id": DOCUMENT_URL,
@@ -118,7 +116,6 @@ def read_log_lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return [{key: value for key, value in line.items() if key != "time"} for line in lines]
 
 
-@pytest.mark.anyio
 async def test_a_client_has_the_fields_of_its_document(documents: ClientDocuments) -> None:
     client = await documents.get(DOCUMENT_URL)
     assert client
@@ -129,7 +126,6 @@ async def test_a_client_has_the_fields_of_its_document(documents: ClientDocument
     ]
 
 
-@pytest.mark.anyio
 async def test_default_authentication_method_is_none(
     server: PublicWebServer, documents: ClientDocuments
 ) -> None:
@@ -141,7 +137,6 @@ async def test_default_authentication_method_is_none(
     assert client.token_endpoint_auth_method == "none"
 
 
-@pytest.mark.anyio
 async def test_a_redirect_to_a_private_uri_scheme_is_accepted(
     server: PublicWebServer, documents: ClientDocuments
 ) -> None:
@@ -151,7 +146,6 @@ async def test_a_redirect_to_a_private_uri_scheme_is_accepted(
     assert await documents.get(DOCUMENT_URL)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(("reason", "changes"), INVALID_DOCUMENTS)
 async def test_invalid_document_is_rejected(
     server: PublicWebServer,
@@ -166,7 +160,6 @@ async def test_invalid_document_is_rejected(
     assert read_log_lines(capsys) == [{**line, "host": HOST, "reason": reason}]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b'"x"', b"null", b"\xff\xfe", b"[" * 60_000, b"NaN"]
 )
@@ -177,7 +170,6 @@ async def test_a_document_that_is_not_a_json_object_is_rejected(
     assert await documents.get(DOCUMENT_URL) is None
 
 
-@pytest.mark.anyio
 async def test_invalid_client_id_is_neither_fetched_nor_quoted(
     documents: ClientDocuments, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,7 +178,6 @@ async def test_invalid_client_id_is_neither_fetched_nor_quoted(
     assert read_log_lines(capsys) == [line]
 
 
-@pytest.mark.anyio
 async def test_concurrent_requests_share_one_fetch(
     server: PublicWebServer, documents: ClientDocuments
 ) -> None:
@@ -195,7 +186,6 @@ async def test_concurrent_requests_share_one_fetch(
     assert len(server.requests) == 1
 
 
-@pytest.mark.anyio
 async def test_cancelled_request_does_not_cancel_a_shared_fetch(
     server: PublicWebServer, documents: ClientDocuments
 ) -> None:
@@ -213,7 +203,6 @@ async def test_cancelled_request_does_not_cancel_a_shared_fetch(
     assert len(server.requests) == 1
 
 
-@pytest.mark.anyio
 async def test_number_of_concurrent_fetches_is_limited(
     server: PublicWebServer, documents: ClientDocuments
 ) -> None:
@@ -233,7 +222,6 @@ async def test_number_of_concurrent_fetches_is_limited(
     assert await documents.get(DOCUMENT_URL)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("cache_control", "seconds"),
     [
@@ -265,7 +253,6 @@ async def test_document_is_cached_for_an_hour_at_most(
     assert len(server.requests) == 2
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("cache_control", ["no-store", "No-Cache, max-age=60", "max-age=0"])
 async def test_uncacheable_document_is_fetched_again(
     server: PublicWebServer, documents: ClientDocuments, cache_control: str
@@ -276,7 +263,6 @@ async def test_uncacheable_document_is_fetched_again(
     assert len(server.requests) == 2
 
 
-@pytest.mark.anyio
 async def test_failure_is_cached_for_a_minute(
     server: PublicWebServer, documents: ClientDocuments, clock: SettableClock
 ) -> None:
@@ -290,7 +276,6 @@ async def test_failure_is_cached_for_a_minute(
     assert await documents.get(DOCUMENT_URL)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
 async def test_a_server_error_is_cached_for_a_minute(
     server: PublicWebServer, documents: ClientDocuments, clock: SettableClock, status: int
@@ -306,7 +291,6 @@ async def test_a_server_error_is_cached_for_a_minute(
     assert await documents.get(DOCUMENT_URL)
 
 
-@pytest.mark.anyio
 async def test_slow_server_is_a_temporary_error(server: PublicWebServer, tmp_path: Path) -> None:
     server.gate.clear()
     documents = ClientDocuments(make_fetcher(server, tmp_path / "client.pem", seconds=0.1))
@@ -314,7 +298,6 @@ async def test_slow_server_is_a_temporary_error(server: PublicWebServer, tmp_pat
         await documents.get(DOCUMENT_URL)
 
 
-@pytest.mark.anyio
 async def test_unreachable_server_is_a_temporary_error() -> None:
     dead_endpoint = Endpoint("127.0.0.1", find_free_port())
     documents = ClientDocuments(SafeFetch(FETCH_RULES, make_resolver(dead_endpoint)))
@@ -322,7 +305,6 @@ async def test_unreachable_server_is_a_temporary_error() -> None:
         await documents.get(DOCUMENT_URL)
 
 
-@pytest.mark.anyio
 async def test_unknown_host_error_says_to_check_the_address(documents: ClientDocuments) -> None:
     with pytest.raises(Unavailable, match="server of that address does not exist") as caught:
         await documents.get("https://nobody.example/client.json")
@@ -330,7 +312,6 @@ async def test_unknown_host_error_says_to_check_the_address(documents: ClientDoc
     assert caught.value.retry_after == 60
 
 
-@pytest.mark.anyio
 async def test_the_cache_is_bounded_and_drops_the_oldest_document(
     server: PublicWebServer, documents: ClientDocuments
 ) -> None:

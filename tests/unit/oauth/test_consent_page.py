@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from typing import TYPE_CHECKING
 
+import httpx2
 import pytest
 
 from functions.gateway.oauth.consent_page import MAX_NAME_LENGTH, sanitize_name
 from shared.core.caller import Scope
+from shared.core.settings import Settings
 from tests.support.sign_in_app import SignInApp, make_authorization_request
-
-if TYPE_CHECKING:
-    import httpx2
-
-    from shared.core.settings import Settings
-
-pytestmark = pytest.mark.anyio
 
 HTTPS_URL = "https://carrel.example"
 

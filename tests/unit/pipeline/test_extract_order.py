@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from functions.jobs.extract.reader import ReadingOrder
 from shared.knowledge.queue import PendingChunk
-
-pytestmark = pytest.mark.anyio
 
 
 def make_chunk(name: str) -> PendingChunk:

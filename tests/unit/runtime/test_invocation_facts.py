@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from shared.core.caller import Caller
 from shared.core.errors import NotFound, Unavailable
+from shared.runtime.context import App, Context
 from shared.runtime.invocation import invoke
 from shared.runtime.messages import CallAnswer, Receipt
 from shared.runtime.outcome import Outcome
+from tests.support.monotonic_clock import MonotonicClock
 from tests.support.notebook_tools import TOOLS, Notes, Nothing
 from tests.support.tool_calls import make_call_request
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from shared.runtime.context import App, Context
-    from tests.support.monotonic_clock import MonotonicClock
-
-pytestmark = pytest.mark.anyio
 
 WRITE, READ, *_ = TOOLS
 ANNA = Caller.of("anna", task="thesis")

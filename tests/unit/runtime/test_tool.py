@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import Field
 
 from shared.core.caller import Scope, Tier
+from shared.runtime.context import Context
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
-
-if TYPE_CHECKING:
-    from shared.runtime.context import Context
 
 
 class Order(StrEnum):

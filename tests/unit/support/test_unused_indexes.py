@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
@@ -12,9 +12,6 @@ from infra.local.embedded_firestore.databases import Databases
 from infra.local.embedded_firestore.definitions import Definitions
 from infra.local.local_database import INDEX_FILES
 from tests.support.unused_indexes import find_unused_indexes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 async def test_an_index_is_unused_until_a_query_needs_it(tmp_path: Path) -> None:

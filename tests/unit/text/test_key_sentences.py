@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -11,9 +11,6 @@ from hypothesis import strategies as st
 
 from shared.text.key_sentences import rank_sentences
 from shared.text.sentences import split_sentences
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 BAKING_TEXT = (
     "Flour, water and salt make the dough. A dough needs time more than it needs kneading."

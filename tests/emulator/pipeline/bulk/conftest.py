@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from shared.core.settings import Settings
+from shared.pipeline.embedding.bulk import BulkServices
+from shared.runtime.context import Context
 from tests.support.bulk_embedding import open_bulk_services, open_pending_base
 from tests.support.clock import NOON, SettableClock
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.vertex_batch import FakeVertexBatch
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from shared.core.settings import Settings
-    from shared.pipeline.embedding.bulk import BulkServices
-    from shared.runtime.context import Context
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -19,6 +20,7 @@ from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 from shared.knowledge.source import Section
 from shared.pipeline.embedding.bulk import BulkServices, make_bulk_services
+from shared.runtime.context import Context
 from shared.runtime.job import Report
 from tests.support.bulk_embedding import (
     DIMENSION,
@@ -31,22 +33,15 @@ from tests.support.bulk_embedding import (
     replace_vector_by_error,
     run_bulk_embedding,
 )
-from tests.support.clock import NOON
+from tests.support.clock import NOON, SettableClock
+from tests.support.fakes.cloud_storage import FakeCloudStorage
+from tests.support.fakes.vertex_batch import FakeVertexBatch
 from tests.support.knowledge import ingest_sources
 from tests.support.stored_documents import read_chunks_by_text, read_documents
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+Rewrite = Callable[[list[bytes]], list[bytes]]
+"""Changes the lines of a batch job's output."""
 
-    from shared.runtime.context import Context
-    from tests.support.clock import SettableClock
-    from tests.support.fakes.cloud_storage import FakeCloudStorage
-    from tests.support.fakes.vertex_batch import FakeVertexBatch
-
-    Rewrite = Callable[[list[bytes]], list[bytes]]
-    """Changes the lines of a batch job's output."""
-
-pytestmark = pytest.mark.anyio
 
 LONGER_THAN_A_RUN: Final = 120
 """A pause between two polls, in seconds. A run of these tests lasts up to 60 seconds."""

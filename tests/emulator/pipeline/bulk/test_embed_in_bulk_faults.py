@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
+from shared.pipeline.embedding.bulk import BulkServices
 from shared.pipeline.embedding.chunks import embed_in_bulk
+from shared.runtime.context import Context
 from shared.runtime.job import Budget, Report
 from tests.support.bulk_embedding import (
     NOTES_PER_SOURCE,
@@ -24,12 +26,7 @@ from tests.support.fakes.vertex_batch import BROKEN, LOST, FakeVertexBatch, Faul
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_documents
 
-if TYPE_CHECKING:
-    from shared.pipeline.embedding.bulk import BulkServices
-    from shared.runtime.context import Context
-
 pytestmark = [
-    pytest.mark.anyio,
     pytest.mark.usefixtures("instant_sleep"),
     CLIENT_LEAVES_SOCKETS,
 ]

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
+from shared.core.settings import Settings
 from tests.support.fakes.readwise import FakeReadwise
 from tests.support.readwise_runs import make_readwise_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from shared.core.settings import Settings
 
 
 @pytest.fixture

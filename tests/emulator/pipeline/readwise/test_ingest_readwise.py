@@ -6,8 +6,9 @@ A run requests a list of the changed books, and then the complete books, thirty 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
@@ -24,7 +25,7 @@ from shared.knowledge.readwise_sync import (
     SyncProgress,
     UnfinishedRun,
 )
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from shared.runtime.job import AlreadyRunning, Failure, Report, run_job
 from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.readwise import START, FakeReadwise
@@ -37,14 +38,6 @@ from tests.support.readwise_runs import (
 )
 from tests.support.source_files import write_export
 from tests.support.stored_documents import read_documents
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from shared.runtime.context import Context
-
-pytestmark = pytest.mark.anyio
 
 
 def call_at_request(request_number: int, hook: Callable[[], None]) -> Callable[[int], None]:

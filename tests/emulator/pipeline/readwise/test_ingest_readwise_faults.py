@@ -8,7 +8,7 @@ import io
 import time
 from contextlib import redirect_stderr
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -20,6 +20,7 @@ from functions.jobs.ingest.readwise.sync import MARGIN
 from shared.core.dates import utc_now
 from shared.core.errors import InvalidInput, Unavailable
 from shared.knowledge.readwise_sync import SyncProgress, UnfinishedRun
+from shared.runtime.context import App, Context
 from shared.runtime.job import Budget, Failure, Report
 from tests.support.fakes.readwise import (
     BROKEN,
@@ -37,13 +38,8 @@ from tests.support.fakes.readwise import (
     make_throttled_reply,
 )
 from tests.support.jobs import make_one_step_budget
+from tests.support.monotonic_clock import MonotonicClock
 from tests.support.readwise_runs import read_progress, read_texts, run_ingest
-
-if TYPE_CHECKING:
-    from shared.runtime.context import App, Context
-    from tests.support.monotonic_clock import MonotonicClock
-
-pytestmark = pytest.mark.anyio
 
 TEMPORARY_ERRORS = [
     BROKEN,

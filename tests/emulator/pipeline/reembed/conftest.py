@@ -5,11 +5,14 @@ Each app is like a process of its own, on the same database.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from shared.core.settings import Settings
+from shared.runtime.context import App
 from tests.support.clock import NOON, SettableClock
+from tests.support.fakes.embedding_model import FakeEmbeddingModel
 from tests.support.model_migration import (
     fill_and_forget_space,
     make_app_opener,
@@ -17,14 +20,7 @@ from tests.support.model_migration import (
     make_previous_model,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from shared.core.settings import Settings
-    from shared.runtime.context import App
-    from tests.support.fakes.embedding_model import FakeEmbeddingModel
-
-    OpenApp = Callable[[FakeEmbeddingModel], App]
+OpenApp = Callable[[FakeEmbeddingModel], App]
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ old model (words-1, 16 dimensions) and with the new one (words-2, 24 dimensions)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -17,8 +18,9 @@ from functions.jobs.reembed.job import JOB, count_documents
 from shared.core.errors import Unavailable
 from shared.firestore.leases import Leases
 from shared.knowledge.source import Section, Source
+from shared.runtime.context import App
 from shared.runtime.job import AlreadyRunning, Report, run_job
-from tests.support.clock import NOON
+from tests.support.clock import NOON, SettableClock
 from tests.support.fakes.embedding_model import FakeEmbeddingModel
 from tests.support.jobs import (
     make_ample_budget,
@@ -42,15 +44,8 @@ from tests.support.stored_documents import read_app_documents, read_chunks_by_te
 from tests.support.tool_calls import call, call_result
 from tests.support.traces import make_sample_trace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+OpenApp = Callable[[FakeEmbeddingModel], App]
 
-    from shared.runtime.context import App
-    from tests.support.clock import SettableClock
-
-    OpenApp = Callable[[FakeEmbeddingModel], App]
-
-pytestmark = pytest.mark.anyio
 
 DOCUMENT_COUNT = 10
 """The number of chunks, extractions and traces of the base."""

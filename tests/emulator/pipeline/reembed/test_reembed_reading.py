@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,11 +16,13 @@ from functions.tools.knowledge.get_chunk.tool import get_chunk
 from functions.tools.knowledge.get_cluster.tool import In as ClusterIn
 from functions.tools.knowledge.get_cluster.tool import get_cluster
 from functions.tools.knowledge.search_kb.tool import In as SearchIn
-from functions.tools.knowledge.search_kb.tool import search_kb
+from functions.tools.knowledge.search_kb.tool import Out, search_kb
 from shared.core.errors import Conflict, Unavailable
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
+from shared.runtime.context import App
 from shared.workspaces.model import content_id
+from tests.support.clock import SettableClock
 from tests.support.fakes.embedding_model import FakeEmbeddingModel
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.materials import MAST, TEXT, extract_error, extract_result
@@ -38,16 +41,8 @@ from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import call_result
 from tests.support.traces import make_sample_trace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+OpenApp = Callable[[FakeEmbeddingModel], App]
 
-    from functions.tools.knowledge.search_kb.tool import Out
-    from shared.runtime.context import App
-    from tests.support.clock import SettableClock
-
-    OpenApp = Callable[[FakeEmbeddingModel], App]
-
-pytestmark = pytest.mark.anyio
 
 ANCHOR = "A good anchor and enough chain let the crew sleep through a gale."
 
