@@ -28,13 +28,14 @@ from xdist.scheduler import LoadScopeScheduling
 from shared.ai.embedding import Embedder
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core import target
-from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App, Context
 from tests.support import embedded_database
+from tests.support.apps import READER, Apps
 from tests.support.clock import SettableClock
 from tests.support.cloud_run.bundles import OWN_ENVIRONMENTS
+from tests.support.commit_hooks import WatchedApp
 from tests.support.emulator import ORACLE, run_emulator
 from tests.support.emulator_programs import EmulatorError
 from tests.support.fakes.embedder import WordEmbedder
@@ -100,6 +101,8 @@ def pytest_configure(config: pytest.Config) -> None:
         embedded_database.connect_in_process()
     if hasattr(config, "workerinput"):
         return
+    if config.option.update_snapshots and os.environ.get("CI"):
+        raise pytest.UsageError("CI compares with snapshots. Update them on your machine.")
     if _is_slow_run(config):
         os.environ.setdefault("KILL_SEED", str(_SEED))
         os.environ[OWN_ENVIRONMENTS] = "1"
@@ -296,11 +299,17 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-async def app(settings: Settings, embedder: Embedder, clock: SettableClock) -> AsyncIterator[App]:
-    """The app with the test's settings, clock and embedder, closed after the test."""
-    opened = App(settings, clock=clock, embedder=embedder)
+async def apps(project: str) -> AsyncIterator[Apps]:
+    """Opens apps on the test's database, and closes them after the test."""
+    opened = Apps(project)
     yield opened
     await opened.aclose()
+
+
+@pytest.fixture
+def app(apps: Apps, embedder: Embedder, clock: SettableClock) -> WatchedApp:
+    """The app with the test's clock and embedder."""
+    return apps(clock=clock, embedder=embedder)
 
 
 @pytest.fixture
@@ -312,4 +321,4 @@ def meter() -> Meter:
 @pytest.fixture
 def ctx(app: App, meter: Meter) -> Context:
     """The context of one call by the user "reader"."""
-    return app.context(Caller.of("reader"), meter)
+    return app.context(READER, meter)

@@ -34,7 +34,7 @@ from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App, Context
-from tests.emulator.conftest import MakeEmptyApp, MakeEmptyContext
+from tests.support.apps import Apps
 from tests.support.folder_comparison import find_differing_files
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, chunk_source, index_all, store_sources
@@ -81,15 +81,15 @@ class ExportedNote(NamedTuple):
 
 
 @pytest.fixture
-def base(make_empty_context: MakeEmptyContext) -> Context:
+def base(shared_apps: Apps) -> Context:
     """An empty base."""
-    return make_empty_context(NOON)
+    return shared_apps.context(NOON)
 
 
 @pytest.fixture
-def other(make_empty_context: MakeEmptyContext) -> Context:
+def other(shared_apps: Apps) -> Context:
     """An empty base in which an export is restored, later."""
-    return make_empty_context(LATER)
+    return shared_apps.context(LATER)
 
 
 async def write_export(ctx: Context, folder: Path, user: str | None = None) -> ExportReport:
@@ -289,7 +289,7 @@ async def test_an_export_takes_less_memory_than_its_size(base: Context, tmp_path
 
 @pytest.mark.parametrize("is_rewritten", [True, False])
 async def test_edits_survive_a_round_trip(
-    app: App, ctx: Context, make_empty_app: MakeEmptyApp, tmp_path: Path, *, is_rewritten: bool
+    app: App, ctx: Context, shared_apps: Apps, tmp_path: Path, *, is_rewritten: bool
 ) -> None:
     """A passage has the tag `dough` of its own, and the edit gives it to the source, too.
 
@@ -309,7 +309,7 @@ async def test_edits_survive_a_round_trip(
     await write_export(ctx, tmp_path / "export")
     await index_all(ctx)
 
-    other_app = make_empty_app(LATER)
+    other_app = shared_apps(clock=LATER)
     other = other_app.context(OWNER, Meter())
     counts = await run_ingest(other, tmp_path / "export")
     assert counts == {"sources": 2, "created": 5, "read": 2, "edits kept": 1}
@@ -341,7 +341,7 @@ async def read_fields(
 
 
 async def test_a_note_survives_a_round_trip_and_can_be_changed(
-    app: App, ctx: Context, make_empty_app: MakeEmptyApp, tmp_path: Path
+    app: App, ctx: Context, shared_apps: Apps, tmp_path: Path
 ) -> None:
     """Its user may change it in the other base, too. Its former revisions are not exported.
 
@@ -353,7 +353,7 @@ async def test_a_note_survives_a_round_trip_and_can_be_changed(
     saved = await call_result(app, "save_note", OWNER, **arguments)
     await write_export(ctx, tmp_path / "export")
 
-    other_app = make_empty_app(LATER)
+    other_app = shared_apps(clock=LATER)
     other = other_app.context(OWNER, Meter())
     await run_ingest(other, tmp_path / "export")
     expected = await read_documents(ctx, "sources")
@@ -368,10 +368,10 @@ async def test_a_note_survives_a_round_trip_and_can_be_changed(
 
 
 async def test_a_newer_export_replaces_a_note_with_all_its_fields(
-    app: App, ctx: Context, make_empty_app: MakeEmptyApp, tmp_path: Path
+    app: App, ctx: Context, shared_apps: Apps, tmp_path: Path
 ) -> None:
     """The replaced revision can be restored, and the note stays its user's."""
-    source_id, other_app, other = await export_twice(app, ctx, make_empty_app, tmp_path)
+    source_id, other_app, other = await export_twice(app, ctx, shared_apps, tmp_path)
     await run_ingest(other, tmp_path / "older")
     await (
         other.database.connection.client.collection("sources")
@@ -395,9 +395,9 @@ async def test_a_newer_export_replaces_a_note_with_all_its_fields(
 
 
 async def test_an_older_export_leaves_a_newer_note_alone(
-    app: App, ctx: Context, make_empty_app: MakeEmptyApp, tmp_path: Path
+    app: App, ctx: Context, shared_apps: Apps, tmp_path: Path
 ) -> None:
-    _, _, other = await export_twice(app, ctx, make_empty_app, tmp_path)
+    _, _, other = await export_twice(app, ctx, shared_apps, tmp_path)
     await run_ingest(other, tmp_path / "newer")
     before = await read_stored(other)
     assert await run_ingest(other, tmp_path / "older") == {"read": 1}
@@ -405,10 +405,10 @@ async def test_an_older_export_leaves_a_newer_note_alone(
 
 
 async def test_a_half_written_note_is_completed_by_its_export(
-    app: App, ctx: Context, make_empty_app: MakeEmptyApp, tmp_path: Path
+    app: App, ctx: Context, shared_apps: Apps, tmp_path: Path
 ) -> None:
     """Former versions wrote the passages of a newer export, but not its text and revision."""
-    source_id, _, other = await export_twice(app, ctx, make_empty_app, tmp_path)
+    source_id, _, other = await export_twice(app, ctx, shared_apps, tmp_path)
     await run_ingest(other, tmp_path / "newer")
     reference = Reference("sources", source_id)
     database = other.database
@@ -418,16 +418,14 @@ async def test_a_half_written_note_is_completed_by_its_export(
     assert await read_note_state(other) == NoteState(NEWER, OWNER.user_id, 2, [NEWER])
 
 
-async def export_twice(
-    app: App, ctx: Context, make_empty_app: MakeEmptyApp, folder: Path
-) -> ExportedNote:
+async def export_twice(app: App, ctx: Context, shared_apps: Apps, folder: Path) -> ExportedNote:
     """Export a note to the folder `older`, and after a change to the folder `newer`."""
     saved = await call_result(app, "save_note", OWNER, text=OLDER)
     await write_export(ctx, folder / "older")
     note = {"source_id": saved["source_id"], "revision": 1}
     await call_result(app, "save_note", OWNER, text=NEWER, **note)
     await write_export(ctx, folder / "newer")
-    other_app = make_empty_app(LATER)
+    other_app = shared_apps(clock=LATER)
     return ExportedNote(saved["source_id"], other_app, other_app.context(OWNER, Meter()))
 
 

@@ -16,7 +16,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.runtime.context import App, Context
 from shared.runtime.job import Report
-from tests.emulator.knowledge.conftest import MakeWatchedApp
+from tests.support.apps import Apps
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
@@ -173,16 +173,14 @@ async def test_one_of_two_simultaneous_changes_is_rejected(app: App, ctx: Contex
     await assert_nothing_to_repair(ctx)
 
 
-async def test_a_card_written_during_a_change_is_kept(
-    app: App, ctx: Context, make_watched_app: MakeWatchedApp
-) -> None:
+async def test_a_card_written_during_a_change_is_kept(app: App, ctx: Context, apps: Apps) -> None:
     note = await save_note(app)
     [chunk_id] = note["chunk_ids"]
 
     async def write_card() -> None:
         await set_fields(ctx, f"chunks/{chunk_id}", {"knowledge_card": {"summary": "Wrap it."}})
 
-    racing = make_watched_app(call_before_commit(1, write_card))
+    racing = apps(call_before_commit(1, write_card))
     await change_note(racing, note, tags=["kitchen"])
 
     stored = (await read_chunks(ctx))[chunk_id]

@@ -19,7 +19,7 @@ from shared.knowledge import source_editing
 from shared.knowledge.source import Section
 from shared.knowledge.source_editing import SourceEditing
 from shared.runtime.context import App, Context
-from tests.emulator.knowledge.conftest import MakeWatchedApp
+from tests.support.apps import Apps
 from tests.support.commit_hooks import call_before_commit
 from tests.support.database_state import State, describe_differences, read_state
 from tests.support.forgetting import save_sources
@@ -316,7 +316,7 @@ async def _rewrite_all(ctx: Context) -> None:
 async def test_an_edit_made_while_the_job_runs_is_kept(
     app: App,
     ctx: Context,
-    make_watched_app: MakeWatchedApp,
+    apps: Apps,
     monkeypatch: pytest.MonkeyPatch,
     commit: int,
 ) -> None:
@@ -328,7 +328,7 @@ async def test_an_edit_made_while_the_job_runs_is_kept(
     async def edit_again() -> None:
         await edit(app, "long", revision=1, title="All Breads", tags=["rye"])
 
-    racing = make_watched_app(call_before_commit(commit, edit_again))
+    racing = apps(call_before_commit(commit, edit_again))
     with pytest.raises(WriteConflict):
         await _rewrite_all(racing.context(Caller(), Meter()))
     await run_jobs(ctx)
@@ -338,7 +338,7 @@ async def test_an_edit_made_while_the_job_runs_is_kept(
 
 @pytest.mark.parametrize("commit", [1, 2])
 async def test_an_edit_made_while_ingest_runs_is_kept(
-    app: App, ctx: Context, make_watched_app: MakeWatchedApp, commit: int
+    app: App, ctx: Context, apps: Apps, commit: int
 ) -> None:
     """Ingest has read the source before the edit, and written some of its passages or none."""
     many = replace(LONG, sections=tuple(Section(text=f"Loaf {n} rests.") for n in range(210)))
@@ -347,7 +347,7 @@ async def test_an_edit_made_while_ingest_runs_is_kept(
     async def edit_during_ingest() -> None:
         await edit(app, "long", title="Many Breads")
 
-    racing = make_watched_app(call_before_commit(commit, edit_during_ingest))
+    racing = apps(call_before_commit(commit, edit_during_ingest))
     changed = replace(many, title="Breads", author="Ida Crumb")
     counts = await save_sources(racing.context(Caller(), Meter()), changed)
     assert counts["edits kept"] == 1

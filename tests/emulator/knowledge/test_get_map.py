@@ -32,8 +32,7 @@ from shared.knowledge.map_repository import (
 from shared.knowledge.source import Source
 from shared.runtime.context import App, Context
 from shared.runtime.job import Report
-from tests.emulator.conftest import MakeEmptyContext
-from tests.emulator.knowledge.conftest import MakeWatchedApp
+from tests.support.apps import Apps
 from tests.support.commit_hooks import (
     KILL_AT_SOME_OR_ALL_COMMITS,
     CommitHook,
@@ -72,9 +71,9 @@ class Point(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-async def stored_map(make_empty_context: MakeEmptyContext) -> Contents:
+async def stored_map(shared_apps: Apps) -> Contents:
     """Return the stored documents of `five_clusters`."""
-    ctx = make_empty_context(None)
+    ctx = shared_apps.context()
     await add_sources(ctx, *map(make_themed_source, THEMES), make_unrelated_source(STRAYS))
     await run_cluster_job(ctx)
     return await read_root_documents(ctx.database.connection.client)
@@ -269,7 +268,7 @@ async def prepare_reclustering(ctx: Context) -> None:
 
 
 async def test_a_reader_sees_the_former_map_or_the_new_one(
-    app: App, ctx: Context, make_watched_app: MakeWatchedApp
+    app: App, ctx: Context, apps: Apps
 ) -> None:
     await prepare_reclustering(ctx)
     readings = [set((await get_map(app))["chunk_ids"])]
@@ -279,7 +278,7 @@ async def test_a_reader_sees_the_former_map_or_the_new_one(
         readings.append(set((await get_map(app))["chunk_ids"]))
         return results
 
-    await run_cluster_job(make_watched_app(read_after_commit).context(Caller(), Meter()))
+    await run_cluster_job(apps(read_after_commit).context(Caller(), Meter()))
 
     former_map, new_map = readings[0], readings[-1]
     assert len(former_map) == 3 * PASSAGES_PER_THEME
@@ -289,11 +288,11 @@ async def test_a_reader_sees_the_former_map_or_the_new_one(
 
 @KILL_AT_SOME_OR_ALL_COMMITS
 async def test_chunks_deleted_while_the_map_is_drawn_are_not_on_it(
-    ctx: Context, app: App, make_watched_app: MakeWatchedApp, step: int
+    ctx: Context, app: App, apps: Apps, step: int
 ) -> None:
     await prepare_reclustering(ctx)
     stored = await read_root_documents(ctx.database.connection.client)
-    counting = make_watched_app(send_commit)
+    counting = apps(send_commit)
     await run_cluster_job(counting.context(Caller(), Meter()))
 
     async def delete_bees() -> None:
@@ -312,7 +311,7 @@ async def test_chunks_deleted_while_the_map_is_drawn_are_not_on_it(
 
     for commit in range(0, counting.commits, step):
         await replace_documents(ctx, stored)
-        deleting = make_watched_app(delete_bees_after(commit))
+        deleting = apps(delete_bees_after(commit))
         await run_cluster_job(deleting.context(Caller(), Meter()))
         drawn = await get_map(app)
         remaining = await read_chunks(ctx)

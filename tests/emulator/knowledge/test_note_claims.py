@@ -18,7 +18,7 @@ from shared.core.settings import Settings
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Delete, Update
 from shared.runtime.context import App, Context
-from tests.emulator.knowledge.conftest import MakeWatchedApp
+from tests.support.apps import Apps
 from tests.support.commit_hooks import WatchedApp, call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.forgetting import OWNER, forget
@@ -134,12 +134,12 @@ async def test_ten_calls_at_once_store_one_note(
     assert await read_holders(ctx) == [source_id]
 
 
-async def test_a_loser_answers_like_a_duplicate(app: App, make_watched_app: MakeWatchedApp) -> None:
+async def test_a_loser_answers_like_a_duplicate(app: App, apps: Apps) -> None:
     async def save_first() -> None:
         await save_note(app)
 
     await save_note(app, OTHER_TEXT)
-    racing = make_watched_app(call_before_commit(1, save_first))
+    racing = apps(call_before_commit(1, save_first))
     text = await call_text(racing, "save_note", EDITOR, text=NOTE_TEXT)
     assert text.startswith("Nothing was stored")
     assert NOTE_TEXT in text

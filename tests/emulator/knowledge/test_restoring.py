@@ -15,7 +15,7 @@ from functions.jobs.repair.job import repair
 from shared.extractions.upkeep import promote_duplicates
 from shared.runtime.context import App, Context
 from shared.runtime.job import Report
-from tests.emulator.knowledge.conftest import MakeWatchedApp
+from tests.support.apps import Apps
 from tests.support.commit_hooks import call_after_commit, call_before_commit
 from tests.support.database_state import describe_differences
 from tests.support.extractions import make_decision, make_extraction, store_extractions
@@ -105,7 +105,7 @@ async def test_restored_duplicates_stay_hidden_by_their_original(
 
 
 async def test_a_duplicate_is_not_promoted_while_its_source_is_restored(
-    app: App, ctx: Context, make_watched_app: MakeWatchedApp
+    app: App, ctx: Context, apps: Apps
 ) -> None:
     """The job runs after a commit that has restored the duplicate but not the original."""
     chunks = sorted(await store_sources(ctx, LONG), key=lambda chunk: chunk.chunk_id)
@@ -118,7 +118,7 @@ async def test_a_duplicate_is_not_promoted_while_its_source_is_restored(
     async def promote() -> None:
         await promote_duplicates(ctx, make_ample_budget(), Report())
 
-    racing = make_watched_app(call_after_commit(2, promote))
+    racing = apps(call_after_commit(2, promote))
     await forget(racing, source_id="long", forgotten=False)
     await promote()
     await index_all(ctx)
@@ -126,7 +126,7 @@ async def test_a_duplicate_is_not_promoted_while_its_source_is_restored(
 
 
 async def test_a_passage_cannot_be_restored_while_its_source_is_moved(
-    app: App, ctx: Context, make_watched_app: MakeWatchedApp
+    app: App, ctx: Context, apps: Apps
 ) -> None:
     chunks = await store_sources(ctx, BAKING)
     await forget(app, chunk_id=chunks[0].chunk_id)
@@ -137,7 +137,7 @@ async def test_a_passage_cannot_be_restored_while_its_source_is_moved(
         answer = await call(app, "forget", OWNER, chunk_id=chunk_id, forgotten=False)
         codes.append(answer.error.code if answer.error else "")
 
-    racing = make_watched_app(call_before_commit(3, restore_during_move))
+    racing = apps(call_before_commit(3, restore_during_move))
     await forget(racing, source_id="baking")
     assert codes == ["CONFLICT"]
     await index_all(ctx)

@@ -24,7 +24,7 @@ from shared.pipeline.forgetting import Forgetter
 from shared.pipeline.forgotten_chunks import CHUNKS_PER_COMMIT
 from shared.pipeline.source_move import SourceMove
 from shared.runtime.context import App, Context
-from tests.emulator.knowledge.conftest import MakeWatchedApp
+from tests.support.apps import Apps
 from tests.support.clock import NOON
 from tests.support.commit_hooks import (
     Response,
@@ -137,7 +137,7 @@ async def test_a_source_cannot_be_moved_back_before_its_move_is_complete(
 
 
 async def test_a_source_that_two_calls_forgot_can_be_restored(
-    app: App, ctx: Context, make_watched_app: MakeWatchedApp
+    app: App, ctx: Context, apps: Apps
 ) -> None:
     """The second call forgets the source after the first one has read it."""
     await store_sources(ctx, BAKING)
@@ -146,7 +146,7 @@ async def test_a_source_that_two_calls_forgot_can_be_restored(
     async def forget_before_commit() -> None:
         await forget(app, source_id="baking")
 
-    racing = make_watched_app(call_before_commit(1, forget_before_commit))
+    racing = apps(call_before_commit(1, forget_before_commit))
     out = await forget(racing, source_id="baking")
     assert out["forgotten"] is True
     assert out["changed"] is False
@@ -156,7 +156,7 @@ async def test_a_source_that_two_calls_forgot_can_be_restored(
 
 
 async def test_the_job_stops_when_a_call_moves_the_same_source(
-    app: App, ctx: Context, make_watched_app: MakeWatchedApp, monkeypatch: pytest.MonkeyPatch
+    app: App, ctx: Context, apps: Apps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job has read passages to move, and the call moves them all, and all back again."""
     await store_sources(ctx, LONG)
@@ -169,7 +169,7 @@ async def test_the_job_stops_when_a_call_moves_the_same_source(
         await forget(app, source_id="long")
         await forget(app, source_id="long", forgotten=False)
 
-    racing = make_watched_app(call_before_commit(2, complete_and_restore))
+    racing = apps(call_before_commit(2, complete_and_restore))
     report = await index(racing.context(Caller(), Meter()), make_ample_budget())
     assert report.failures == []
     await index_all(ctx)
@@ -178,7 +178,7 @@ async def test_the_job_stops_when_a_call_moves_the_same_source(
 
 @pytest.mark.parametrize("kind", ["source", "passage"])
 async def test_ingest_does_not_restore_what_is_forgotten_while_it_runs(
-    app: App, ctx: Context, make_watched_app: MakeWatchedApp, kind: str
+    app: App, ctx: Context, apps: Apps, kind: str
 ) -> None:
     """Ingest has read the source, and has not written it yet."""
     chunks = await store_sources(ctx, BAKING)
@@ -189,7 +189,7 @@ async def test_ingest_does_not_restore_what_is_forgotten_while_it_runs(
         else:
             await forget(app, chunk_id=chunks[0].chunk_id)
 
-    racing = make_watched_app(call_before_commit(1, forget_before_commit))
+    racing = apps(call_before_commit(1, forget_before_commit))
     edited = replace(BAKING, title="Bread in the Oven")
     await save_sources(racing.context(Caller(), Meter()), edited)
     await index_all(ctx)
@@ -206,7 +206,7 @@ async def test_ingest_does_not_restore_what_is_forgotten_while_it_runs(
 @pytest.mark.parametrize("is_new", [True, False])
 @pytest.mark.parametrize("is_killed", [True, False])
 async def test_ingest_stops_when_its_source_is_forgotten_between_commits(
-    app: App, ctx: Context, make_watched_app: MakeWatchedApp, *, is_new: bool, is_killed: bool
+    app: App, ctx: Context, apps: Apps, *, is_new: bool, is_killed: bool
 ) -> None:
     """Ingest writes the source in two commits of 200 and 30 passages."""
     sections = tuple(Section(text=f"Loaf number {number} rests.") for number in range(230))
@@ -219,7 +219,7 @@ async def test_ingest_stops_when_its_source_is_forgotten_between_commits(
         if is_killed:
             raise _Killed
 
-    racing = make_watched_app(call_before_commit(2, forget_between_commits))
+    racing = apps(call_before_commit(2, forget_between_commits))
     saving = save_sources(racing.context(Caller(), Meter()), loaves)
     if is_killed:
         with pytest.raises(_Killed):
@@ -269,7 +269,7 @@ async def test_moves_under_a_lease_survive_lost_answers(ctx: Context) -> None:
 
 
 async def test_a_passage_changed_during_the_move_is_moved_as_changed(
-    ctx: Context, make_watched_app: MakeWatchedApp
+    ctx: Context, apps: Apps
 ) -> None:
     """Another job writes a card between the reading and the move."""
     chunks = await store_sources(ctx, SAILING)
@@ -277,7 +277,7 @@ async def test_a_passage_changed_during_the_move_is_moved_as_changed(
     async def write_card() -> None:
         await set_fields(ctx, f"chunks/{chunks[1].chunk_id}", {"knowledge_card": CARD})
 
-    app = make_watched_app(call_after_commit(1, write_card))
+    app = apps(call_after_commit(1, write_card))
     await forget(app, source_id="sailing")
     stored = await read_documents(ctx, "forgotten")
     assert stored[chunks[1].chunk_id]["document"]["knowledge_card"] == CARD

@@ -16,7 +16,7 @@ from shared.knowledge.chunked_source import ChunkedSource
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Context
-from tests.emulator.knowledge.conftest import MakeWatchedApp
+from tests.support.apps import Apps
 from tests.support.commit_hooks import call_before_commit
 from tests.support.knowledge import BAKING, SAILING, chunk_source
 from tests.support.stored_documents import read_chunks, read_documents, read_tombstones
@@ -87,12 +87,12 @@ async def test_an_unsendable_source_does_not_block_others(ctx: Context) -> None:
 
 
 async def test_a_refusal_of_all_writes_is_not_blamed_on_a_source(
-    make_watched_app: MakeWatchedApp,
+    apps: Apps,
 ) -> None:
     async def refuse() -> None:
         raise PermissionDenied("no")
 
-    ctx = make_watched_app(call_before_commit(1, refuse)).context(Caller(), Meter())
+    ctx = apps(call_before_commit(1, refuse)).context(Caller(), Meter())
     choose_target(EMULATOR)  # an embedded database refuses so if its file cannot be written
     with pytest.raises(PlatformFault, match="PermissionDenied"):
         await Ingestion(ctx.database).save_each([chunk_source(SAILING)], NOON)

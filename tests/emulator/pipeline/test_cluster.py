@@ -31,7 +31,7 @@ from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.source import Source
 from shared.runtime.context import App, Context
 from shared.runtime.job import AlreadyRunning, Report, run_job
-from tests.emulator.conftest import MakeEmptyContext
+from tests.support.apps import Apps
 from tests.support.clock import SettableClock
 from tests.support.database_dump import Contents, read_root_documents, write_documents
 from tests.support.fakes.embedder import WordEmbedder
@@ -65,9 +65,9 @@ async def run_cluster(ctx: Context) -> Report:
 
 
 @pytest.fixture(scope="module")
-async def stored_clusters(make_empty_context: MakeEmptyContext) -> Contents:
+async def stored_clusters(shared_apps: Apps) -> Contents:
     """The documents of `five_clusters`, which are made only once."""
-    ctx = make_empty_context(None)
+    ctx = shared_apps.context()
     await add_sources(ctx, *map(make_themed_source, THEMES), make_unrelated_source(3))
     await run_cluster(ctx)
     return await read_root_documents(ctx.database.connection.client)

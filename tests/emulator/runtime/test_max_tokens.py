@@ -19,7 +19,7 @@ from shared.core.meter import Meter
 from shared.runtime.context import App
 from shared.runtime.job import Budget
 from shared.runtime.pagination import BYTES_PER_TOKEN, PagedArguments, compute_byte_budget
-from tests.emulator.conftest import MakeEmptyApp
+from tests.support.apps import Apps
 from tests.support.extractions import make_decision, make_extraction, store_extractions
 from tests.support.knowledge import index_all, store_sources
 from tests.support.tasks import add_tasks
@@ -62,9 +62,9 @@ TOOLS_LIKE_GET_DECISIONS = {"get_patterns", "get_warnings", "get_methodologies"}
 
 
 @pytest.fixture(scope="module")
-async def app(make_empty_app: MakeEmptyApp) -> App:
+async def app(shared_apps: Apps) -> App:
     """An app with some of everything that the tools list."""
-    app = make_empty_app(None)
+    app = shared_apps()
     await add_tasks(app, *(f"Buy flour {number}" for number in range(12)), user=ANNA)
     for number in range(4):
         await contribute(app, number)

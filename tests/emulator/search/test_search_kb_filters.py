@@ -17,7 +17,7 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Source
 from shared.runtime.context import Context
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
-from tests.emulator.conftest import MakeEmptyContext
+from tests.support.apps import Apps
 from tests.support.clock import SettableClock
 from tests.support.knowledge import chunk_source, store_sources
 from tests.support.searches import (
@@ -70,9 +70,9 @@ def copy_with_date(source: Source, date: datetime) -> Source:
 
 
 @pytest.fixture(scope="module")
-async def library(make_empty_context: MakeEmptyContext) -> Context:
+async def library(shared_apps: Apps) -> Context:
     """A book in two clusters, a book with a knowledge card, and an article, all about anchors."""
-    ctx = make_empty_context(NOW)
+    ctx = shared_apps.context(NOW)
     anchor_book = make_source_of_text(
         "An anchor.", "anchor-book", author="Ida Loaf", tags=("Sea", "iron"), title="On Anchors"
     )
@@ -90,9 +90,9 @@ async def library(make_empty_context: MakeEmptyContext) -> Context:
 
 
 @pytest.fixture(scope="module")
-async def dated_base(make_empty_context: MakeEmptyContext) -> Context:
+async def dated_base(shared_apps: Apps) -> Context:
     """A source for each date, stored in another order than that of the dates."""
-    ctx = make_empty_context(NOW)
+    ctx = shared_apps.context(NOW)
     sources = [
         copy_with_date(make_source_of_text(f"An anchor of {source_id}.", source_id), date)
         for source_id, date in reversed(DATES.items())
@@ -105,10 +105,10 @@ async def dated_base(make_empty_context: MakeEmptyContext) -> Context:
     scope="module", params=[False, True], ids=["complete postings", "truncated postings"]
 )
 async def base_with_low_ranked_passage(
-    make_empty_context: MakeEmptyContext, request: pytest.FixtureRequest
+    shared_apps: Apps, request: pytest.FixtureRequest
 ) -> Context:
     """A passage with a rare tag, and 300 that match the query better."""
-    ctx = make_empty_context(NOW)
+    ctx = shared_apps.context(NOW)
     near_source = make_source_of_texts(
         [f"anchor anchor anchor {number}" for number in range(NEAR_COUNT)], "near", tags=("big",)
     )
@@ -120,12 +120,12 @@ async def base_with_low_ranked_passage(
 
 
 @pytest.fixture(scope="module")
-async def base_with_truncated_facets(make_empty_context: MakeEmptyContext) -> Context:
+async def base_with_truncated_facets(shared_apps: Apps) -> Context:
     """A passage that passes two filters, but is missing from the truncated postings of both.
 
     There are 300 newer passages that match the query better and pass one of the filters.
     """
-    ctx = make_empty_context(NOW)
+    ctx = shared_apps.context(NOW)
     texts = ["anchor anchor " * 2 + f"{number}" for number in range(NEAR_COUNT // 2)]
     tagged_source = make_source_of_texts(texts, "tagged", tags=("big",))
     authored_source = make_source_of_texts(texts, "authored", author="Ann")
@@ -138,9 +138,9 @@ async def base_with_truncated_facets(make_empty_context: MakeEmptyContext) -> Co
 
 
 @pytest.fixture(scope="module")
-async def base_with_low_ranked_scope(make_empty_context: MakeEmptyContext) -> Context:
+async def base_with_low_ranked_scope(shared_apps: Apps) -> Context:
     """A large set of passages that pass two filters, and nearer ones that pass only one."""
-    ctx = make_empty_context(NOW)
+    ctx = shared_apps.context(NOW)
     near_texts = [f"anchor anchor {number}" for number in range(250)]
     far_texts = [f"bread and butter and jam {number}" for number in range(SMALL_SCOPE_SIZE + 90)]
     await store_sources(
@@ -152,9 +152,9 @@ async def base_with_low_ranked_scope(make_empty_context: MakeEmptyContext) -> Co
 
 
 @pytest.fixture(scope="module")
-async def base_with_long_book(make_empty_context: MakeEmptyContext) -> Context:
+async def base_with_long_book(shared_apps: Apps) -> Context:
     """A source with more passages than a small scope has, and another source."""
-    ctx = make_empty_context(NOW)
+    ctx = shared_apps.context(NOW)
     texts = [f"anchor of {number}" for number in range(SMALL_SCOPE_SIZE + 10)]
     await store_sources(
         ctx,

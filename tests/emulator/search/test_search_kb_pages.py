@@ -21,7 +21,7 @@ from shared.runtime.pagination import MAX_PAGE_BYTES, decode_cursor, encode_curs
 from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, UNCHECKED_POOL
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from shared.search.listing import FINGERPRINTS
-from tests.emulator.conftest import MakeEmptyContext
+from tests.support.apps import Apps
 from tests.support.knowledge import chunk_source, embed_all, index_all, store_sources
 from tests.support.search_brute_force import WORDS
 from tests.support.searches import (
@@ -71,20 +71,18 @@ FORGED_POSITIONS: list[list[Any]] = [
 
 
 @pytest.fixture(scope="module")
-async def base_of_nine(make_empty_context: MakeEmptyContext) -> Context:
+async def base_of_nine(shared_apps: Apps) -> Context:
     """Nine sources with a passage each, which match all `CALLS`."""
-    ctx = make_empty_context(None)
+    ctx = shared_apps.context()
     rng = random.Random(2)  # noqa: S311 - no secret
     await store_sources(ctx, *(make_passage(number, rng) for number in range(9)))
     return ctx
 
 
 @pytest.fixture(scope="module", params=[None, 50], ids=["complete postings", "truncated postings"])
-async def base_with_deep_ranking(
-    make_empty_context: MakeEmptyContext, request: pytest.FixtureRequest
-) -> Context:
+async def base_with_deep_ranking(shared_apps: Apps, request: pytest.FixtureRequest) -> Context:
     """A source with more passages than any ranking."""
-    ctx = make_empty_context(None)
+    ctx = shared_apps.context()
     texts = [
         f"anchor storm {number}" for number in range(max(MAX_LEXICAL_HITS, SMALL_SCOPE_SIZE) + 20)
     ]
@@ -95,9 +93,9 @@ async def base_with_deep_ranking(
 
 
 @pytest.fixture(scope="module")
-async def base_with_long_texts(make_empty_context: MakeEmptyContext) -> Context:
+async def base_with_long_texts(shared_apps: Apps) -> Context:
     """Thirty passages that together are too long for a page."""
-    ctx = make_empty_context(None)
+    ctx = shared_apps.context()
     await store_sources(ctx, *make_long_sources())
     return ctx
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shared.runtime.context import App
-from tests.emulator.conftest import MakeEmptyApp
+from tests.support.apps import Apps
 from tests.support.tool_calls import ANONYMOUS, call, call_all_pages, call_result
 from tests.support.traces import SPAM, add_votes, collect_trace_ids, contribute, make_fixed_clock
 
@@ -35,9 +35,9 @@ async def contribute_anchors(app: App, count: int, **fields: Any) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-async def dozen(make_empty_app: MakeEmptyApp) -> tuple[App, list[str]]:
+async def dozen(shared_apps: Apps) -> tuple[App, list[str]]:
     """Twelve traces for tests that only read, with their ids."""
-    app = make_empty_app(None)
+    app = shared_apps()
     trace_ids = await contribute_anchors(app, 12)
     app.clock = make_fixed_clock(NOON)
     return app, trace_ids
