@@ -15,6 +15,8 @@ MODEL: Final = "list_clusters"
 """The tool that is copied by default. It reads a page; `delete_task` writes."""
 _NAME: Final = re.compile(r"([a-z]+)/([a-z]+(?:_[a-z]+)+)")
 """A group and a name of at least two words, a verb and a noun."""
+_REQUIREMENT_MARKER: Final = re.compile(r"@pytest\.mark\.requirement\([^)]*\)\n")
+"""What a copied test does not show: requirements of the tool that it is a copy of."""
 
 
 def create_tool(path: str, like: str = MODEL, root: Path = ROOT) -> list[Path]:
@@ -46,7 +48,10 @@ def create_tool(path: str, like: str = MODEL, root: Path = ROOT) -> list[Path]:
     if test.exists():
         copies[test] = tests / group / f"test_{name}.py"
     for file, copy in copies.items():
-        text = file.read_text("utf-8").replace(f"{model.parent.name}.{like}", f"{group}.{name}")
+        text = _REQUIREMENT_MARKER.sub("", file.read_text("utf-8"))
+        if "pytest." not in text:
+            text = text.replace("import pytest\n\n", "")
+        text = text.replace(f"{model.parent.name}.{like}", f"{group}.{name}")
         text = re.sub(rf"\b{like}\b", name, text)
         title = name.replace("_", " ").capitalize()
         text = re.sub(r'^    title=".*"', f'    title="{title}"', text, flags=re.MULTILINE)

@@ -57,6 +57,7 @@ def test_memory_and_timeout_are_within_limits(function: Function) -> None:
     assert 1 <= function.timeout <= 3600
 
 
+@pytest.mark.requirement("001-O5")
 @pytest.mark.parametrize("tool", tools(), ids=lambda tool: tool.name)
 def test_a_tools_database_role_follows_from_its_effect(tool: Tool[Any, Any]) -> None:
     [function] = [function for function in FUNCTIONS if function.name == tool.name]
@@ -64,6 +65,7 @@ def test_a_tools_database_role_follows_from_its_effect(tool: Tool[Any, Any]) -> 
     assert function.databases == {KNOWLEDGE_DATABASE: role}
 
 
+@pytest.mark.requirement("001-O5")
 def test_only_the_gateway_opens_the_database_of_credentials() -> None:
     [gateway] = [function for function in FUNCTIONS if ACCESS_DATABASE in function.databases]
     assert gateway.name == "gateway"

@@ -1,19 +1,14 @@
-"""The requirement matrix is valid, and declarations have what the requirements ask.
-
-The matrix is a document whose table rows map each requirement to the tests that show it.
-"""
+"""Requirements are shown by tests or differ on purpose, and declarations have what they ask."""
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from mcp import Client
@@ -22,6 +17,7 @@ from functions.gateway.catalog import Catalog
 from functions.tools.knowledge.get_chunk.tool import TOOL as GET_CHUNK
 from functions.tools.knowledge.get_chunk.tool import RelatedChunk
 from infra.build.discovery import get_package_name, tools
+from infra.build.evidence import DIFFERENCES, REQUIREMENTS, find_differences, find_tests
 from infra.local.inline import InlineDispatcher
 from shared.core.errors import InvalidInput
 from shared.runtime.context import App, Context
@@ -31,128 +27,108 @@ from tests.support.fake_catalog import make_server
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 
 ROOT = Path(__file__).parents[2]
-MATRIX = ROOT / "docs" / "internal" / "requirements.md"
-THIS_FILE = "tests/contract/test_requirements.py"
-STATUSES = ("shown", "differs", "open")
 
 
-class Row(NamedTuple):
-    """A row of the matrix: one requirement."""
-
-    id: str
-    requirement: str
-    status: str
-    evidence: str
-
-    @property
-    def sort_key(self) -> tuple[str, ...]:
-        """The key by which rows are sorted. Its numbers compare as numbers."""
-        parts = re.findall(r"[A-Z]+|\d+", self.id)
-        return tuple(part.zfill(4) if part.isdecimal() else part for part in parts)
-
-    @property
-    def tests(self) -> list[tuple[str, str]]:
-        """The file and the function of each test that the row names."""
-        return re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", self.evidence)
-
-
-def find_lines(text: str) -> list[str]:
-    """Return the lines of the tables, without headers."""
-    return [line for line in text.splitlines() if re.match(r"\|(?! id |---)", line)]
-
-
-def parse_rows(text: str) -> list[Row]:
-    """Return the rows with four cells; `find_faults` reports the others."""
-    valid_lines = (line for line in find_lines(text) if line.count("|") == 5)
-    return [Row(*(cell.strip() for cell in line.split("|")[1:-1])) for line in valid_lines]
-
-
-def find_faults(text: str) -> list[str]:
-    """Return the faults of the tables in `text`."""
-    rows = parse_rows(text)
-    counts = Counter(row.id for row in rows)
+def find_faults(table: str, differences: str, tests: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return what is wrong with the requirements, the differences, and what tests name."""
+    rows = [line for line in table.splitlines() if re.match(r"\|(?! id |---)", line)]
+    ids = [row.split("|")[1].strip() for row in rows]
+    differing = find_differences(differences)
+    named = {*differing, *tests}
     return [
-        *(f"{line}: does not have four cells" for line in find_lines(text) if line.count("|") != 5),
-        *(f"{row_id}: is there {count} times" for row_id, count in counts.items() if count > 1),
+        *(f"{row}: is no row" for row in rows if not re.fullmatch(ROW, row)),
+        *(f"{name}: has two rows" for name in find_repeated(ids)),
         *(
-            f"{next_row.id}: belongs before {row.id}"
-            for row, next_row in pairwise(rows)
-            if next_row.sort_key < row.sort_key
+            f"{name}: belongs before {last}"
+            for last, name in pairwise(ids)
+            if rank(name) < rank(last)
         ),
-        *(fault for row in rows for fault in _check_row(row)),
+        *(f"{name}: is neither shown nor a difference" for name in ids if name not in named),
+        *(f"{name}: is no requirement" for name in sorted(named.difference(ids))),
+        *(f"{name}: differs twice" for name in find_repeated(differing)),
+        *(
+            f"{name}: is named twice by {test}"
+            for name in tests
+            for test in find_repeated(tests[name])
+        ),
+        *(
+            f"{section.splitlines()[0]}: does not say why, and what differs"
+            for section in re.split("^## ", differences, flags=re.MULTILINE)[1:]
+            if not re.match(r".+\n\n(.+\n)*.*\bbecause\b(.+\n)*\n- ", section)
+        ),
     ]
 
 
-def _check_row(row: Row) -> Iterator[str]:
-    """Yield the faults of a row."""
-    if not re.fullmatch(r"00[0-4]-[A-Z]+\d+(\.\d+)?", row.id):
-        yield f"{row.id}: is no id"
-    if row.status not in STATUSES:
-        yield f"{row.id}: {row.status} is no status"
-    if row.status == "shown" and not row.tests:
-        yield f"{row.id}: names no test"
-    if row.status == "differs" and not row.evidence.startswith("because "):
-        yield f"{row.id}: differs without a reason"
-    if row.evidence.count("::") != len(row.tests):
-        yield f"{row.id}: names a test in another form than `tests/file.py::test_name`"
-    yield from (
-        f"{row.id}: there is no {file}::{name}"
-        for file, name in row.tests
-        if name not in _list_functions(file)
-    )
+ROW = r"\| 00[0-4]-[A-Z]+\d+(\.\d+)? \| [^|]+ \|[^|]*\|"
 
 
-@cache
-def _list_functions(file: str) -> frozenset[str]:
-    """Return the names of a file's functions; none if there is no such file."""
-    path = ROOT / file
-    body = ast.parse(path.read_text("utf-8")).body if path.is_file() else []
-    functions = (node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    return frozenset(function.name for function in functions)
+def find_repeated(items: Sequence[str]) -> list[str]:
+    return [item for item, count in Counter(items).items() if count > 1]
 
 
-def test_every_row_is_valid() -> None:
-    assert find_faults(MATRIX.read_text("utf-8")) == []
+def rank(name: str) -> list[str]:
+    """Return the key by which rows are sorted. Its numbers compare as numbers."""
+    parts = re.findall(r"[A-Z]+|\d+", name)
+    return [part.zfill(4) if part.isdecimal() else part for part in parts]
+
+
+def test_each_requirement_is_shown_or_a_difference() -> None:
+    requirements, differences = (path.read_text("utf-8") for path in (REQUIREMENTS, DIFFERENCES))
+    assert find_faults(requirements, differences, find_tests()) == []
 
 
 def test_each_of_the_five_documents_has_rows() -> None:
-    documents = {row.id.partition("-")[0] for row in parse_rows(MATRIX.read_text("utf-8"))}
-    assert documents == {"000", "001", "002", "003", "004"}
+    rows = re.findall(r"^\| (\d+)-", REQUIREMENTS.read_text("utf-8"), re.MULTILINE)
+    assert sorted(set(rows)) == ["000", "001", "002", "003", "004"]
+
+
+A9 = "| 004-A9 | this | |"
+A10 = "| 004-A10 | that | |"
 
 
 @pytest.mark.parametrize(
-    ("table", "expected"),
+    ("table", "entries", "tests", "expected"),
     [
-        (f"| 004-A1 | this | shown | `{THIS_FILE}::test_an_invalid_row_is_reported` |", []),
-        ("| 004-A1 | this | open | |", []),
-        ("| 004-A1 | this | done | |", ["004-A1: done is no status"]),
-        ("| AC1 | this | open | |", ["AC1: is no id"]),
+        ([A9, A10], ["004-A10: other"], {"004-A9": ["a", "b"]}, []),
+        ([A9, A10], ["004-A9,\n  004-A10: other"], {"004-A9": ["a"]}, []),
+        ([A9], [], {}, ["004-A9: is neither shown nor a difference"]),
         (
-            "| 004-A1 | a or | b | open | |",
-            ["| 004-A1 | a or | b | open | |: does not have four cells"],
+            [],
+            ["004-A10: other"],
+            {"004-A9": ["a"]},
+            ["004-A10: is no requirement", "004-A9: is no requirement"],
         ),
-        ("| 004-A1 | this | shown | by hand |", ["004-A1: names no test"]),
-        ("| 004-A1 | this | differs | Firestore |", ["004-A1: differs without a reason"]),
+        ([A9, A9], ["004-A9: other"], {}, ["004-A9: has two rows"]),
+        ([A10, A9], ["004-A9, 004-A10: other"], {}, ["004-A9: belongs before 004-A10"]),
+        ([A9], ["004-A9: other", "004-A9: more"], {}, ["004-A9: differs twice"]),
+        ([A9], [], {"004-A9": ["a", "b", "a"]}, ["004-A9: is named twice by a"]),
+        (["| A9 | this | |"], ["A9: other"], {}, ["| A9 | this | |: is no row"]),
         (
-            f"| 004-A1 | this | shown | `{THIS_FILE}::test_no_such` |",
-            [f"004-A1: there is no {THIS_FILE}::test_no_such"],
+            ["| 004-A9 | or | this | |"],
+            ["004-A9: other"],
+            {},
+            ["| 004-A9 | or | this | |: is no row"],
         ),
-        (
-            "| 004-A1 | this | open | `tests/no_such.py::test_a` |",
-            ["004-A1: there is no tests/no_such.py::test_a"],
-        ),
-        (
-            f"| 004-A1 | this | open | {THIS_FILE}::test_a |",
-            ["004-A1: names a test in another form than `tests/file.py::test_name`"],
-        ),
-        ("| 004-A1 | a | open | |\n| 004-A1 | b | open | |", ["004-A1: is there 2 times"]),
-        ("| 004-A10 | a | open | |\n| 004-A9 | b | open | |", ["004-A9: belongs before 004-A10"]),
     ],
 )
-def test_an_invalid_row_is_reported(table: str, expected: list[str]) -> None:
-    assert find_faults(table) == expected
+def test_a_fault_is_reported(
+    table: list[str], entries: list[str], tests: dict[str, list[str]], expected: list[str]
+) -> None:
+    differences = "".join(f"- {entry}\n" for entry in entries)
+    assert find_faults("\n".join(table), differences, tests) == expected
 
 
+@pytest.mark.parametrize(
+    "section", ["Why.\n\n- 004-A9: other\n", "Other,\nbecause.\n", "- 004-A9: other, because\n"]
+)
+def test_a_section_without_reason_or_entries_is_a_fault(section: str) -> None:
+    faults = find_faults(A9, f"# D\n\n## Title\n\n{section}", {"004-A9": ["a"]})
+    assert faults == ["Title: does not say why, and what differs"]
+
+
+@pytest.mark.requirement(
+    "004-AC1", "004-AC7", "004-AC8", "004-N1", "004-P1", "004-P2", "004-P3", "004-T1.1", "004-T2.1"
+)
 def test_get_chunk_takes_an_id_and_two_options() -> None:
     schema = GET_CHUNK.input.model_json_schema()
     facts = ("type", "default", "minimum", "maximum")
@@ -171,6 +147,7 @@ def test_get_chunk_takes_an_id_and_two_options() -> None:
     assert actual == expected
 
 
+@pytest.mark.requirement("002-I4", "002-T1.1", "002-T2.1", "002-T3.1", "002-T3.2", "002-T5.1")
 @pytest.mark.parametrize(
     ("name", "required", "defaults"),
     [
@@ -195,6 +172,7 @@ def test_trace_tools_take_the_listed_arguments(
         assert fields[field_name].get_default(call_default_factory=True) == default
 
 
+@pytest.mark.requirement("002-T1.1", "002-T3.1", "002-T3.2")
 def test_trace_tools_have_the_listed_bounds_and_values() -> None:
     by_name = {tool.name: tool for tool in tools()}
     limit = by_name["search_traces"].input.model_json_schema()["properties"]["limit"]
@@ -206,6 +184,7 @@ def test_trace_tools_have_the_listed_bounds_and_values() -> None:
     assert tags == ["outdated", "wrong", "security_concern", "spam"]
 
 
+@pytest.mark.requirement("004-P3")
 @pytest.mark.parametrize("limit", [0, 21, -1, "5", 2.5, None])
 def test_a_related_limit_outside_one_to_twenty_is_rejected(limit: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
@@ -213,11 +192,13 @@ def test_a_related_limit_outside_one_to_twenty_is_rejected(limit: Any) -> None:
     assert list(caught.value.details) == ["related_limit"]
 
 
+@pytest.mark.requirement("004-F5")
 def test_a_related_chunk_has_the_listed_fields() -> None:
     expected = ["chunk_id", "title", "author", "snippet", "similarity_score"]
     assert list(RelatedChunk.model_fields) == expected
 
 
+@pytest.mark.requirement("004-S1", "004-T4.3")
 async def test_one_call_returns_the_card_the_cluster_and_all_urls(ctx: Context, app: App) -> None:
     chunk = (await store_sources(ctx, BAKING, SAILING))[0]
     card = {"summary": "Knead and rest.", "takeaways": ["Smooth dough", "Warm place"]}
@@ -237,15 +218,18 @@ async def test_one_call_returns_the_card_the_cluster_and_all_urls(ctx: Context, 
     assert answer["source_url"] == BAKING.source_url
 
 
+@pytest.mark.requirement("004-AC10", "004-N6")
 def test_cards_and_related_chunks_have_no_tool_of_their_own() -> None:
     replaced_names = {"get_related_chunks", "get_knowledge_card"}
     assert replaced_names & {tool.name for tool in tools()} == set()
 
 
+@pytest.mark.requirement("000-CR2", "000-I2")
 def test_every_handler_is_asynchronous() -> None:
     assert [tool.name for tool in tools() if not inspect.iscoroutinefunction(tool.run)] == []
 
 
+@pytest.mark.requirement("000-CR6")
 def test_every_tool_has_tests_of_its_own() -> None:
     untested = {tool.name for tool in tools() if f'"{tool.name}"' not in _read_tests_of_group(tool)}
     assert {name for name in untested if not any(ROOT.glob(f"tests/*/*/test_{name}.py"))} == set()

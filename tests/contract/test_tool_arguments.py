@@ -129,6 +129,30 @@ def find_problem(error: WireError | None, field: str, part: str) -> str | None:
     return None
 
 
+@pytest.mark.requirement(
+    "000-Q2",
+    "000-T2.1",
+    "001-C3",
+    "001-C4",
+    "001-C5",
+    "001-C7",
+    "001-F1",
+    "001-X1",
+    "002-S5",
+    "002-T1.1",
+    "002-T1.2",
+    "002-T3.2",
+    "002-T3.3",
+    "003-C2",
+    "003-C3",
+    "003-D11",
+    "003-E1",
+    "003-V1",
+    "003-V2",
+    "003-V3",
+    "003-V4",
+    "003-V5",
+)
 @every_tool
 async def test_wrong_arguments_are_named_before_any_read(app: App, name: str) -> None:
     """The message says what is allowed, and does not quote what may be a secret."""
@@ -167,6 +191,7 @@ async def test_half_a_surrogate_pair_is_refused(app: App, name: str) -> None:
         assert answer.receipt.round_trips == 0
 
 
+@pytest.mark.requirement("003-V1", "003-V2")
 @every_tool
 def test_values_that_are_barely_valid_are_accepted(name: str) -> None:
     example, tool = EXAMPLES[name], find_tool(name)

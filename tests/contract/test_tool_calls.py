@@ -125,6 +125,9 @@ async def assert_call_takes_its_cost(app: App, name: str, number: int) -> None:
     assert_matches_schema(published, tool.declaration()["outputSchema"])
 
 
+@pytest.mark.requirement(
+    "003-M2", "004-AC7", "004-I1", "004-I3", "004-N4", "004-S2", "004-T3.5", "004-U3"
+)
 @pytest.mark.parametrize(("name", "number"), [call for call in CALLS if call[0] in READING])
 async def test_reading_takes_what_the_example_says(
     reading_app: App, name: str, number: int
@@ -132,6 +135,7 @@ async def test_reading_takes_what_the_example_says(
     await assert_call_takes_its_cost(reading_app, name, number)
 
 
+@pytest.mark.requirement("001-C1")
 @pytest.mark.parametrize(("name", "number"), [call for call in CALLS if call[0] in WRITING])
 async def test_writing_takes_what_the_example_says(app: App, name: str, number: int) -> None:
     await assert_call_takes_its_cost(app, name, number)
@@ -168,6 +172,7 @@ async def test_a_cursor_of_another_call_is_refused_unread(reading_app: App, name
         assert answer.receipt.round_trips == 0
 
 
+@pytest.mark.requirement("003-E2", "004-AC9", "004-N5", "004-S5", "004-T1.7", "004-T3.7")
 @pytest.mark.parametrize(
     ("name", "field"),
     [(name, field) for name, example in EXAMPLES.items() for field in example.missing],
@@ -184,6 +189,7 @@ async def test_an_unknown_id_says_how_to_find_ids(reading_app: App, name: str, f
     assert example.missing[field] in error.message
 
 
+@pytest.mark.requirement("003-M1", "003-M5")
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_repeated_call_is_replayed_and_writes_nothing(app: App, name: str) -> None:
     """This holds even if the first call was undone in between."""
@@ -274,6 +280,7 @@ def find_private_words(answer: CallAnswer) -> list[str]:
     return [word for word in (PRIVATE_WORD, "lovelace", "gauss") if word in text]
 
 
+@pytest.mark.requirement("003-D7", "003-I1", "003-P1")
 @pytest.mark.parametrize("name", READING)
 async def test_another_user_reads_nothing_private(reading_app: App, name: str) -> None:
     for caller in (STRANGER, Caller()):
@@ -299,6 +306,7 @@ async def test_another_user_changes_nothing_private(
     assert own_after == own_before
 
 
+@pytest.mark.requirement("003-D8", "003-E2", "003-I1", "003-I2", "003-L5")
 @pytest.mark.parametrize("name", [name for name in WRITING if EXAMPLES[name].refused])
 async def test_another_user_is_refused_and_changes_nothing(reading_app: App, name: str) -> None:
     for arguments, code, part in EXAMPLES[name].refused:

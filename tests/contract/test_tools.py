@@ -87,12 +87,16 @@ def test_tools_are_discovered() -> None:
     assert {"get_chunk", "search_kb"} <= {tool.name for tool in TOOLS}
 
 
+@pytest.mark.requirement(
+    "000-I1", "000-T3.1", "000-T4.1", "000-T5.1", "000-T6.2", "000-T6.4", "001-C1"
+)
 @every_tool
 def test_a_tools_name_begins_with_a_verb_and_names_its_folder(tool: Tool[Any, Any]) -> None:
     assert re.fullmatch(r"[a-z]+(_[a-z]+)*", tool.name)
     assert find_module(tool).parent.name == tool.name
 
 
+@pytest.mark.requirement("000-S1", "002-A1", "002-V4", "003-D13", "004-U1")
 @every_tool
 def test_a_tools_folder_has_a_declaration_and_no_entry_point(tool: Tool[Any, Any]) -> None:
     """The build writes its `main.py`."""
@@ -106,12 +110,14 @@ def test_the_idempotency_key_is_the_last_field(tool: Tool[Any, Any]) -> None:
     assert "idempotency_key" not in fields[:-1]
 
 
+@pytest.mark.requirement("002-I4")
 @every_tool
 def test_a_tool_has_a_title_and_a_long_description(tool: Tool[Any, Any]) -> None:
     assert tool.title
     assert len(tool.description) > 80
 
 
+@pytest.mark.requirement("000-I3", "002-I4", "003-D3", "004-T2.1")
 @every_tool
 def test_every_field_is_described(tool: Tool[Any, Any]) -> None:
     models = {
@@ -145,6 +151,7 @@ def test_declarations_are_short() -> None:
     assert mean(sizes.values()) < 1.6 * 1024, sizes
 
 
+@pytest.mark.requirement("003-D3")
 @every_tool
 @pytest.mark.parametrize("side", ["inputSchema", "outputSchema"])
 def test_schemas_have_no_references(tool: Tool[Any, Any], side: str) -> None:
@@ -184,6 +191,7 @@ def test_every_list_and_text_in_the_input_is_bounded(tool: Tool[Any, Any]) -> No
     assert unbounded == []
 
 
+@pytest.mark.requirement("000-I4", "001-A3", "002-P2", "003-D2")
 @every_tool
 def test_a_tool_imports_no_transport_and_no_other_tool(tool: Tool[Any, Any]) -> None:
     folder = find_module(tool).parent
@@ -269,5 +277,6 @@ def test_the_console_calls_an_internal_tool(tool: Tool[Any, Any]) -> None:
     assert any(f'"{tool.name}"' in path.read_text() for path in console.glob("*.py"))
 
 
+@pytest.mark.requirement("003-D1", "004-T2.2")
 def test_generated_files_are_up_to_date() -> None:
     assert generated.find_stale_files() == []

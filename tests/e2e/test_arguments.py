@@ -79,6 +79,7 @@ INVALID_CALLS: list[tuple[str, dict[str, Any], dict[str, str]]] = [
 ]
 
 
+@pytest.mark.requirement("000-E3", "004-N2")
 @pytest.mark.parametrize(("tool", "arguments", "expected"), INVALID_CALLS)
 def test_invalid_arguments_are_reported_field_by_field(
     carrel: RunningGateway, tool: str, arguments: dict[str, Any], expected: dict[str, str]

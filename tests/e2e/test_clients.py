@@ -51,6 +51,7 @@ async def test_negotiation_leads_to_the_newest_revision(carrel: RunningGateway) 
         assert client.protocol_version == MODERN
 
 
+@pytest.mark.requirement("002-I1")
 async def test_a_handshake_leads_to_the_newest_revision_that_has_one(
     carrel: RunningGateway,
 ) -> None:
@@ -61,6 +62,7 @@ async def test_a_handshake_leads_to_the_newest_revision_that_has_one(
         assert client.instructions == INSTRUCTIONS
 
 
+@pytest.mark.requirement("000-S3", "002-A1", "002-K4", "002-L6", "002-V1", "004-AC1")
 async def test_the_tools_are_the_generated_catalogue_in_order(client: Client) -> None:
     declarations = {
         declaration["name"]: declaration
@@ -99,6 +101,7 @@ async def test_listings_can_be_cached_privately_for_five_minutes(carrel: Running
             assert listing.cache_scope == "private"
 
 
+@pytest.mark.requirement("000-I4", "000-T6.1", "000-T6.3", "002-O1", "003-D2", "004-AC4", "004-U4")
 async def test_a_question_leads_to_a_passage_and_its_whole_text(
     client: Client, filled_project: FilledProject
 ) -> None:
@@ -114,6 +117,7 @@ async def test_a_question_leads_to_a_passage_and_its_whole_text(
     assert len(chunk["related_chunks"]) == 5
 
 
+@pytest.mark.requirement("004-T4.2")
 async def test_a_result_fits_its_schema_and_equals_its_text(
     client: Client, filled_project: FilledProject
 ) -> None:
@@ -160,6 +164,7 @@ async def test_other_scripts_and_emoji_survive_both_ways(
     assert "🧀" in get_first_text(result)
 
 
+@pytest.mark.requirement("000-E1", "000-E2", "002-F7", "004-N2", "004-U4")
 async def test_an_error_is_text_without_structured_content(client: Client) -> None:
     result = await client.call_tool("get_chunk", {"chunk_id": "nobody"})
     error = json.loads(get_first_text(result))["error"]

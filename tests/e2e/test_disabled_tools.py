@@ -29,6 +29,7 @@ run_inline_gateway = partial(run_gateway, INLINE_MAIN)
 SETTING = {"DISABLED_TOOLS": json.dumps(DISABLED)}
 
 
+@pytest.mark.requirement("001-A1", "001-G3", "001-O1")
 @pytest.mark.parametrize(
     "run",
     [run_inline_gateway, pytest.param(run_deployed_gateway, marks=pytest.mark.slow)],

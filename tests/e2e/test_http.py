@@ -37,6 +37,7 @@ def get_rpc_error(response: httpx2.Response) -> dict[str, Any]:
     return dict(body["error"])
 
 
+@pytest.mark.requirement("000-I4")
 @pytest.mark.parametrize("version", HANDSHAKE)
 def test_every_revision_with_a_handshake_is_supported(inline: RunningGateway, version: str) -> None:
     handshake = post(inline.endpoint, make_initialize(version)).json()["result"]
@@ -73,6 +74,7 @@ def test_a_server_is_discovered_without_a_handshake(carrel: RunningGateway) -> N
     assert result["cacheScope"] == "private"
 
 
+@pytest.mark.requirement("000-I4", "003-P2")
 def test_a_response_is_one_json_object_without_a_session(carrel: RunningGateway) -> None:
     response = post(carrel.endpoint, make_initialize(HANDSHAKE[0]))
     assert response.headers["content-type"] == "application/json"

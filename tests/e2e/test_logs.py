@@ -75,6 +75,7 @@ def test_no_content_is_logged(request: pytest.FixtureRequest, topology: str) -> 
     assert [line for line in logged.splitlines() if PRIVATE_WORD in line.lower()] == []
 
 
+@pytest.mark.requirement("001-G8")
 def test_a_log_entry_names_the_owner_of_a_key_not_the_key(
     inline: RunningGateway, filled_project: FilledProject
 ) -> None:
@@ -111,6 +112,7 @@ def test_an_internal_error_is_logged_without_content(faulty: RunningGateway) -> 
     assert PRIVATE_WORD not in health.text
 
 
+@pytest.mark.requirement("000-CR3", "001-L4", "001-O2", "003-D12", "003-L1", "003-L2", "004-N7")
 def test_a_call_is_one_line_of_json_with_its_cost(inline: RunningGateway) -> None:
     request = make_call("search_kb", {"query": "bread", "limit": 2})
     post(inline.endpoint, request)  # fills the caches

@@ -96,6 +96,7 @@ def read_degraded_parts(gateway: RunningGateway) -> dict[str, str]:
     return dict(health.json()["parts"])
 
 
+@pytest.mark.requirement("002-H1")
 @pytest.mark.parametrize(
     ("topology", "parts"),
     [
@@ -121,6 +122,7 @@ def without_firestore(log: Path) -> Iterator[RunningGateway]:
         yield gateway
 
 
+@pytest.mark.requirement("002-H1")
 def test_health_names_a_database_that_is_down(without_firestore: RunningGateway) -> None:
     health = httpx2.get(f"{without_firestore.url}/health", timeout=REQUEST_TIMEOUT_SECONDS)
     assert health.status_code == 503
@@ -149,6 +151,9 @@ def test_a_tool_that_keeps_failing_is_not_called_for_a_while(log: Path) -> None:
     assert 20 < delays[5] <= 30
 
 
+@pytest.mark.requirement(
+    "002-C7", "002-C8", "002-T1.4", "002-T2.2", "002-T3.4", "002-T4.2", "002-T5.2", "002-V2"
+)
 @pytest.mark.slow
 def test_a_deployment_can_change_the_time_limit_of_a_tool(
     log: Path, filled_project: FilledProject

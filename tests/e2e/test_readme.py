@@ -157,6 +157,7 @@ def local_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalRun]:
         local_run.reader.join()
 
 
+@pytest.mark.requirement("002-M7", "002-P5", "002-S4")
 @pytest.mark.slow
 def test_a_run_prints_the_commands_of_the_readme(local_run: LocalRun) -> None:
     output = local_run.output

@@ -40,6 +40,7 @@ def make_server_variables(filled_project: FilledProject) -> dict[str, str]:
     }
 
 
+@pytest.mark.requirement("002-C2", "002-C3", "002-I3", "002-M7", "002-P4", "004-T4.1")
 @pytest.mark.parametrize(
     ("mode", "version"),
     [("auto", MODERN), pytest.param("legacy", HANDSHAKE[0], marks=pytest.mark.slow)],
@@ -63,6 +64,7 @@ async def test_a_client_that_starts_its_server_searches_and_reads(
     assert error.structured_content is None
 
 
+@pytest.mark.requirement("000-CR3")
 def test_only_protocol_messages_are_written_to_standard_output(
     filled_project: FilledProject,
 ) -> None:

@@ -42,6 +42,7 @@ async def call_for_data(client: Client, name: str, /, **arguments: Any) -> dict[
     return data
 
 
+@pytest.mark.requirement("003-D5", "003-N2", "003-N3", "003-P5")
 async def test_a_task_passes_through_its_states(client: Client) -> None:
     word = uuid.uuid4().hex
     new_task = await call_for_data(client, "add_task", title=f"Bake {word}", due_date="2020-02-29")
@@ -73,6 +74,7 @@ async def test_a_batch_has_a_result_for_each_item(client: Client) -> None:
     assert len(results) == 3
 
 
+@pytest.mark.requirement("003-C1", "003-C4", "003-C6", "003-D6", "003-P3")
 @pytest.mark.parametrize(
     ("name", "arguments", "code"),
     [
@@ -99,6 +101,7 @@ async def test_a_repeated_idempotency_key_returns_the_first_answer(client: Clien
     assert await call_for_data(client, "add_task", **arguments) == answer
 
 
+@pytest.mark.requirement("003-C5", "003-E3")
 async def test_an_unreachable_database_is_a_processing_error(log: Path) -> None:
     unreachable = {
         "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{find_free_port()}",
@@ -118,6 +121,7 @@ def make_authorization(project: str, user: str) -> dict[str, str | None]:
     return {"authorization": f"Bearer {build_key_maker(project)(user)}"}
 
 
+@pytest.mark.requirement("003-D6", "003-E3", "003-I2")
 def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
     environment = {**CLOUD_SETTINGS, "GOOGLE_CLOUD_PROJECT": project, "WRITES_PER_MINUTE": "2"}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
@@ -142,6 +146,7 @@ def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
         assert_matches_schema(rejection, schemas["complete_task"])
 
 
+@pytest.mark.requirement("003-L6")
 async def test_contents_of_tasks_are_not_logged(client: Client, log: Path) -> None:
     word = uuid.uuid4().hex
     new_task = await call_for_data(client, "add_task", title=word, description=word)

@@ -248,6 +248,7 @@ def test_a_failed_call_has_the_code_of_its_error(
     }
 
 
+@pytest.mark.requirement("001-O2")
 def test_only_a_hash_of_the_caller_is_exported(
     traced_environment: dict[str, str], collector: FakeCollector, log: Path
 ) -> None:

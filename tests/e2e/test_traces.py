@@ -79,6 +79,7 @@ async def call_tool(client: Client, name: str, **arguments: Any) -> tuple[str, d
     return join_text(result), data
 
 
+@pytest.mark.requirement("002-F4", "002-F8", "002-L1", "002-S3", "002-S5", "002-V5")
 @pytest.mark.parametrize("mode", [MODERN, "legacy"])
 async def test_a_trace_is_contributed_found_voted_on_and_withdrawn(
     gateway: RunningGateway, keys: dict[str, str], mode: str
@@ -121,6 +122,7 @@ async def test_a_trace_is_contributed_found_voted_on_and_withdrawn(
         assert result.is_error
 
 
+@pytest.mark.requirement("002-F2", "002-V7")
 async def test_no_results_are_reported_in_the_required_words(gateway: RunningGateway) -> None:
     async with connect(gateway) as anonymous:
         text, data = await call_tool(anonymous, "search_traces", tags=["no-such-tag"])
@@ -131,6 +133,9 @@ async def test_no_results_are_reported_in_the_required_words(gateway: RunningGat
         assert "Please provide a query, tags, or both to search." in join_text(result)
 
 
+@pytest.mark.requirement(
+    "002-I4", "002-S1", "002-T1.3", "002-T2.2", "002-T3.4", "002-T4.1", "002-T5.1", "002-V1"
+)
 async def test_annotations_match_the_effects(gateway: RunningGateway, keys: dict[str, str]) -> None:
     async with connect(gateway, keys[ANNA]) as anna:
         tools = {tool.name: tool for tool in (await anna.list_tools()).tools}
@@ -161,6 +166,7 @@ def test_an_anonymous_write_asks_for_sign_in(
     assert response.json()["error"]["message"] == f"Sign in to call {name}."
 
 
+@pytest.mark.requirement("002-T1.5")
 async def test_rejections_say_what_to_do(gateway: RunningGateway, keys: dict[str, str]) -> None:
     token = "ghp_" + "Zk3vQ9xT1mLr7Wc5Yb8Nd2Hf6Js4Pg0AeUiO"  # has the form of GitHub's tokens
     async with connect(gateway, keys["ben"]) as ben:
@@ -180,6 +186,7 @@ async def test_rejections_say_what_to_do(gateway: RunningGateway, keys: dict[str
     assert token not in gateway.log.read_text("utf-8")
 
 
+@pytest.mark.requirement("002-T1.5")
 async def test_invalid_arguments_of_all_five_tools_are_named(
     gateway: RunningGateway, keys: dict[str, str]
 ) -> None:
@@ -202,6 +209,7 @@ async def test_invalid_arguments_of_all_five_tools_are_named(
         await call_tool(ben, "list_tags")  # the session is still usable
 
 
+@pytest.mark.requirement("002-T1.5")
 async def test_all_five_tools_report_an_outage(log: Path) -> None:
     calls: dict[str, dict[str, Any]] = {
         "search_traces": {"tags": ["python"]},

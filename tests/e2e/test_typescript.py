@@ -12,6 +12,7 @@ from tests.support.mcp_wire import TOOL_NAMES, assert_matches_schema
 from tests.support.typescript_clients import run_client
 
 
+@pytest.mark.requirement("004-T4.1")
 @pytest.mark.parametrize(
     "client",
     ["auto", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("2026-07-28", "v1"))],

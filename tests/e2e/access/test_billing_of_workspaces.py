@@ -167,6 +167,7 @@ def read_outcome(result: dict[str, Any]) -> Outcome:
     return Outcome(result["structuredContent"]["status"], receipt["price"])
 
 
+@pytest.mark.requirement("001-A2", "001-B3")
 def test_each_answer_costs_the_price(deployment: Deployment, make_key: MakeKey) -> None:
     key = make_key("materials.each")
     assert read_outcome(deployment.extract(key, materials=TEXT)) == Outcome("ready", PRICE)
@@ -201,6 +202,7 @@ def test_a_call_with_rejected_materials_costs_nothing(
     assert deployment.read_balance("materials.refused") == FUNDS
 
 
+@pytest.mark.requirement("001-C8", "001-F2", "001-G10")
 def test_a_call_without_funds_does_no_work(deployment: Deployment, make_key: MakeKey) -> None:
     key = make_key("materials.poor")
     user = "materials.poor"

@@ -121,6 +121,7 @@ def sign_in(claude: Claude, key: str) -> dict[str, Any]:
     return tokens
 
 
+@pytest.mark.requirement("002-I2")
 def test_claude_signs_in_calls_refreshes_and_is_revoked(claude: Claude, make_key: MakeKey) -> None:
     verifier = secrets.token_urlsafe(48)
     returned = claude.authorize(make_key("claude.user"), verifier)

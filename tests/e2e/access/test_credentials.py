@@ -59,6 +59,7 @@ def call_tool(
     return result
 
 
+@pytest.mark.requirement("002-L4")
 @pytest.mark.parametrize("query", ["", "?readonly", "?tools=chatgpt", "?tools=unknown"])
 @pytest.mark.parametrize("body", [make_initialize(HANDSHAKE[0]), make_request("tools/list")])
 def test_a_request_without_a_credential_learns_where_to_sign_in(
@@ -115,6 +116,7 @@ def test_headers_that_are_not_text_are_unauthorized(gateway: RunningGateway, nam
     assert response.status_code == 401
 
 
+@pytest.mark.requirement("002-I2")
 def test_a_key_works_in_either_header_and_with_a_task(
     gateway: RunningGateway, make_key: MakeKey
 ) -> None:
@@ -139,6 +141,7 @@ def test_each_task_has_its_own_notes(gateway: RunningGateway, make_key: MakeKey)
     assert notes["structuredContent"]["texts"] == ["one"]
 
 
+@pytest.mark.requirement("003-D9", "003-V6")
 def test_only_the_key_decides_the_user(gateway: RunningGateway, make_key: MakeKey) -> None:
     anna, eve = make_key("anna.decides"), make_key("eve.decides")
     call_tool(gateway, anna, "write_note", text="mine")

@@ -47,6 +47,7 @@ def keys(make_key: MakeKey) -> dict[str, str]:
     return {user: make_key(f"{user}.privacy") for user in USERS}
 
 
+@pytest.mark.requirement("003-P4")
 @settings(
     deadline=None, max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

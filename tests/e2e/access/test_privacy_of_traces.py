@@ -293,6 +293,7 @@ def test_a_read_only_key_sees_and_calls_no_writing_tool(carrel: Carrel, make_key
     assert result["error"] is None
 
 
+@pytest.mark.requirement("002-L4")
 def test_an_anonymous_caller_sees_only_public_tools(carrel: Carrel) -> None:
     assert list_tools(carrel, None) == PUBLIC_TOOLS
     assert not WRITE_TOOLS & PUBLIC_TOOLS

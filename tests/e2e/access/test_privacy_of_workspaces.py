@@ -197,6 +197,7 @@ def assert_contains_exactly(result: dict[str, Any], texts: set[str]) -> None:
     }
 
 
+@pytest.mark.requirement("001-B1", "001-X4")
 @settings(
     deadline=None,
     max_examples=3,

@@ -62,6 +62,7 @@ def is_limited(response: httpx2.Response) -> bool:
     return bool(result.get("isError")) and "RATE_LIMITED" in result["content"][0]["text"]
 
 
+@pytest.mark.requirement("002-L5", "003-Q1")
 @pytest.mark.parametrize(("tool", "user"), [("read_notes", "limits.known"), ("read_sign", None)])
 def test_two_instances_share_one_limit(
     pair: tuple[RunningGateway, RunningGateway], make_key: MakeKey, tool: str, user: str | None
@@ -80,6 +81,7 @@ def test_two_instances_share_one_limit(
     )
 
 
+@pytest.mark.requirement("001-L3")
 def test_a_limited_call_says_when_to_retry(
     pair: tuple[RunningGateway, RunningGateway], make_key: MakeKey
 ) -> None:

@@ -94,6 +94,7 @@ def count_documents(project: str) -> Counter[str]:
     return counts
 
 
+@pytest.mark.requirement("001-O3")
 def test_erasing_a_workspace_prints_a_receipt(project: str) -> None:
     upload(project, "notes", MAST, BREAD, f"{MAST}\n\n{BREAD}")
     upload(project, "other")

@@ -51,6 +51,7 @@ def test_a_copy_has_only_its_own_name(checkout: Path) -> None:
     assert 'name="count_words",\n    title="Count words",' in text
     assert "run=count_words," in text
     assert "delete_task" not in text + test_file.read_text()
+    assert "mark.requirement" not in test_file.read_text()
 
 
 @pytest.mark.slow

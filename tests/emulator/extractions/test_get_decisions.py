@@ -39,6 +39,9 @@ async def store_one_of_each(ctx: Context, chunks: list[Chunk]) -> None:
     )
 
 
+@pytest.mark.requirement(
+    "000-AC1", "000-D2", "000-FR2", "000-M1", "000-T2.3", "000-T3.3", "000-T3.4", "000-T7.1"
+)
 async def test_a_decision_is_returned_with_its_source(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
@@ -73,6 +76,7 @@ async def test_optional_fields_without_a_value_are_omitted(
     assert result["considerations"] == []
 
 
+@pytest.mark.requirement("000-AC5", "000-CR4", "000-R3", "000-R4", "000-T2.2", "000-T7.4")
 async def test_metadata_has_the_query_and_the_sources_to_cite(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
@@ -96,6 +100,7 @@ async def test_metadata_has_the_query_and_the_sources_to_cite(
     }
 
 
+@pytest.mark.requirement("000-AC1", "000-R1", "000-S2")
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -114,12 +119,14 @@ async def test_each_tool_returns_its_own_type(
         assert result["id"].partition("-")[0] == kind
 
 
+@pytest.mark.requirement("000-AC6", "000-CR1", "000-FR3", "000-FR4")
 @pytest.mark.parametrize("name", TOOLS)
 def test_the_tools_are_public_and_read_only(name: str) -> None:
     assert TOOLS[name].tier == Tier.PUBLIC
     assert TOOLS[name].effect == Effect.READ
 
 
+@pytest.mark.requirement("000-Q2")
 async def test_pages_are_in_order_of_confidence_without_repeats(
     ctx: Context, app: App, chunks: list[Chunk]
 ) -> None:
@@ -216,6 +223,7 @@ async def test_duplicates_are_not_returned(ctx: Context, app: App, chunks: list[
         assert collect_result_ids([result]) == [original_id]
 
 
+@pytest.mark.requirement("000-T7.4")
 @pytest.mark.parametrize("name", LOOKUP_TOOLS)
 async def test_an_empty_base_says_what_is_missing(app: App, name: str) -> None:
     for arguments in ({}, {"topic": "bread"}, {"query": "bread"}):

@@ -61,6 +61,7 @@ async def rank_by_brute_force(
     return sorted(zip(scores, ids, strict=True), reverse=True)
 
 
+@pytest.mark.requirement("000-Q1")
 @pytest.mark.parametrize("limit", [1, 7, 60, 100])
 async def test_pages_are_in_order_of_similarity_without_repeats(
     ctx: Context, app: App, decisions: list[Extraction], limit: int

@@ -50,6 +50,7 @@ async def store_decisions(ctx: Context, chunks: list[Chunk]) -> dict[str, str]:
     }
 
 
+@pytest.mark.requirement("000-AC4", "000-FR2", "000-T3.2", "000-T7.4", "000-X2")
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -75,6 +76,7 @@ async def test_filters_select_matching_extractions(
     assert sorted(questions[result_id] for result_id in collect_result_ids([result])) == expected
 
 
+@pytest.mark.requirement("000-R2", "000-R5", "000-X1")
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -97,6 +99,7 @@ async def test_metadata_has_the_topic_and_the_search_type(
     assert {name: metadata[name] for name in expected} == expected
 
 
+@pytest.mark.requirement("000-AC4")
 @pytest.mark.parametrize("query_arguments", [{}, {"query": "sea"}, {"source_id": "baking"}])
 async def test_an_unknown_topic_suggests_the_nearest(
     ctx: Context, app: App, chunks: list[Chunk], query_arguments: dict[str, Any]

@@ -71,6 +71,17 @@ async def call_for_content(ctx: Context, app: App, name: str, content: Content) 
     return {field: result[field] for field in content_fields}
 
 
+@pytest.mark.requirement(
+    "000-D3",
+    "000-D4",
+    "000-M2",
+    "000-M3",
+    "000-T2.3",
+    "000-T4.3",
+    "000-T5.3",
+    "000-T7.2",
+    "000-T7.3",
+)
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
@@ -105,6 +116,7 @@ async def test_a_result_has_every_field_of_the_content(
     assert await call_for_content(ctx, app, name, content) == expected
 
 
+@pytest.mark.requirement("000-AC2", "000-AC3", "000-T4.4", "000-T5.4")
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -132,6 +144,7 @@ async def test_a_result_names_its_source_and_passage(
     assert answer["metadata"]["sources_cited"] == ["Under Sail"]
 
 
+@pytest.mark.requirement("000-AC2", "000-AC3", "000-FR3", "000-FR4", "000-T4.2", "000-T5.2")
 @pytest.mark.parametrize(
     ("name", "contents"),
     [

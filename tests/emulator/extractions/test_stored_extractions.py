@@ -82,6 +82,7 @@ async def test_an_extraction_is_read_as_it_was_stored(ctx: Context, chunks: list
     assert await list_decisions(ctx) == extractions
 
 
+@pytest.mark.requirement("000-D1")
 async def test_the_stored_fields_of_an_extraction_keep_their_names(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
@@ -255,6 +256,7 @@ async def test_deleting_a_chunk_deletes_its_extractions_and_counts(
     assert await list_decisions(ctx) == [remaining]
 
 
+@pytest.mark.requirement("000-Q1", "000-Q3", "000-T1.1", "000-T1.2", "000-T1.3")
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [

@@ -76,6 +76,7 @@ async def test_callers_without_a_key_have_no_embedding_key(project: str) -> None
             assert visitor.embedding_key is None
 
 
+@pytest.mark.requirement("001-G7")
 @pytest.mark.parametrize(
     "settings",
     [
@@ -95,6 +96,7 @@ async def test_a_key_is_passed_on_only_if_configured(
     assert json.loads(server.bodies[0])["embedding_key"] is None
 
 
+@pytest.mark.requirement("001-G8")
 @pytest.mark.parametrize(
     "reply", [Reply(), Reply(500, b"no"), Reply(missing=9)], ids=["success", "failure", "cut off"]
 )

@@ -399,6 +399,7 @@ async def test_a_failing_service_opens_the_circuit_breaker(
     assert len(service.requests) == 4
 
 
+@pytest.mark.requirement("002-C5")
 async def test_the_threshold_of_the_circuit_breaker_is_a_setting(
     service: FakeBilling, access: Connection
 ) -> None:

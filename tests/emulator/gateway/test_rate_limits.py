@@ -82,6 +82,7 @@ async def count_accepted(limits: CallLimits, visitor: Visitor, effect: Effect, c
     return answers.count(None)
 
 
+@pytest.mark.requirement("002-L5")
 async def test_each_class_of_calls_has_its_limit(make_instance: Callable[[], CallLimits]) -> None:
     limits = make_instance()
     assert await count_accepted(limits, ANNA, Effect.READ, 70) == 60

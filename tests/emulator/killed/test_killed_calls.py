@@ -219,6 +219,7 @@ def test_every_tool_that_writes_is_killed() -> None:
     assert WRITES.keys() == writing_tools
 
 
+@pytest.mark.requirement("001-P4", "003-D5")
 @pytest.mark.parametrize(
     ("tool", "write"),
     [

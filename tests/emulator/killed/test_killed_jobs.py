@@ -432,6 +432,7 @@ def test_every_job_is_killed() -> None:
     assert RUNS.keys() == {job.name for job in jobs()}
 
 
+@pytest.mark.requirement("001-D14")
 @pytest.mark.parametrize(
     "case", [case for cases in RUNS.values() for case in cases], ids=lambda case: case.__name__
 )

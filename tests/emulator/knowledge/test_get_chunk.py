@@ -22,6 +22,20 @@ async def store_bare_chunk(ctx: Context) -> None:
     await set_fields(ctx, "chunks/bare", fields)
 
 
+@pytest.mark.requirement(
+    "004-AC2",
+    "004-AC6",
+    "004-F1",
+    "004-F2",
+    "004-F6",
+    "004-I7",
+    "004-S7",
+    "004-T1.2",
+    "004-T1.6",
+    "004-T3.1",
+    "004-T3.9",
+    "004-U2",
+)
 async def test_every_field_of_a_chunk_is_returned(ctx: Context) -> None:
     chunk = (await store_sources(ctx, BAKING))[0]
     out = await get_chunk(In(chunk_id=chunk.chunk_id, include_related=False), ctx)
@@ -50,6 +64,7 @@ async def test_every_field_of_a_chunk_is_returned(ctx: Context) -> None:
     }
 
 
+@pytest.mark.requirement("004-AC3", "004-F3", "004-I2", "004-T1.3", "004-T3.2")
 async def test_a_knowledge_card_is_included(ctx: Context) -> None:
     chunk = (await store_sources(ctx, BAKING))[0]
     card = {"summary": "Knead and rest.", "takeaways": ["Smooth dough", "Warm place"]}
@@ -76,6 +91,7 @@ async def test_a_card_that_repeats_the_text_is_not_shown(ctx: Context, app: App,
     assert "knowledge_card" not in result
 
 
+@pytest.mark.requirement("004-AC5", "004-F4", "004-I6", "004-S8", "004-T1.5", "004-T3.4")
 async def test_clusters_are_named(ctx: Context) -> None:
     chunk = (await store_sources(ctx, BAKING))[0]
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["c-2", "c-1"]})
@@ -90,6 +106,7 @@ async def test_clusters_are_named(ctx: Context) -> None:
     }
 
 
+@pytest.mark.requirement("004-AC5")
 async def test_a_deleted_main_cluster_leaves_the_name_empty(ctx: Context) -> None:
     """The main cluster of a chunk is the first one. The name of another would be wrong."""
     chunk = (await store_sources(ctx, BAKING))[0]
@@ -104,6 +121,7 @@ async def test_a_deleted_main_cluster_leaves_the_name_empty(ctx: Context) -> Non
     }
 
 
+@pytest.mark.requirement("004-I6", "004-S8")
 async def test_a_deleted_cluster_leaves_its_id_without_a_name(ctx: Context) -> None:
     chunk = (await store_sources(ctx, BAKING))[0]
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"cluster_id": ["gone"]})
@@ -116,6 +134,7 @@ async def test_a_deleted_cluster_leaves_its_id_without_a_name(ctx: Context) -> N
     }
 
 
+@pytest.mark.requirement("004-AC4", "004-F5", "004-I4", "004-T1.4", "004-T3.3")
 async def test_related_chunks_come_best_first_without_the_chunk_itself(ctx: Context) -> None:
     chunks = await store_sources(ctx, BAKING, SAILING)
     out = await get_chunk(In(chunk_id=chunks[0].chunk_id), ctx)
@@ -126,6 +145,7 @@ async def test_related_chunks_come_best_first_without_the_chunk_itself(ctx: Cont
     assert scores == sorted(scores, reverse=True)
 
 
+@pytest.mark.requirement("004-AC4", "004-I3")
 async def test_a_similarity_is_the_cosine_of_the_two_vectors(ctx: Context) -> None:
     first, second, *_ = await store_sources(ctx, BAKING)
     out = await get_chunk(In(chunk_id=first.chunk_id), ctx)
@@ -136,6 +156,7 @@ async def test_a_similarity_is_the_cosine_of_the_two_vectors(ctx: Context) -> No
     assert scores[second.chunk_id] == pytest.approx(cosine, abs=1e-3)
 
 
+@pytest.mark.requirement("004-AC8", "004-I5", "004-S3", "004-T3.6")
 @pytest.mark.parametrize("limit", [1, 3])
 async def test_the_limit_bounds_related_chunks(ctx: Context, limit: int) -> None:
     chunks = await store_sources(ctx, BAKING, SAILING)
@@ -143,11 +164,13 @@ async def test_the_limit_bounds_related_chunks(ctx: Context, limit: int) -> None
     assert len(out.related_chunks) == limit
 
 
+@pytest.mark.requirement("004-S6")
 async def test_the_only_chunk_has_no_related_chunks(ctx: Context) -> None:
     [chunk] = await store_sources(ctx, replace(BAKING, sections=BAKING.sections[:1]))
     assert (await get_chunk(In(chunk_id=chunk.chunk_id), ctx)).related_chunks == []
 
 
+@pytest.mark.requirement("004-AC9", "004-S4", "004-T1.7", "004-T3.8")
 async def test_a_chunk_without_vector_urls_card_or_cluster_is_returned(ctx: Context) -> None:
     await store_bare_chunk(ctx)
     out = await get_chunk(In(chunk_id="bare"), ctx)
@@ -158,6 +181,7 @@ async def test_a_chunk_without_vector_urls_card_or_cluster_is_returned(ctx: Cont
     assert out.readwise_url is out.source_url is out.highlight_url is None
 
 
+@pytest.mark.requirement("004-S7")
 async def test_only_missing_urls_are_null_in_the_answer(ctx: Context, app: App) -> None:
     """Requirement 004-S7 asks for URLs in every answer. Other empty fields would cost tokens."""
     await store_bare_chunk(ctx)

@@ -49,6 +49,7 @@ async def test_a_code_is_exchanged_for_tokens_of_the_person(
     assert await server.accepts_token(tokens.access_token)
 
 
+@pytest.mark.requirement("001-G8")
 async def test_no_code_or_token_is_stored(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:

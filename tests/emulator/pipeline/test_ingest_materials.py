@@ -99,6 +99,7 @@ def make_budget_of_batches(fake: FakeOpenAI, batches: int) -> Budget:
     return BudgetOfBatches(math.inf)
 
 
+@pytest.mark.requirement("001-A7")
 async def test_a_deferred_text_is_found_like_an_immediate_one(
     app: App, open_app: OpenApp, project: str
 ) -> None:

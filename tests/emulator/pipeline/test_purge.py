@@ -66,6 +66,7 @@ async def read_workspaces(ctx: Context) -> set[str]:
     }
 
 
+@pytest.mark.requirement("001-O3")
 async def test_a_workspace_unused_for_ninety_days_is_erased(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
@@ -110,6 +111,7 @@ async def test_use_within_the_touch_interval_keeps_a_workspace(
     assert await purge(ctx, make_ample_budget()) == Report(ONE_WORKSPACE)
 
 
+@pytest.mark.requirement("001-D14")
 @pytest.mark.parametrize(
     "arguments",
     [

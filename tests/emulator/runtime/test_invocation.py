@@ -215,6 +215,7 @@ async def test_a_call_past_its_deadline_is_not_run(app: App) -> None:
     )
 
 
+@pytest.mark.requirement("001-L3")
 async def test_an_unavailable_read_has_advice(app: App) -> None:
     failure = Unavailable("The oven is off.", details={"oven": "off"}, retry_after=9)
     error = await call_error(make_failing_tool(failure), make_request(word="so"), app)
@@ -251,6 +252,7 @@ async def test_a_timeout_inside_the_handler_is_a_fault(app: App) -> None:
     assert error["code"] == "INTERNAL_ERROR"
 
 
+@pytest.mark.requirement("000-E4", "003-L4")
 @pytest.mark.parametrize(
     "error", [RuntimeError(SECRET), PlatformFault(SECRET, details={"where": SECRET})]
 )
@@ -264,6 +266,7 @@ async def test_a_fault_reveals_only_the_call_id(
     assert SECRET not in json.dumps(error_body) + capsys.readouterr().err
 
 
+@pytest.mark.requirement("001-L1")
 async def test_a_fault_is_logged_with_its_stack(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -285,6 +288,7 @@ async def test_a_failure_is_answered_unchanged(app: App, failure: Conflict) -> N
     assert error == failure.to_wire()
 
 
+@pytest.mark.requirement("003-L3")
 async def test_each_invalid_argument_is_reported(app: App) -> None:
     error = await call_error(TOOL, make_request(times=9, wrod="so"), app)
     assert error["code"] == "VALIDATION_ERROR"
@@ -296,12 +300,14 @@ async def test_each_invalid_argument_is_reported(app: App) -> None:
     assert error["message"].startswith("repeat_word was not run. word: required, but missing; ")
 
 
+@pytest.mark.requirement("003-L1", "003-L3")
 async def test_arguments_are_not_logged(app: App, capsys: pytest.CaptureFixture[str]) -> None:
     await invoke(TOOL, make_request(word=SECRET), app)
     await invoke(TOOL, make_request(times=SECRET, **{SECRET: 1}), app)
     assert SECRET not in capsys.readouterr().err
 
 
+@pytest.mark.requirement("001-L4")
 async def test_a_successful_call_is_not_logged_by_the_function(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -49,6 +49,7 @@ async def run_call(app: App, name: str, arguments: dict[str, Any]) -> None:
     log_call(tool, request, answer, KEYRING, seconds=time.perf_counter() - began)
 
 
+@pytest.mark.requirement("001-O2")
 @pytest.mark.usefixtures("store_baking")
 async def test_a_search_counts_in_all_call_metrics(
     app: App, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -90,6 +91,7 @@ async def test_a_call_that_fails_counts_with_its_code(
     assert extract_values(line).keys() == {"tool_calls_total", "tool_latency_seconds"}
 
 
+@pytest.mark.requirement("003-L3")
 async def test_a_call_with_invalid_arguments_warns_and_names_them(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -132,6 +134,7 @@ async def test_an_isolated_failure_counts(ctx: Context, capsys: pytest.CaptureFi
     assert extract_values(line) == {"set_apart_total": 1}
 
 
+@pytest.mark.requirement("001-L2")
 async def test_a_line_has_caller_and_tool_but_no_content(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -161,6 +164,7 @@ def test_other_lines_do_not_count_in_a_metric() -> None:
     assert extract_values(line) == {}
 
 
+@pytest.mark.requirement("001-O2")
 @every_metric
 def test_every_label_is_declared_and_extracted(metric: dict[str, Any]) -> None:
     declared = [label["key"] for label in metric["metricDescriptor"]["labels"]]

@@ -36,6 +36,7 @@ REEF = SAILING.sections[0].text
 """A passage that says when to reduce sail."""
 
 
+@pytest.mark.requirement("000-S4")
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "lexical"])
 async def test_the_passage_that_answers_the_query_comes_first(ctx: Context, mode: str) -> None:
     await store_sources(ctx, BAKING, SAILING)

@@ -22,6 +22,7 @@ def test_description_excludes_notes_and_quotes() -> None:
     assert "Do not use it to keep facts, quotes or notes" in TOOL.description
 
 
+@pytest.mark.requirement("003-T1")
 async def test_result_has_the_stored_task(app: App) -> None:
     result = await call_for_result(
         app,
@@ -49,6 +50,7 @@ async def test_result_has_the_stored_task(app: App) -> None:
     assert await list_all(app) == [task | {"overdue": False}]
 
 
+@pytest.mark.requirement("003-V3")
 async def test_title_is_enough(app: App) -> None:
     result = await call_for_result(app, "add_task", title="Rest")
     assert result["task"]["priority"] == "Medium"
@@ -76,6 +78,7 @@ async def test_nulls_and_defaults_are_ignored_in_a_batch(app: App) -> None:
     assert [result["success"] for result in answer["results"]] == [True]
 
 
+@pytest.mark.requirement("003-D10")
 async def test_ids_ascend_and_are_not_reused(app: App) -> None:
     assert await add_tasks(app, "one", "two") == ["1", "2"]
     await call_for_result(app, "delete_task", task_id="2")
@@ -87,6 +90,7 @@ async def test_ids_of_each_user_start_at_one(app: App) -> None:
     assert await add_tasks(app, "one", user="ben@example.com") == ["1"]
 
 
+@pytest.mark.requirement("003-D10")
 async def test_twenty_concurrent_adds_are_all_stored(app: App) -> None:
     titles = {f"task {number}" for number in range(20)}
     answers = await asyncio.gather(*(call_at(app, "add_task", title=title) for title in titles))
@@ -106,12 +110,14 @@ async def test_case_of_a_priority_is_ignored(app: App, priority: str) -> None:
     assert result["task"]["priority"] == "High"
 
 
+@pytest.mark.requirement("003-V4")
 @pytest.mark.parametrize("day", ["1999-12-31", "2024-02-29", "0001-01-01", "9999-12-31"])
 async def test_any_calendar_date_is_accepted(app: App, day: str) -> None:
     result = await call_for_result(app, "add_task", title="x", due_date=day)
     assert result["task"]["due_date"] == day
 
 
+@pytest.mark.requirement("003-T1")
 async def test_several_tasks_are_added_in_order(app: App) -> None:
     await add_tasks(app, "before")
     answer = await call_at(
@@ -135,6 +141,7 @@ async def test_several_tasks_are_added_in_order(app: App) -> None:
     assert await list_ids(app) == ["3", "2", "1"]
 
 
+@pytest.mark.requirement("003-P3", "003-Q2")
 async def test_invalid_item_does_not_stop_the_others(app: App) -> None:
     invalid: list[Any] = [
         {"title": "x", "priority": "urgent"},
@@ -168,6 +175,7 @@ async def test_no_task_is_added_if_all_items_are_invalid(app: App) -> None:
     assert await add_tasks(app, "the first") == ["1"]
 
 
+@pytest.mark.requirement("003-M1")
 async def test_open_task_is_not_added_again(app: App) -> None:
     first = await call_for_result(app, "add_task", title="Buy flour")
     repeated = await call_for_result(app, "add_task", title="buy flour.")
@@ -190,6 +198,7 @@ async def test_task_that_says_something_else_is_added(app: App, change: dict[str
     assert await list_ids(app) == ["2", "1"]
 
 
+@pytest.mark.requirement("003-M1")
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [("complete_task", {}), ("delete_task", {}), ("update_task", {"title": "Buy rye"})],

@@ -6,6 +6,8 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from functions.gateway.catalog import Catalog
 from shared.core.caller import Caller
 from shared.runtime.context import App
@@ -22,6 +24,7 @@ from tests.support.tasks import (
 LATER = NOON + timedelta(hours=1)
 
 
+@pytest.mark.requirement("003-T3")
 async def test_completed_task_has_its_time(app: App) -> None:
     await add_tasks(app, "Rest")
     completed = await call_for_result(app, "complete_task", now=LATER, task_id="1")
@@ -36,6 +39,7 @@ async def test_completed_task_has_its_time(app: App) -> None:
     assert await list_all(app) == [task | {"overdue": False}]
 
 
+@pytest.mark.requirement("003-M3")
 async def test_completing_twice_changes_nothing(app: App) -> None:
     await add_tasks(app, "Rest")
     first = await call_for_result(app, "complete_task", task_id="1")
@@ -43,6 +47,7 @@ async def test_completing_twice_changes_nothing(app: App) -> None:
     assert repeated == {"task": first["task"], "changed": []}
 
 
+@pytest.mark.requirement("003-M3")
 def test_clients_see_that_a_repeated_call_is_safe() -> None:
     tool = Catalog.load().get("complete_task", Caller.of("ada"))
     assert tool is not None
@@ -51,6 +56,7 @@ def test_clients_see_that_a_repeated_call_is_safe() -> None:
     assert annotations.idempotent_hint
 
 
+@pytest.mark.requirement("003-M3", "003-T3")
 async def test_completed_task_is_reopened(app: App) -> None:
     await add_tasks(app, "Rest")
     await call_for_result(app, "complete_task", task_id="1")
@@ -94,6 +100,7 @@ async def test_deleted_task_error_offers_restore(app: App) -> None:
     assert "Until 2026-04-09 12:00 UTC restore_task can bring it back" in error["message"]
 
 
+@pytest.mark.requirement("003-Q2")
 async def test_each_of_several_tasks_has_a_result(app: App) -> None:
     await add_tasks(app, "one", "two", "three", "four")
     await call_for_result(app, "complete_task", task_id="2")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from shared.runtime.context import App
 from tests.support.tasks import (
     add_tasks,
@@ -15,6 +17,7 @@ from tests.support.tasks import (
 )
 
 
+@pytest.mark.requirement("003-T4")
 async def test_deleted_task_is_unlisted_and_restorable(app: App) -> None:
     await add_tasks(app, "one", "two")
     deleted = await call_for_result(app, "delete_task", task_id="1")
@@ -26,6 +29,7 @@ async def test_deleted_task_is_unlisted_and_restorable(app: App) -> None:
     assert await list_all(app, status="deleted") == [deleted["task"] | {"overdue": False}]
 
 
+@pytest.mark.requirement("003-M4")
 async def test_deleting_twice_is_not_found(app: App) -> None:
     await add_tasks(app, "one")
     await call_for_result(app, "delete_task", task_id="1")

@@ -51,6 +51,7 @@ async def test_new_list_is_empty(app: App) -> None:
     assert await call_for_result(app, "list_tasks") == expected
 
 
+@pytest.mark.requirement("003-Q3", "003-T2")
 @pytest.mark.parametrize(
     ("arguments", "ids"),
     [
@@ -149,6 +150,7 @@ async def test_two_invalid_dates_have_the_code_invalid_date(app: App) -> None:
     assert list(error["details"]) == ["due_from", "due_to"]
 
 
+@pytest.mark.requirement("003-Q3")
 async def test_pages_show_each_task_once_during_changes(app: App) -> None:
     await add_many(app, 7)
     page = await call_for_result(app, "list_tasks", limit=3)

@@ -34,6 +34,7 @@ async def test_restoring_an_undeleted_task_changes_nothing(app: App) -> None:
     assert restored == {"task": new_task["task"], "changed": []}
 
 
+@pytest.mark.requirement("003-T4")
 async def test_task_is_restorable_for_thirty_days(app: App) -> None:
     await add_tasks(app, "one", "two")
     for task_id in ("1", "2"):

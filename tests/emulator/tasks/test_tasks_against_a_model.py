@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -127,6 +128,7 @@ def get_visible_fields(task: dict[str, Any]) -> dict[str, Any]:
     return {name: task[name] for name in FIELDS if task.get(name) is not None}
 
 
+@pytest.mark.requirement("003-N1")
 @settings(
     deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

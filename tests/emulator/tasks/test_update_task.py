@@ -25,6 +25,7 @@ async def update(app: App, **fields: Any) -> dict[str, Any]:
     return await call_for_result(app, "update_task", now=LATER, task_id="1", **fields)
 
 
+@pytest.mark.requirement("003-T5")
 @pytest.mark.parametrize(
     ("field", "value", "stored"),
     [
@@ -55,6 +56,7 @@ async def test_only_the_given_field_changes(
     assert listed_task == expected_task
 
 
+@pytest.mark.requirement("003-M5")
 async def test_same_values_change_nothing(app: App) -> None:
     added = await call_for_result(app, "add_task", **ALL_FIELDS)
     result = await update(app, **ALL_FIELDS)

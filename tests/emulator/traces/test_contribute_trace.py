@@ -23,6 +23,7 @@ from tests.support.tool_calls import ANONYMOUS, call, call_result
 from tests.support.traces import contribute, make_sample_trace, read_tag_counts, search_trace_ids
 
 
+@pytest.mark.requirement("002-M2", "002-T2.3")
 async def test_result_has_id_status_and_undo(app: App) -> None:
     result = await call_result(app, "contribute_trace", **make_sample_trace(1))
     trace_id = result["trace_id"]
@@ -38,6 +39,7 @@ async def test_result_has_id_status_and_undo(app: App) -> None:
     }
 
 
+@pytest.mark.requirement("002-F4")
 async def test_text_confirms_the_submission(app: App) -> None:
     answer = await call(app, "contribute_trace", **make_sample_trace(1))
     assert answer.result
@@ -50,6 +52,7 @@ async def test_text_confirms_the_submission(app: App) -> None:
     assert "withdraw_trace" in answer.text
 
 
+@pytest.mark.requirement("002-M2")
 @pytest.mark.parametrize(
     "search",
     [
@@ -90,6 +93,7 @@ async def test_title_is_joined_into_one_line(app: App) -> None:
     assert result["title"] == "two lines, three words"
 
 
+@pytest.mark.requirement("002-T2.1")
 @pytest.mark.parametrize(
     "arguments",
     [

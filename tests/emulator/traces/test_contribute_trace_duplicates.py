@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -46,6 +48,7 @@ SIBLING_TRACE = find_similar_trace("siblings", "s03")
 """Another solution of the problem of the sample."""
 
 
+@pytest.mark.requirement("002-T2.1")
 async def test_copy_returns_the_existing_trace(app: App) -> None:
     trace_id = await contribute(app, ORIGINAL)
     postings_before = await read_app_documents(app, "trace_lexicon")

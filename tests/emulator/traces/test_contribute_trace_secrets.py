@@ -19,6 +19,7 @@ EMAIL = "greta.mustermann@kanzlei-sommer.de"
 SECRETS = {"token": TOKEN, "key": KEY, "mail": EMAIL}
 
 
+@pytest.mark.requirement("002-T2.1")
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
 @pytest.mark.parametrize("field", ["context_text", "solution_text"])
 async def test_error_names_the_line_of_a_secret_without_the_secret(
@@ -81,6 +82,7 @@ async def test_secret_in_an_amendment_is_refused(app: App) -> None:
     assert (await call_result(app, "get_trace", ANNA, trace_id=trace_id))["revision"] == 1
 
 
+@pytest.mark.requirement("002-T3.3")
 async def test_secret_in_feedback_is_refused(app: App) -> None:
     trace_id = await contribute(app)
     invalid: dict[str, Any] = {

@@ -24,6 +24,7 @@ async def list_tags(app: App, **arguments: Any) -> dict[str, Any]:
     return await call_result(app, "list_tags", ANONYMOUS, **arguments)
 
 
+@pytest.mark.requirement("002-A5", "002-L2", "002-L3", "002-M6")
 async def test_tags_are_listed_with_counts(app: App) -> None:
     await contribute_with_tags(app, ["python", "ci"], ["python"], ["go"], [])
     expected_tags = [
@@ -34,6 +35,7 @@ async def test_tags_are_listed_with_counts(app: App) -> None:
     assert await list_tags(app) == {"tags": expected_tags, "total": 3}
 
 
+@pytest.mark.requirement("002-F6", "002-M5")
 async def test_text_lists_tags_on_one_line(app: App) -> None:
     await contribute_with_tags(app, ["python", "ci"], ["python"])
     text = await call_text(app, "list_tags", ANONYMOUS)
@@ -62,6 +64,7 @@ async def test_prefix_is_normalized_like_tags(app: App, prefix: str) -> None:
     assert not {"go", "goo", "googly", "h"} & set(names)
 
 
+@pytest.mark.requirement("002-L3", "002-T5.1")
 async def test_prefix_finds_all_tags_with_it(app: App) -> None:
     await contribute_with_tags(app, ["c", "c-sharp", "ci", "d", "b", "c.", "c0", "c_"])
     expected = {"c", "c-sharp", "ci", "c.", "c0", "c_"}
@@ -75,6 +78,7 @@ async def test_odd_prefixes_find_nothing(app: App, prefix: str) -> None:
     assert (await list_tags(app, prefix=prefix))["tags"] == []
 
 
+@pytest.mark.requirement("002-L2", "002-T5.1")
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 300])
 async def test_pages_neither_lose_nor_repeat_tags(app: App, limit: int) -> None:
     await contribute_with_tags(app, ["a", "b", "c"], ["b", "d", "e-f"], ["a.", "z", "0"])
@@ -87,6 +91,7 @@ async def test_pages_neither_lose_nor_repeat_tags(app: App, limit: int) -> None:
     assert [tag["name"] for page in pages for tag in page["tags"]] == ["a", "a."]
 
 
+@pytest.mark.requirement("002-F6", "002-L3")
 async def test_text_has_the_next_cursor(app: App) -> None:
     await contribute_with_tags(app, ["a", "b"])
     answer = await call(app, "list_tags", ANONYMOUS, limit=1)

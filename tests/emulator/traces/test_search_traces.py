@@ -42,6 +42,7 @@ async def contribute_samples(app: App, *numbers: int, user: str = ANNA) -> list[
     return [await contribute(app, number, user) for number in numbers]
 
 
+@pytest.mark.requirement("002-F1")
 async def test_hit_has_all_fields(app: App) -> None:
     app.clock = lambda: NOON
     [trace_id] = await contribute_samples(app, 16)
@@ -65,6 +66,7 @@ async def test_hit_has_all_fields(app: App) -> None:
     assert len(solution) <= 200
 
 
+@pytest.mark.requirement("002-A4", "002-F1", "002-M1", "002-S5")
 async def test_text_is_a_numbered_list(app: App) -> None:
     texts: dict[str, Any] = {
         "context_text": "word " * 60,
@@ -113,6 +115,7 @@ async def test_empty_base_has_no_results(app: App) -> None:
         assert str(answer.text).startswith(NO_MATCHES)
 
 
+@pytest.mark.requirement("002-F2")
 async def test_text_without_results_is_one_sentence(app: App) -> None:
     answer = await call(app, "search_traces", ANONYMOUS, query="anything")
     assert answer.result
@@ -120,6 +123,7 @@ async def test_text_without_results_is_one_sentence(app: App) -> None:
     assert answer.result["message"] == NO_MATCHES
 
 
+@pytest.mark.requirement("002-F2")
 async def test_search_without_a_match_shows_the_nearest_three(app: App) -> None:
     await contribute_samples(app, *range(8))
     answer = await call(app, "search_traces", ANONYMOUS, query="lattice quantum chromodynamics")
@@ -130,6 +134,7 @@ async def test_search_without_a_match_shows_the_nearest_three(app: App) -> None:
     assert str(answer.text).startswith(NO_MATCHES)
 
 
+@pytest.mark.requirement("002-T1.1")
 async def test_trace_must_have_all_tags(app: App) -> None:
     pytest_id, asyncio_id, fastapi_id, _docker_id = await contribute_samples(app, 0, 1, 2, 6)
     ids_with_python = await search_trace_ids(app, tags=["python"])
@@ -158,6 +163,7 @@ async def test_tags_alone_list_the_latest_first(app: App) -> None:
     assert trace_ids[::-1] == await search_trace_ids(app, tags=["x"])
 
 
+@pytest.mark.requirement("002-F2")
 async def test_unknown_tag_is_named_with_a_suggestion(app: App) -> None:
     await contribute_samples(app, 0, 1)
     for arguments in ({"tags": ["asynkio", "python"]}, {"tags": ["asynkio"], "query": "task"}):

@@ -30,6 +30,7 @@ def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
     return local_embedder
 
 
+@pytest.mark.requirement("002-M1")
 @pytest.mark.parametrize(
     ("query", "sample_number"),
     [

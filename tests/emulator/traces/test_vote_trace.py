@@ -60,6 +60,7 @@ async def test_result_has_the_trace_after_the_vote(app: App) -> None:
     }
 
 
+@pytest.mark.requirement("002-F5", "002-M3")
 async def test_text_confirms_the_vote(app: App) -> None:
     trace_id = await contribute(app)
     text = await call_text(app, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
@@ -90,6 +91,7 @@ async def test_same_vote_changes_nothing(app: App) -> None:
     assert await read_app_documents(app, "traces") == traces_before
 
 
+@pytest.mark.requirement("002-T3.1")
 async def test_vote_can_be_changed(app: App) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben")
@@ -112,6 +114,7 @@ async def test_another_feedback_tag_is_another_vote(app: App) -> None:
     await assert_votes(app, trace_id, down=2, status="flagged")
 
 
+@pytest.mark.requirement("002-T3.1")
 async def test_vote_can_be_withdrawn(app: App) -> None:
     trace_id = await contribute(app)
     await vote(app, trace_id, "ben")
@@ -153,6 +156,7 @@ async def test_every_change_of_a_vote_can_be_undone(
         assert trace_after.get(name) == trace_before.get(name), name
 
 
+@pytest.mark.requirement("002-T3.1")
 async def test_contributor_cannot_vote_on_their_own_trace(app: App) -> None:
     trace_id = await contribute(app)
     for arguments in ({"vote_type": "up"}, DOWN, {"vote_type": "none"}):
@@ -162,6 +166,7 @@ async def test_contributor_cannot_vote_on_their_own_trace(app: App) -> None:
     await assert_votes(app, trace_id, up=0, down=0)
 
 
+@pytest.mark.requirement("002-T3.3")
 async def test_longest_feedback_is_stored(app: App) -> None:
     trace_id = await contribute(app)
     text = ("word " * 400)[:2_000]
@@ -249,6 +254,7 @@ async def test_flagged_trace_is_hidden_unless_included(app: App, search: dict[st
     assert await search_trace_ids(app, **search) == [trace_id]
 
 
+@pytest.mark.requirement("002-T3.3")
 async def test_reason_for_an_upvote_is_stored_but_not_shown(app: App) -> None:
     """Feedback is shown as a warning; praise must not displace it."""
     trace_id = await contribute(app)
@@ -271,6 +277,7 @@ async def test_upvote_after_a_downvote_hides_the_feedback(app: App) -> None:
     assert (await call_result(app, "get_trace", ANONYMOUS, trace_id=trace_id))["feedback"] == []
 
 
+@pytest.mark.requirement("002-T3.3")
 @pytest.mark.parametrize("blank", ["", " "])
 async def test_blank_feedback_tag_counts_as_missing(app: App, blank: str) -> None:
     trace_id = await contribute(app)

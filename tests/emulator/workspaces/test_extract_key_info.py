@@ -6,10 +6,13 @@ searches all texts of the workspace.
 
 from __future__ import annotations
 
+import pytest
+
 from shared.runtime.context import App
 from tests.support.materials import BREAD, COMET, TEXT, extract_result
 
 
+@pytest.mark.requirement("001-B2", "001-C6", "001-F9", "001-X2")
 async def test_the_passage_that_answers_comes_first_verbatim(app: App) -> None:
     result = await extract_result(app, "Why does rye need sour dough?", materials=TEXT)
     assert result["contexts"][0] == BREAD
@@ -21,6 +24,7 @@ async def test_the_passage_that_answers_comes_first_verbatim(app: App) -> None:
     assert result["status"] == "ready"
 
 
+@pytest.mark.requirement("001-C4")
 async def test_a_known_text_gives_the_same_answer(app: App) -> None:
     question = "Where does a comet's tail point?"
     first_result = await extract_result(app, question, materials=TEXT)

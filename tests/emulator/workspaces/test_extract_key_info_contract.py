@@ -60,6 +60,7 @@ def normalize(values: list[float]) -> list[float]:
     return [(value - min(values)) / (max(values) - min(values)) for value in values]
 
 
+@pytest.mark.requirement("001-C5")
 async def test_five_contexts_are_the_default(app: App) -> None:
     assert await count_contexts(app) == 5
     assert await count_contexts(app, top_k=None) == 5
@@ -70,6 +71,7 @@ async def test_top_k_contexts_are_returned(app: App, top_k: int) -> None:
     assert await count_contexts(app, top_k=top_k) == top_k
 
 
+@pytest.mark.requirement("001-C2")
 async def test_both_spellings_of_top_k_are_accepted(app: App) -> None:
     assert await count_contexts(app, top_k=7) == 7
     assert await count_contexts(app, topK=7) == 7
@@ -83,6 +85,7 @@ async def test_all_passages_are_returned_if_fewer_than_top_k(app: App) -> None:
     assert result["considered"] == 4
 
 
+@pytest.mark.requirement("001-C5", "001-G4")
 async def test_the_default_of_top_k_is_a_setting(open_app: Callable[..., App]) -> None:
     app = open_app(extract_top_k=3)
     assert await count_contexts(app) == 3
@@ -155,6 +158,7 @@ async def test_a_document_can_be_searched_alone_or_with_all(app: App) -> None:
         assert result["known"] is True
 
 
+@pytest.mark.requirement("001-B1")
 async def test_unusual_task_ids_are_separate_workspaces(app: App) -> None:
     stored_ids: set[str] = set()
     for number, task_id in enumerate(UNUSUAL_IDS):
@@ -168,6 +172,7 @@ async def test_unusual_task_ids_are_separate_workspaces(app: App) -> None:
     assert len(stored_ids) == len(UNUSUAL_IDS)
 
 
+@pytest.mark.requirement("001-F3")
 async def test_the_workspace_is_the_argument_the_key_or_default(app: App) -> None:
     essay = Caller.of("reader", task="essay")  # a key can name a workspace
     by_argument = await extract_result(app, "comet", essay, materials=TEXT, task_id="thesis")
@@ -191,6 +196,7 @@ async def test_the_weight_ranges_from_words_to_meaning(
         assert scores == pytest.approx(normalize(parts), abs=1e-3)
 
 
+@pytest.mark.requirement("001-F8")
 async def test_the_default_weights_are_the_required_ones(app: App) -> None:
     passages = (await extract_result(app, "rye and a comet", materials=TEXT))["passages"]
     similarities = normalize([passage["similarity"] for passage in passages])
@@ -202,6 +208,7 @@ async def test_the_default_weights_are_the_required_ones(app: App) -> None:
     assert [passage["score"] for passage in passages] == pytest.approx(expected, abs=1e-3)
 
 
+@pytest.mark.requirement("001-G6")
 async def test_the_length_of_a_passage_is_a_setting(open_app: Callable[..., App]) -> None:
     text = " ".join(f"Sentence number {number} is about the sea." for number in range(60))
     for max_characters in (200, 1_500):

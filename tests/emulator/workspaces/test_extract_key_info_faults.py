@@ -102,6 +102,7 @@ async def calm_app(fake: FakeOpenAI, project: str) -> AsyncIterator[App]:
     await opened.aclose()
 
 
+@pytest.mark.requirement("001-E2", "001-X3")
 @pytest.mark.usefixtures("instant_sleep")
 async def test_a_busy_model_is_tried_again(calm_app: App, fake: FakeOpenAI, open_app: Open) -> None:
     app = open_app()
@@ -114,6 +115,7 @@ async def test_a_busy_model_is_tried_again(calm_app: App, fake: FakeOpenAI, open
     assert await read_workspaces(calm_app) == await read_workspaces(app)
 
 
+@pytest.mark.requirement("001-C10", "001-E2")
 @pytest.mark.usefixtures("instant_sleep")
 @pytest.mark.parametrize(
     "reply",

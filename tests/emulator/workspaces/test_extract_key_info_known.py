@@ -89,6 +89,7 @@ async def read_stored(app: App, name: str, task: str = "default") -> dict[str, d
     return await read_documents(ctx, f"users/reader/rag_tasks/{task}/{name}")
 
 
+@pytest.mark.requirement("001-D4", "001-F4", "001-F5")
 async def test_a_known_text_embeds_only_the_query(app: App, embedder: RecordingEmbedder) -> None:
     await extract_result(app, "rye", materials=TEXT)
     answer = await call_extract(app, "comet", materials=TEXT)
@@ -104,6 +105,7 @@ async def test_a_repeated_query_embeds_nothing(app: App, embedder: RecordingEmbe
     assert embedder.queries == ["rye"]
 
 
+@pytest.mark.requirement("001-D3", "001-P3")
 async def test_shared_passages_are_embedded_and_stored_once(
     app: App, embedder: RecordingEmbedder
 ) -> None:
@@ -129,6 +131,7 @@ async def test_known_passages_have_the_positions_of_the_new_text(
     assert len(embedder.passages) == 4
 
 
+@pytest.mark.requirement("001-P3")
 async def test_workspaces_do_not_share_passages(app: App, embedder: RecordingEmbedder) -> None:
     await extract_result(app, "rye", materials=TEXT, task_id="one")
     await extract_result(app, "rye", materials=TEXT, task_id="two")
@@ -137,6 +140,7 @@ async def test_workspaces_do_not_share_passages(app: App, embedder: RecordingEmb
     assert len(await read_stored(app, "passages", "two")) == 4
 
 
+@pytest.mark.requirement("001-E1")
 async def test_passages_are_embedded_thirty_two_at_a_time(
     app: App, embedder: RecordingEmbedder
 ) -> None:
@@ -171,6 +175,7 @@ async def test_no_passage_of_a_workspace_is_embedded_twice(
     assert len(await read_stored(app, "documents", task)) == len(different_texts)
 
 
+@pytest.mark.requirement("001-A7", "001-F1", "001-P5")
 async def test_a_text_beyond_the_limit_is_embedded_by_a_job(
     open_app: Callable[..., App], embedder: RecordingEmbedder
 ) -> None:
@@ -219,6 +224,7 @@ async def test_a_text_as_long_as_the_limit_is_answered_at_once(
         assert status == result["status"]
 
 
+@pytest.mark.requirement("001-P5")
 async def test_a_deferred_document_can_be_asked_before_the_job(
     open_app: Callable[..., App],
 ) -> None:
@@ -288,6 +294,7 @@ async def test_the_receipt_has_the_times_of_embedding_and_bm25(app: App) -> None
     assert repeated.documents_written == 0
 
 
+@pytest.mark.requirement("001-B3", "001-F10")
 async def test_audit_facts_are_sizes_scores_and_hashes(app: App) -> None:
     answer = await call_extract(app, "comet's tail", materials=TEXT, task_id="stars")
     assert answer.result is not None
@@ -301,6 +308,7 @@ async def test_audit_facts_are_sizes_scores_and_hashes(app: App) -> None:
         assert word not in receipt
 
 
+@pytest.mark.requirement("001-D5", "001-E3", "001-E4")
 async def test_the_stored_fields_of_a_document_keep_their_names(
     app: App, embedder: RecordingEmbedder
 ) -> None:

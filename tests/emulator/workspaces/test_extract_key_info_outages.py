@@ -80,6 +80,7 @@ def connect(app: App, proxy: TcpProxy) -> App:
     return app
 
 
+@pytest.mark.requirement("001-C9")
 async def test_a_missing_database_is_an_outage_without_embedding(
     proxy: TcpProxy, project: str
 ) -> None:

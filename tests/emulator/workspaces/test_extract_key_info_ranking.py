@@ -121,6 +121,7 @@ def assert_quoted(texts: dict[str, str], result: dict[str, Any]) -> None:
     assert len({" ".join(quote.split()) for quote in quoted}) == len(quoted)
 
 
+@pytest.mark.requirement("001-A4", "001-A6")
 @few_examples
 @given(TEXTS, QUERIES)
 async def test_memory_and_database_rank_as_brute_force(app: App, text: str, query: str) -> None:
@@ -140,6 +141,7 @@ async def test_more_passages_than_candidates_rank_the_same(app: App, passages: i
         await assert_best_passages(app, text, query)
 
 
+@pytest.mark.requirement("001-F6")
 @pytest.mark.slow
 async def test_memory_and_database_agree_with_the_local_model(
     settings: Settings, local_model: LocalEmbedder
@@ -155,6 +157,7 @@ async def test_memory_and_database_agree_with_the_local_model(
     await app.aclose()
 
 
+@pytest.mark.requirement("001-F7")
 @few_examples
 @given(st.lists(TEXTS, min_size=1, max_size=5), QUERIES)
 async def test_a_workspace_is_ranked_as_one_text(
@@ -170,6 +173,7 @@ async def test_a_workspace_is_ranked_as_one_text(
     assert_quoted(documents, result)
 
 
+@pytest.mark.requirement("001-D10")
 async def test_a_workspace_of_many_texts_is_ranked_as_one_text(app: App) -> None:
     """There are more texts than one Firestore query compares."""
     texts = [f"{make_filler(f'text {number}', 4)}\n\nmark {number}" for number in range(35)]
@@ -234,6 +238,7 @@ async def test_a_passage_repeated_in_a_later_text_counts_as_later(
     assert result["contexts"] == ["anchor \tstorm", "ANCHOR storm", "rye"]
 
 
+@pytest.mark.requirement("001-F8")
 @pytest.mark.parametrize("other_spelling", ["ANCHOR storm", "anchor STORM"])
 async def test_the_later_of_two_texts_with_equal_scores_comes_first(
     open_app: Callable[..., App], other_spelling: str

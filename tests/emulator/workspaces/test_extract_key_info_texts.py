@@ -240,6 +240,7 @@ async def test_a_repeated_paragraph_is_returned_once(fast_app: App) -> None:
     assert passage["end"] == len("An anchor.")
 
 
+@pytest.mark.requirement("001-D2")
 @pytest.mark.parametrize("is_reversed", [False, True])
 async def test_a_context_has_the_white_space_of_its_own_text(
     fast_app: App, *, is_reversed: bool
@@ -359,6 +360,7 @@ async def test_binary_junk_is_quoted_exactly(fast_app: App, seed: int) -> None:
     assert "The anchor holds." in result["contexts"][0]
 
 
+@pytest.mark.requirement("001-P2")
 @pytest.mark.parametrize("between", ["\x00", "\x1b[31m", "\ufeff", "\u202e", "\ufffd"])
 async def test_invisible_characters_stay_in_the_context_only(fast_app: App, between: str) -> None:
     passage = f"The anchor {between} holds{between}."

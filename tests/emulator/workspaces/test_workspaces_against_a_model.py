@@ -225,6 +225,7 @@ async def counting_app(settings: Settings) -> AsyncIterator[App]:
     await app.aclose()
 
 
+@pytest.mark.requirement("001-B3", "001-D1", "001-D6", "001-D7", "001-D8", "001-D12", "001-X4")
 @hypothesis_settings(
     deadline=None,
     max_examples=5,

@@ -92,6 +92,7 @@ async def test_a_text_becomes_its_vector_scaled_to_length_one() -> None:
     assert math.hypot(*vector) == pytest.approx(1.0)
 
 
+@pytest.mark.requirement("001-A5", "001-G1", "001-G2")
 @pytest.mark.parametrize("purpose", list(Purpose))
 async def test_the_request_has_key_model_and_dimension(purpose: Purpose) -> None:
     with FakeOpenAI() as server:
@@ -179,6 +180,7 @@ async def test_a_waiting_request_does_not_block_others() -> None:
     assert throttled_call.texts == repeated_call.texts != other_call.texts
 
 
+@pytest.mark.requirement("001-X3")
 @pytest.mark.parametrize(
     "reply",
     [
@@ -403,6 +405,7 @@ async def test_a_key_that_is_invalid_in_a_header_is_not_sent(key: str) -> None:
     assert server.calls == []
 
 
+@pytest.mark.requirement("001-E1")
 async def test_a_callers_key_is_sent_over_the_same_connection() -> None:
     with FakeOpenAI() as server:
         async with open_embedder(server) as embedder:

@@ -262,6 +262,7 @@ class History(RuleBasedStateMachine):
         assert len(self.probes) <= 1
 
 
+@pytest.mark.requirement("002-C6")
 @pytest.mark.parametrize("histories", [100, pytest.param(300, marks=pytest.mark.slow)])
 def test_the_breaker_matches_a_model_in_random_histories(histories: int) -> None:
     run_state_machine_as_test(

@@ -42,6 +42,7 @@ EMAILS_MESSAGE = (
 )
 
 
+@pytest.mark.requirement("000-C1", "000-CR5", "002-A3")
 def test_environment_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "reading-room")
     monkeypatch.setenv("TOOL_URLS", '{"get_chunk": "https://example.com"}')
@@ -54,6 +55,7 @@ def test_environment_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> None
     assert settings.tool_prices == {"get_chunk": 20}
 
 
+@pytest.mark.requirement("000-C1")
 def test_an_argument_beats_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "reading-room")
     assert Settings(google_cloud_project="mine").google_cloud_project == "mine"

@@ -53,6 +53,7 @@ def test_setting_changes_the_timeout_of_a_tool(declaration: Declaration) -> None
     assert [tool.timeout for tool in configured_tools] == [60.0, declaration.timeout]
 
 
+@pytest.mark.requirement("001-A2", "001-G9")
 def test_setting_changes_the_price_of_a_tool() -> None:
     catalog = Catalog(
         [make_tool("cheap", price=1), make_tool("expensive", price=9), make_tool("free")]

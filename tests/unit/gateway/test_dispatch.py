@@ -220,6 +220,7 @@ async def fail_calls(
         assert (await dispatcher.call(WRITING_TOOL, request)).error is not None
 
 
+@pytest.mark.requirement("002-C5", "002-D6")
 @pytest.mark.parametrize(
     "reply",
     [
@@ -248,6 +249,7 @@ async def test_five_failures_in_a_row_open_the_breaker(
     )
 
 
+@pytest.mark.requirement("002-C5", "002-C6")
 async def test_threshold_and_pause_of_the_breaker_are_settings(
     call_request: CallRequest, clock: SettableMonotonicClock
 ) -> None:
@@ -307,6 +309,7 @@ async def test_success_resets_the_failure_count(call_request: CallRequest) -> No
             assert (await dispatcher.call(WRITING_TOOL, call_request)).result
 
 
+@pytest.mark.requirement("002-C6")
 async def test_after_the_pause_one_call_probes_the_function(
     call_request: CallRequest, clock: SettableMonotonicClock
 ) -> None:

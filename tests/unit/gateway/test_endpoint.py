@@ -241,6 +241,7 @@ def read_comparable_body(response: httpx2.Response) -> object:
     return body
 
 
+@pytest.mark.requirement("000-I4")
 @pytest.mark.parametrize("version", [MODERN, *HANDSHAKE])
 @pytest.mark.parametrize("name", REQUESTS)
 async def test_a_message_gets_the_same_answer_as_from_the_sdk(name: str, version: str) -> None:

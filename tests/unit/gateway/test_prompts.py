@@ -99,6 +99,7 @@ def test_calls_in_prompts_have_valid_arguments(prompt: Prompt, render: Any) -> N
         jsonschema.validate(arguments, TOOLS[tool].input_schema)
 
 
+@pytest.mark.requirement("002-I1")
 def test_the_instructions_name_only_tools_that_exist() -> None:
     assert set(re.findall(r"\w+_\w+", INSTRUCTIONS)) - TOOLS.keys() == set()
 

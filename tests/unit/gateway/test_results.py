@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from mcp_types import TextContent
 
 from functions.gateway.mcp.results import to_result
@@ -33,6 +34,7 @@ def test_result_without_text_is_shown_as_json() -> None:
     assert get_text(result.content[0]) == '{"a":1}'
 
 
+@pytest.mark.requirement("002-A4", "002-F8", "002-K2")
 def test_text_accompanies_the_structured_result() -> None:
     result = to_result(CallAnswer(result={"a": 1}, text="One a."), PLAIN_TOOL)
     assert result.structured_content == {"a": 1}

@@ -15,6 +15,7 @@ POOLS = st.dictionaries(st.text(max_size=4), SCORES)
 WEIGHTS = st.floats(0, 1)
 
 
+@pytest.mark.requirement("001-X1")
 def test_both_scores_are_normalised_and_added_by_weight() -> None:
     pool = {"a": Scores(0.8, 0.0), "b": Scores(0.4, 10.0), "c": Scores(0.7, 5.0)}
     ranking = fuse(pool, 0.6)

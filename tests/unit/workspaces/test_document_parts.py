@@ -6,6 +6,8 @@ import random
 from collections import Counter
 from typing import Final
 
+import pytest
+
 from shared.index.bm25 import unpack
 from shared.workspaces.model import (
     DocumentPart,
@@ -33,12 +35,14 @@ def make_passages(count: int, words: int) -> list[ParsedPassage]:
     return passages
 
 
+@pytest.mark.requirement("001-D5")
 def test_each_part_fits_a_firestore_document() -> None:
     parts = build_parts(make_passages(3_000, 60))
     assert len(parts) > 3
     assert max(len(part.to_bytes()) for part in parts) < MIB
 
 
+@pytest.mark.requirement("001-D5")
 def test_parts_contain_every_span_and_every_word() -> None:
     passages = make_passages(600, 60)
     parts = [DocumentPart.from_bytes(part.to_bytes()) for part in build_parts(passages)]

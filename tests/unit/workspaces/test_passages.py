@@ -112,6 +112,7 @@ def test_heading_stays_with_the_next_paragraph() -> None:
     assert split_text("#!/bin/sh\n\nls") == ["#!/bin/sh", "ls"]
 
 
+@pytest.mark.requirement("001-P1")
 @given(TEXTS, MAX_LENGTHS)
 def test_no_character_is_cut(text: str, max_length: int) -> None:
     edges = {edge for span in split_passages(text, max_length) for edge in (span.start, span.end)}
@@ -164,6 +165,7 @@ def test_offsets_count_code_points() -> None:
     assert split_passages(f" 👍🏽\r\n\n{FAMILY}\n") == [Span(1, 3), Span(6, 13)]
 
 
+@pytest.mark.requirement("001-P1")
 def test_a_paragraph_that_is_too_long_is_cut_after_a_sentence() -> None:
     first_passage, second_passage = split_text(make_sentences(60))
     assert first_passage.count(".") == 35
@@ -335,6 +337,7 @@ def test_cleaning_keeps_every_letter_number_and_sign(text: str) -> None:
     assert list_visible_characters(normalize_line(text)) == list_visible_characters(text)
 
 
+@pytest.mark.requirement("001-P2")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
