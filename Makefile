@@ -21,7 +21,8 @@ CODE := functions infra shared tests benchmarks
 SCRIPTS = $(shell find functions tests -name node_modules -prune -o -name '*.*js' -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help run deploy test test-emulator test-slow test-tool conformance check fix bench lock dist new-tool clean
+.PHONY: help run deploy test test-emulator test-slow test-tool coverage mutants conformance check
+.PHONY: fix bench lock dist new-tool clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +47,15 @@ test-tool: $(DEV) ## Run the tests of one tool, NAME=search_kb
 	$(PYTEST) $(wildcard tests/*/test_$(NAME)*.py tests/unit/*/test_$(NAME)*.py) \
 	$(patsubst functions/tools/%/$(NAME),tests/emulator/%,$(wildcard functions/tools/*/$(NAME))) \
 	tests/contract -k $(NAME) $(ARGS)
+
+coverage: $(DEV) ## Run the same tests as `make test`, and list the lines that none executes
+	@rm -f .coverage .coverage.*
+	@.venv/bin/coverage run -m pytest -rs -n $(WORKERS) -m 'not slow' --check-unused-indexes
+	@.venv/bin/coverage combine --quiet
+	@.venv/bin/coverage report
+
+mutants: $(DEV) ## Change random lines for 30 minutes, and list what no test notices
+	@.venv/bin/python -m tests.mutants $(ARGS)
 
 conformance: $(DEV) ## Run the public MCP conformance suite; needs npm
 	@.venv/bin/python -m tests.e2e.conformance
@@ -94,7 +104,7 @@ lock: ## Update constraints.txt to the newest versions
 	@'$(or $(PYTHON),python3.11)' -m infra.local.constraints
 
 clean: ## Delete what the other targets created, except .carrel with its data
-	@rm -rf .venv dist build *.egg-info
+	@rm -rf .venv dist build *.egg-info .coverage .coverage.*
 	@rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
 

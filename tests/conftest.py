@@ -70,6 +70,8 @@ _JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _BLAS_THREADS: Final = "1"
 """The threads of OpenBLAS per worker: more would spin while the workers use all cores."""
 _UNIT: Final = Path(__file__).with_name("unit")
+_COMPARED: Final = Path(__file__).with_name("emulator") / "embedded_firestore"
+"""The tests that compare the embedded Firestore with Google's emulator."""
 _FOLDERS_THAT_SHARE_PROCESSES: Final = {"tests/e2e", "tests/e2e/access"}
 """Folders, without subfolders, whose modules share processes that start once per session."""
 _SERVERS = pytest.StashKey[ExitStack]()
@@ -89,8 +91,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Start what serves databases to the whole run; parallel workers inherit the addresses.
 
-    Beside the embedded Firestore, Google's emulator is started if it is installed, since some tests
-    compare the two. A run of unit tests alone starts nothing.
+    Beside the embedded Firestore, Google's emulator is started if it is installed and tests that
+    compare the two are selected. A run of unit tests alone starts nothing.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A background job of a shell ignores Ctrl-C, and so would the processes that tests start.
@@ -108,19 +110,21 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[OWN_ENVIRONMENTS] = "1"
         config.option.hypothesis_seed = config.option.hypothesis_seed or _SEED
     os.environ.setdefault("OPENBLAS_NUM_THREADS", _BLAS_THREADS)
-    if not _selects_only_unit_tests(config):
+    if not all(path.is_relative_to(_UNIT) for path in _list_paths(config)):
         _start_servers(config)
 
 
 def _start_servers(config: pytest.Config) -> None:
     os.environ.setdefault("JAVA_TOOL_OPTIONS", _JAVA_OPTIONS)
     stack = config.stash[_SERVERS] = ExitStack()
-    try:
-        os.environ[ORACLE] = stack.enter_context(run_emulator())
-    except EmulatorError as error:
-        if config.option.database == "emulator":
-            raise pytest.UsageError(str(error)) from error
-    if config.option.database == "emulator":
+    is_needed = config.option.database == "emulator"
+    if is_needed or _compares_with_emulator(config):
+        try:
+            os.environ[ORACLE] = stack.enter_context(run_emulator())
+        except EmulatorError as error:
+            if is_needed:
+                raise pytest.UsageError(str(error)) from error
+    if is_needed:
         os.environ["FIRESTORE_EMULATOR_HOST"] = os.environ[ORACLE]
     else:
         address = stack.enter_context(embedded_database.serve_index_files())
@@ -177,10 +181,17 @@ def _is_slow_run(config: pytest.Config) -> bool:
     return bool(config.option.markexpr == "slow")
 
 
-def _selects_only_unit_tests(config: pytest.Config) -> bool:
+def _list_paths(config: pytest.Config) -> list[Path]:
+    """Return the folders and files whose tests this run selects."""
     folder = config.invocation_params.dir
-    paths = [(folder / argument.partition("::")[0]).resolve() for argument in config.args]
-    return bool(paths) and all(path.is_relative_to(_UNIT) for path in paths)
+    return [(folder / argument.partition("::")[0]).resolve() for argument in config.args]
+
+
+def _compares_with_emulator(config: pytest.Config) -> bool:
+    return any(
+        path.is_relative_to(_COMPARED) or _COMPARED.is_relative_to(path)
+        for path in _list_paths(config)
+    )
 
 
 @pytest.fixture(scope="session")

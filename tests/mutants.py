@@ -1,0 +1,236 @@
+"""Changes random lines of the product, and lists the changes that no quick test notices.
+
+`make mutants` runs it. A first run of the tests records which of them execute each line, so that
+a change is tried by these alone, in a copy of the checkout. Before it samples, the tool plants a
+change that must be noticed. Survivors are for a reader: a change may be equivalent to the original,
+or show a boundary that no test guards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from coverage import Coverage, CoverageData
+
+ROOT: Final = Path(__file__).parents[1]
+PACKAGES: Final = (
+    "shared/search",
+    "shared/index",
+    "shared/runtime",
+    "infra/local/embedded_firestore",
+)
+"""What a sample is drawn from unless a run names other packages."""
+TESTS: Final = ("tests/unit", "tests/emulator", "tests/contract")
+"""The tests that run in pytest's own process, where a changed line is seen."""
+MAX_TESTS: Final = 60
+"""The number of tests that try a change, at random if more execute its line."""
+SECONDS_PER_CHANGE: Final = 120
+"""A change that keeps its tests busy for longer is noticed: it makes something endless."""
+OPPOSITES: Final = {
+    ast.Lt: "<=",
+    ast.LtE: "<",
+    ast.Gt: ">=",
+    ast.GtE: ">",
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.Is: "is not",
+    ast.IsNot: "is",
+    ast.In: "not in",
+    ast.NotIn: "in",
+}
+
+
+class Change(NamedTuple):
+    """A change of one expression or statement.
+
+    Attributes:
+        file: The path from the root.
+        line: The line on which the changed code begins.
+        start: Where it begins, in bytes of the file.
+        end: Where it ends.
+        after: What replaces it.
+    """
+
+    file: str
+    line: int
+    start: int
+    end: int
+    after: str
+
+    def apply(self, source: bytes) -> bytes:
+        """Return the changed file."""
+        return source[: self.start] + self.after.encode() + source[self.end :]
+
+    def describe(self, source: bytes) -> str:
+        """Return where the code is, what it is, and what replaces it."""
+        before = source[self.start : self.end].decode()
+        return f"{self.file}:{self.line}\n  - {before}\n  + {self.after}"
+
+
+def find_changes(file: str, source: bytes) -> Iterator[Change]:
+    """Yield every change of a module that this tool knows."""
+    starts = [0, *accumulate(map(len, source.splitlines(keepends=True)))]
+    nodes: Iterator[Any] = ast.walk(ast.parse(source))
+    for node in nodes:
+        for after in _list_replacements(node):
+            start = starts[node.lineno - 1] + node.col_offset
+            end = starts[node.end_lineno - 1] + node.end_col_offset
+            yield Change(file, node.lineno, start, end, after)
+
+
+def _list_replacements(node: Any) -> Iterator[str]:
+    """Yield each code that may replace a node."""
+    match node:
+        case ast.Compare(left=left, ops=[operator], comparators=[right]):
+            opposite = OPPOSITES[type(operator)]
+            yield f"({ast.unparse(left)} {opposite} {ast.unparse(right)})"
+        case ast.BoolOp(op=operator, values=values):
+            other = ast.Or() if isinstance(operator, ast.And) else ast.And()
+            yield f"({ast.unparse(ast.BoolOp(other, values))})"
+            yield f"({ast.unparse(values[0])})"
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield f"({ast.unparse(operand)})"
+        case ast.Constant(value=bool(value)):
+            yield str(not value)
+        case ast.Constant(value=int(value)):
+            yield str(value + 1)
+        case ast.BinOp(op=ast.Add() | ast.Sub() as operator, left=left, right=right):
+            sign = ast.Sub() if isinstance(operator, ast.Add) else ast.Add()
+            yield f"({ast.unparse(ast.BinOp(left, sign, right))})"
+        case ast.Expr(value=ast.Await() | ast.Call()):
+            yield "pass"
+        case ast.Return(value=ast.expr()):
+            yield "return None"
+        case ast.Break() | ast.Continue() | ast.Raise():
+            yield "pass"
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """Record the lines that are executed from now on under the name of a test."""
+    if coverage := Coverage.current():
+        coverage.switch_context(nodeid)
+
+
+def main() -> None:
+    """Print the changes that survive, and how many were tried. The seed repeats a sample."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("packages", nargs="*", default=PACKAGES, help="what is changed")
+    parser.add_argument("--minutes", type=float, default=30, help="how long changes are tried")
+    parser.add_argument("--seed", type=int, default=43, help="chooses the changes")
+    options = parser.parse_args()
+    generator = random.Random(options.seed)  # noqa: S311 - no secret
+    with copy_checkout() as folder:
+        tests_by_line = record_tests(folder, options.packages)
+        changes = list_changes(folder, tests_by_line)
+        generator.shuffle(changes)
+        check_method(folder, changes[0], tests_by_line[changes[0].file, changes[0].line])
+        print(f"seed {options.seed}: {len(changes)} changes are possible", flush=True)
+        end = time.monotonic() + 60 * options.minutes
+        tried = survived = 0
+        for change in changes:
+            if time.monotonic() > end:
+                break
+            tests = tests_by_line[change.file, change.line]
+            chosen = sorted(generator.sample(tests, min(MAX_TESTS, len(tests))))
+            tried += 1
+            source = (folder / change.file).read_bytes()
+            if survives(folder, change.file, change.apply(source), chosen):
+                survived += 1
+                print(change.describe(source), flush=True)
+        print(f"seed {options.seed}: {survived} of {tried} changes survived")
+
+
+def list_changes(folder: Path, lines: Collection[tuple[str, int]]) -> list[Change]:
+    """Return every change of these lines, given as file and number."""
+    return [
+        change
+        for file in sorted({file for file, _ in lines})
+        for change in find_changes(file, (folder / file).read_bytes())
+        if (file, change.line) in lines
+    ]
+
+
+@contextmanager
+def copy_checkout() -> Iterator[Path]:
+    """Yield a copy of the checkout, so that a run that is killed leaves the checkout as it is."""
+    command = ["git", "-C", str(ROOT), "ls-files"]
+    listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    with tempfile.TemporaryDirectory(prefix="carrel-mutants-") as name:
+        folder = Path(name)
+        for file in listing.splitlines():
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / file, folder / file)
+        yield folder
+
+
+def record_tests(folder: Path, packages: Collection[str]) -> dict[tuple[str, int], list[str]]:
+    """Run all tests; return those that execute a line, by file and line.
+
+    Lines that run on import have none: too much depends on them for a sample.
+    """
+    data_file = folder / "recorded"
+    configuration = folder / "recorded.ini"
+    included = "".join(f"\n  {package}/*" for package in packages)
+    configuration.write_text(f"[run]\ndata_file = {data_file}\ninclude ={included}\n")
+    recorder = ["coverage", "run", f"--rcfile={configuration}", "-m"]
+    if run(folder, recorder, ["-x", "-p", "tests.mutants", *TESTS]) != 0:
+        raise SystemExit("A test fails before anything is changed.")
+    data = CoverageData(str(data_file))
+    data.read()
+    return {
+        (str(Path(file).relative_to(folder)), line): tests
+        for file in data.measured_files()
+        for line, contexts in data.contexts_by_lineno(file).items()
+        if (tests := sorted(name for name in contexts if name))
+    }
+
+
+def check_method(folder: Path, change: Change, tests: list[str]) -> None:
+    """Stop unless a module that cannot be imported is noticed, and one that is as it was is not."""
+    if survives(folder, change.file, b"raise AssertionError", tests):
+        raise SystemExit("A planted change survived: the tests do not run the copy.")
+    if not survives(folder, change.file, (folder / change.file).read_bytes(), tests):
+        raise SystemExit(f"Tests fail without a change: {' '.join(tests)}")
+
+
+def survives(folder: Path, file: str, changed: bytes, tests: list[str]) -> bool:
+    """Return whether all these tests pass with another content of a file, which is restored."""
+    path = folder / file
+    original = path.read_bytes()
+    path.write_bytes(changed)
+    try:
+        return run(folder, [], ["-x", *tests], seconds=SECONDS_PER_CHANGE) == 0
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        path.write_bytes(original)
+
+
+def run(folder: Path, runner: list[str], arguments: list[str], seconds: float | None = None) -> int:
+    """Run pytest in the copy, in one process; return its exit status."""
+    command = [sys.executable, "-B", "-m", *runner, "pytest", "-q", "-n0", "-m", "not slow"]
+    result = subprocess.run(
+        [*command, "-p", "no:cacheprovider", *arguments],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=seconds,
+        check=False,
+    )
+    return result.returncode
+
+
+if __name__ == "__main__":
+    main()
