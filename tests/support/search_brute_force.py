@@ -69,7 +69,6 @@ async def store_random_sources(
 
 
 async def read_embedded_chunks(ctx: Context) -> list[EmbeddedChunk]:
-    """Return all stored passages."""
     stored = await read_chunks(ctx)
     return [
         EmbeddedChunk(chunk_repository.to_chunk(chunk_id, data), tuple(data["embedding"]))
@@ -86,7 +85,6 @@ def matches_filters(chunk: Chunk, filters: Mapping[str, Any], *, cards_only: boo
 
 
 def sort_newest_first(candidates: Sequence[EmbeddedChunk]) -> list[str]:
-    """Return the ids of passages, newest first."""
     chunks = sorted(
         (entry.chunk for entry in candidates),
         key=lambda chunk: (chunk.dated_at, chunk.chunk_id),
@@ -200,7 +198,6 @@ def _fold(name: str) -> str:
 
 
 def _sort_best_first(scores: Mapping[str, float]) -> list[tuple[str, float]]:
-    """Sort by score, and equal scores by id."""
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
 
 

@@ -58,10 +58,8 @@ async def search_all_pages(ctx: Context, limit: int = 10, **arguments: Any) -> l
 
 
 def collect_hits(pages: Sequence[Out]) -> list[Hit]:
-    """Return the hits of all pages."""
     return [hit for page in pages for hit in page.results]
 
 
 def collect_chunk_ids(pages: Sequence[Out]) -> list[str]:
-    """Return the chunk ids of all pages."""
     return [hit.chunk_id for hit in collect_hits(pages)]

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
-from functions.tools.knowledge.search_kb.tool import TOOL
 from shared.ai.embedding import Purpose, Vector, unit_vector
-from shared.core.caller import Caller
 from shared.runtime.context import App, Context
-from shared.runtime.invocation import invoke
-from shared.runtime.messages import CallAnswer
 from tests.support.extractions import make_decision, make_extraction, store_extractions
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.knowledge import SAILING, store_sources
-from tests.support.tool_calls import call_error, call_result, make_call_request
+from tests.support.tool_calls import call_error, call_result
 
 
 class InvalidQueryEmbedder(WordEmbedder):
     """An embedder that makes valid vectors of passages, but not of queries."""
 
     def __init__(self, numbers: Sequence[float]) -> None:
-        """Return these numbers for each query."""
         super().__init__()
         self._numbers = numbers
 
@@ -44,27 +38,16 @@ def embedder(request: pytest.FixtureRequest) -> InvalidQueryEmbedder:
     return InvalidQueryEmbedder(request.param)
 
 
-async def search(app: App, **arguments: Any) -> CallAnswer:
-    """Call `search_kb`."""
-    return await invoke(TOOL, make_call_request(TOOL, Caller(), arguments), app)
-
-
 async def test_a_hybrid_search_falls_back_to_words_with_a_message(
     ctx: Context, app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, anchor = await store_sources(ctx, SAILING)
-    answer = await search(app, query="anchor")
-    assert answer.result is not None, answer.error
-    assert [hit["chunk_id"] for hit in answer.result["results"]] == [anchor.chunk_id]
-    assert answer.result["message"].endswith("Only words were searched.")
+    result = await call_result(app, "search_kb", query="anchor")
+    assert [hit["chunk_id"] for hit in result["results"]] == [anchor.chunk_id]
+    assert result["message"].endswith("Only words were searched.")
     assert "question_not_embedded" in capsys.readouterr().err
-
-
-async def test_a_semantic_search_is_an_internal_error(ctx: Context, app: App) -> None:
-    await store_sources(ctx, SAILING)
-    answer = await search(app, query="anchor", mode="semantic")
-    assert answer.error is not None
-    assert answer.error.code == "INTERNAL_ERROR"
+    error = await call_error(app, "search_kb", query="anchor", mode="semantic")
+    assert error.code == "INTERNAL_ERROR"
 
 
 async def test_a_search_of_extractions_is_an_internal_error(ctx: Context, app: App) -> None:

@@ -80,14 +80,9 @@ async def find_expected_ids(
     query: str,
     mode: str | None,
 ) -> list[str]:
-    """Return the ids of the passing chunks as a search of this mode ranks them, best first.
+    """Return the ids of the chunks that pass the filters as a search of this mode ranks them.
 
-    Args:
-        ctx: The context, for its embedder.
-        passing_chunks: The chunks that pass the filters.
-        base: All chunks, from which BM25 takes the frequencies of words.
-        query: The query.
-        mode: The mode, or None for a list by date.
+    BM25 takes the frequencies of words from `base`. Without a mode, the newest come first.
     """
     [vector] = await ctx.embedder.embed([query], Purpose.QUERY)
     match mode:

@@ -10,19 +10,21 @@ from typing import Any
 import pytest
 
 from functions.tools.knowledge.search_kb import messages
-from functions.tools.knowledge.search_kb.tool import TOOL, In, Out, search_kb
+from functions.tools.knowledge.search_kb.tool import In, Out, search_kb
 from shared.ai.embedding import Purpose, Vector
-from shared.core.caller import Caller
 from shared.core.errors import Unavailable
-from shared.core.meter import Meter
-from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App, Context
-from shared.runtime.invocation import invoke
-from shared.runtime.messages import CallAnswer, CallRequest
 from shared.search.hybrid import MAX_TERMS
 from shared.search.query import Mode
+from tests.support.apps import Apps
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.knowledge import SAILING, chunk_source, index_all, set_fields, store_sources
+from tests.support.knowledge import (
+    SAILING,
+    index_all,
+    ingest_sources,
+    set_fields,
+    store_sources,
+)
 from tests.support.read_cost import get_read_cost, make_call_context
 from tests.support.searches import (
     collect_chunk_ids,
@@ -31,6 +33,7 @@ from tests.support.searches import (
     truncate_postings,
     update_and_index_chunk,
 )
+from tests.support.tool_calls import call
 
 OUT_OF_TIME = "The search by meaning did not finish in time. Only words were searched."
 MODES = ["semantic", "lexical", "hybrid"]
@@ -47,25 +50,25 @@ UNUSUAL_TEXTS = [
     "\u0301" * 300,
     "x" * 2_000,
     "\U0010ffff\ufffe",
+    "\ud800",
 ]
 
 
 async def search(ctx: Context, **arguments: Any) -> Out:
-    """Return a page of hits."""
     return await search_kb(In.model_validate(arguments), ctx)
 
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_an_empty_base_says_how_to_add_texts(ctx: Context, mode: str) -> None:
     out = await search(ctx, query="anything", mode=mode)
-    assert out.results == []
-    assert not out.matches
-    assert out.next_cursor is None
-    assert out.message == messages.explain_empty()
+    message = messages.explain_empty()
+    assert out == Out(
+        query="anything", results=[], matches=False, next_cursor=None, message=message
+    )
 
 
 async def test_a_base_without_vectors_is_searched_by_words(ctx: Context) -> None:
-    await Ingestion(ctx.database).save([chunk_source(SAILING)], ctx.clock())
+    await ingest_sources(ctx, SAILING)
     await index_all(ctx)
     out = await search(ctx, query="anchor")
     assert len(out.results) == 1
@@ -79,8 +82,11 @@ async def test_a_base_without_vectors_is_searched_by_words(ctx: Context) -> None
 async def test_words_are_searched_while_the_embedding_model_is_down(
     ctx: Context, embedder: WordEmbedder
 ) -> None:
+    """A query that was embedded before is searched by meaning, too."""
     _, anchor = await store_sources(ctx, SAILING)
+    before = await search(ctx, query="chain")
     embedder.is_down = True
+    assert await search(ctx, query="chain") == before
     out = await search(ctx, query="anchor")
     assert collect_chunk_ids([out]) == [anchor.chunk_id]
     assert out.matches
@@ -91,99 +97,63 @@ async def test_words_are_searched_while_the_embedding_model_is_down(
         await search(ctx, query="anchor", mode="semantic")
 
 
-async def test_a_repeated_query_is_answered_while_the_model_is_down(
-    ctx: Context, embedder: WordEmbedder
-) -> None:
-    await store_sources(ctx, SAILING)
-    out = await search(ctx, query="anchor")
-    embedder.is_down = True
-    assert await search(ctx, query="anchor") == out
-
-
 async def test_a_message_says_that_no_passage_has_the_words(ctx: Context) -> None:
     await store_sources(ctx, SAILING)
-    out = await search(ctx, query="zymurgy", mode="lexical")
-    assert out.results == []
-    assert not out.matches
-    assert out.message == messages.NO_WORDS
-
-    filters = {"category": SAILING.category}
-    out = await search(ctx, query="zymurgy", mode="lexical", filters=filters)
-    assert out.results == []
-    assert not out.matches
-    assert out.message == messages.NO_WORDS_HERE
+    for filters, message in (
+        ({}, messages.NO_WORDS),
+        ({"category": SAILING.category}, messages.NO_WORDS_HERE),
+    ):
+        out = await search(ctx, query="zymurgy", mode="lexical", filters=filters)
+        assert (out.results, out.matches, out.message) == ([], False, message)
+    out = await search(ctx, query="anchor", search_cards_only=True)
+    assert (out.message or "").startswith("No passage has a knowledge card yet")
 
 
-@pytest.mark.parametrize("query", [None, "anchor"])
-async def test_a_message_says_that_nothing_passes_all_filters(
-    ctx: Context, query: str | None
-) -> None:
-    await store_sources(
-        ctx,
-        make_source_of_text("anchor", tags=("sea",)),
-        make_source_of_text("anchor", "b", author="Ann"),
-    )
-    out = await search(ctx, query=query, filters={"tags": ["sea"], "author": "Ann"})
-    assert out.results == []
-    assert not out.matches
-    assert out.message == messages.NOTHING_PASSES
+@pytest.fixture(scope="module")
+async def base(shared_apps: Apps) -> Context:
+    """A passage with a value of each filter, and another without."""
+    ctx = shared_apps.context()
+    fields: dict[str, Any] = {"author": "Ida Loaf", "tags": ("Food",), "title": "On Anchors"}
+    tagged = make_source_of_text("An anchor.", "tagged", **fields)
+    [chunk, _] = await store_sources(ctx, tagged, make_source_of_text("anchor", "b", author="Ann"))
+    for cluster_id, name in (("c1", "At Sea"), ("sailing", "Sailing")):
+        await set_fields(ctx, f"clusters/{cluster_id}", {"name": name, "size": 1})
+    await update_and_index_chunk(ctx, chunk.chunk_id, cluster_id=["c1", "sailing"])
+    return ctx
 
 
-@pytest.mark.parametrize("query", [None, "anchor"])
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [
+        ({"tags": ["food"], "author": "Ann"}, messages.NOTHING_PASSES),
         ({"tags": ["foood"]}, "There is no tag 'foood'. Nearest: 'Food'."),
         ({"author": "Loaf"}, "There is no author 'Loaf'. Nearest: 'Ida Loaf'."),
         ({"source": "on anchor"}, "There is no source 'on anchor'. Nearest: 'On Anchors'."),
         ({"category": "book"}, "There is no category 'book'. Nearest: 'books'."),
         ({"cluster_id": "c11"}, "There is no cluster 'c11'. Nearest: c1 (At Sea)."),
+        ({"cluster_id": "sailling"}, "There is no cluster 'sailling'. Nearest: sailing (Sailing)."),
         ({"tags": ["zzzz"]}, "There is no tag 'zzzz', nor any like it."),
-        ({"tags": ["\x00", "\u202e'"]}, "There is no tag '\\x00', nor any"),
+        (
+            {"tags": ["\x00"]},
+            "There is no tag '\\x00', nor any like it.",
+        ),
     ],
 )
 async def test_an_unknown_filter_value_is_named_with_similar_values(
-    ctx: Context, query: str | None, filters: dict[str, Any], expected: str
+    base: Context, filters: dict[str, Any], expected: str
 ) -> None:
-    fields: dict[str, Any] = {"author": "Ida Loaf", "tags": ("Food",), "title": "On Anchors"}
-    [chunk] = await store_sources(ctx, make_source_of_text("An anchor.", **fields))
-    await set_fields(ctx, "clusters/c1", {"name": "At Sea", "size": 1})
-    await update_and_index_chunk(ctx, chunk.chunk_id, cluster_id=["c1"])
-    out = await search(ctx, query=query, filters=filters)
-    assert out.results == []
-    assert not out.matches
-    assert out.message
-    assert out.message.startswith(expected)
+    for query in (None, "anchor"):
+        out = await search(base, query=query, filters=filters)
+        assert (out.results, out.matches, out.message) == ([], False, expected)
 
 
-async def test_a_cluster_is_suggested_once_by_id_and_name(ctx: Context) -> None:
-    [chunk] = await store_sources(ctx, make_source_of_text("An anchor."))
-    await set_fields(ctx, "clusters/sailing", {"name": "Sailing", "size": 1})
-    await update_and_index_chunk(ctx, chunk.chunk_id, cluster_id=["sailing"])
-    out = await search(ctx, query="anchor", filters={"cluster_id": "sailling"})
-    assert out.message
-    assert out.message.count("sailing (Sailing)") == 1
-
-
-async def test_known_tags_find_passages_despite_unknown_tags(ctx: Context) -> None:
-    tagged, _ = await store_sources(
-        ctx,
-        make_source_of_text("An anchor.", tags=("food",)),
-        make_source_of_text("An anchor too.", "b"),
-    )
-    out = await search(ctx, query="anchor", filters={"tags": ["qqqq", "FOOD", "fod"]})
-    assert collect_chunk_ids([out]) == [tagged.chunk_id]
+async def test_known_tags_find_passages_despite_unknown_tags(base: Context) -> None:
+    out = await search(base, query="anchor", filters={"tags": ["qqqq", "FOOD", "fod"]})
+    assert [hit.source_id for hit in out.results] == ["tagged"]
     assert out.matches
     assert out.message == (
-        "There is no tag 'qqqq', nor any like it. There is no tag 'fod'. Nearest: 'food'."
+        "There is no tag 'qqqq', nor any like it. There is no tag 'fod'. Nearest: 'Food'."
     )
-
-
-async def test_a_message_says_that_there_are_no_cards(ctx: Context) -> None:
-    await store_sources(ctx, SAILING)
-    out = await search(ctx, query="anchor", search_cards_only=True)
-    assert out.message
-    assert out.message.startswith("No passage has a knowledge card yet")
 
 
 async def test_a_message_says_that_postings_are_truncated(ctx: Context) -> None:
@@ -223,36 +193,27 @@ async def test_a_long_query_reads_a_bounded_number_of_terms(ctx: Context, app: A
     assert get_read_cost(call_ctx).documents == MAX_TERMS + totals + passage
 
 
-async def invoke_search(app: App, arguments: dict[str, Any]) -> CallAnswer:
-    """Call the tool as the gateway does, so that the arguments are validated."""
-    request = CallRequest(
-        call_id="c", arguments=arguments, caller=Caller(), deadline=time.time() + 20
-    )
-    return await invoke(TOOL, request, app)
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("query", UNUSUAL_TEXTS)
-async def test_an_unusual_query_is_searched_or_refused(app: App, mode: str, query: str) -> None:
-    await store_sources(app.context(Caller(), Meter()), make_source_of_text("An anchor ⚓️ 東京."))
-    answer = await invoke_search(app, {"query": query, "mode": mode})
+async def call_search(app: App, **arguments: Any) -> list[Any]:
+    """Return the hits of a call, or none if its arguments are refused."""
+    answer = await call(app, "search_kb", **arguments)
     assert answer.result or (answer.error and answer.error.code == "VALIDATION_ERROR")
+    return list((answer.result or {}).get("results", ()))
 
 
-@pytest.mark.parametrize("name", [*UNUSUAL_TEXTS, "\ud800"])
-async def test_an_unusual_filter_finds_nothing_or_is_refused(app: App, name: str) -> None:
-    await store_sources(app.context(Caller(), Meter()), make_source_of_text("An anchor ⚓️ 東京."))
-    for filters in ({"tags": [name]}, {"author": name}, {"source": name}, {"cluster_id": name}):
-        for query_arguments in ({}, {"query": "anchor"}):
-            answer = await invoke_search(app, {"filters": filters, **query_arguments})
-            is_rejected = answer.error and answer.error.code == "VALIDATION_ERROR"
-            assert is_rejected or (answer.result and answer.result["results"] == [])
+async def test_an_unusual_query_or_filter_is_searched_or_refused(app: App, ctx: Context) -> None:
+    await store_sources(ctx, make_source_of_text("An anchor ⚓️ 東京."))
+    for text in UNUSUAL_TEXTS:
+        for mode in MODES:
+            await call_search(app, query=text, mode=mode)
+        for filters in ({"tags": [text]}, {"author": text}, {"source": text}, {"cluster_id": text}):
+            assert await call_search(app, filters=filters) == []
+            assert await call_search(app, query="anchor", filters=filters) == []
 
 
 async def test_filters_find_unusual_names(ctx: Context) -> None:
     """Names are stored without NUL, and cannot consist of dots and accents alone."""
     for text in UNUSUAL_TEXTS:
-        if not text.strip("\x00\u0301."):
+        if not text.strip("\x00\u0301.\ud800"):
             continue
         name = text[:400].replace("\x00", " ")
         source = make_source_of_text("An anchor.", "unusual", tags=(name,), author=name)
@@ -265,11 +226,9 @@ async def test_filters_find_unusual_names(ctx: Context) -> None:
 
 async def test_a_message_says_how_many_passages_are_not_indexed(ctx: Context) -> None:
     await store_sources(ctx, make_source_of_text("An anchor."))
-    unindexed_source = make_source_of_texts(["a", "b"])
-    await Ingestion(ctx.database).save([chunk_source(unindexed_source)], ctx.clock())
+    await ingest_sources(ctx, make_source_of_texts(["a", "b"]))
     out = await search(ctx, query="bell", mode="lexical")
-    assert out.message
-    assert "2 passages still wait to be indexed." in out.message
+    assert out.message == f"{messages.NO_WORDS} 2 passages still wait to be indexed."
 
 
 async def test_words_are_searched_if_embedding_takes_too_long(

@@ -22,7 +22,7 @@ from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, UNCHECKED_POO
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from shared.search.listing import FINGERPRINTS
 from tests.support.apps import Apps
-from tests.support.knowledge import chunk_source, embed_all, index_all, store_sources
+from tests.support.knowledge import store_sources
 from tests.support.search_brute_force import WORDS
 from tests.support.searches import (
     collect_chunk_ids,
@@ -43,6 +43,7 @@ CALLS: list[dict[str, Any]] = [
     {"filters": {"period": "last_30_days"}},
 ]
 """Calls with a ranking in each mode, with a filter, and without a query."""
+CARD = {"summary": "S.", "takeaways": []}
 CALLS_SOME_SLOW = [
     call_arguments
     if call_arguments in (CALLS[2], CALLS[4])
@@ -51,22 +52,9 @@ CALLS_SOME_SLOW = [
 ]
 """The same calls. Only two of them run with the tests that are not slow."""
 FORGED_POSITIONS: list[list[Any]] = [
-    [],
-    [None],
-    ["!"],
-    ["AAAAA"],
-    ["é"],
-    [5],
-    [{"a": 1}],
-    [True, False, "x"],
-    [0, 10**30, "x"],
-    [0, -(10**30), "x"],
-    [0, 0, ""],
-    [0, 0, "a/b"],
-    [0, 0, "."],
-    [0, 0, "__x__"],
-    [0, 0, "x" * 1_600],
-    [-5, 0, "x"],
+    *([], [None], ["!"], ["AAAAA"], ["é"], [5], [{"a": 1}], [True, False, "x"], [-5, 0, "x"]),
+    *([0, 10**30, "x"], [0, -(10**30), "x"]),
+    *([0, 0, name] for name in ("", "a/b", ".", "__x__", "x" * 1_600)),
 ]
 
 
@@ -92,30 +80,11 @@ async def base_with_deep_ranking(shared_apps: Apps, request: pytest.FixtureReque
     return ctx
 
 
-@pytest.fixture(scope="module")
-async def base_with_long_texts(shared_apps: Apps) -> Context:
-    """Thirty passages that together are too long for a page."""
-    ctx = shared_apps.context()
-    await store_sources(ctx, *make_long_sources())
-    return ctx
-
-
-def make_long_sources() -> list[Source]:
-    """Return thirty sources with a long passage each, always the same."""
-    rng = random.Random(5)  # noqa: S311 - no secret
-    texts = [" ".join(["anchor", "storm", *rng.choices(WORDS, k=430)]) for _ in range(30)]
-    return [
-        make_source_of_text(text, f"s{number}", tags=("sea",)) for number, text in enumerate(texts)
-    ]
-
-
 async def search_page(ctx: Context, **arguments: Any) -> Out:
-    """Return a page of hits."""
     return await search_kb(In.model_validate(arguments), ctx)
 
 
 def make_passage(number: int, rng: random.Random) -> Source:
-    """Return a source with one passage about an anchor in a storm."""
     text = " ".join(["anchor storm", *rng.choices(WORDS, k=8), str(number)])
     return make_source_of_text(text, f"s{number}", tags=("sea",))
 
@@ -144,20 +113,14 @@ async def test_unchanged_passages_appear_once_over_changing_pages(
         cursor = out.next_cursor
         if cursor is None:
             break
-        await _add_with_card(ctx, make_passage(number, rng))
+        [chunk] = await store_sources(ctx, make_passage(number, rng))
+        await update_and_index_chunk(ctx, chunk.chunk_id, knowledge_card=CARD)
         if sources_to_delete:
             await delete_source(ctx, sources_to_delete.pop())
 
     assert cursor is None
     assert len(returned_ids) == len(set(returned_ids))
     assert unchanged_ids <= set(returned_ids)
-
-
-async def _add_with_card(ctx: Context, source: Source) -> None:
-    """Store a passage, and then its knowledge card."""
-    [chunk] = await store_sources(ctx, source)
-    card = {"summary": "S.", "takeaways": []}
-    await update_and_index_chunk(ctx, chunk.chunk_id, knowledge_card=card)
 
 
 @pytest.mark.parametrize("call_arguments", CALLS)
@@ -193,26 +156,24 @@ async def test_limit_and_detail_may_change_between_pages(
 
 
 @pytest.mark.parametrize("call_arguments", [CALLS[1], CALLS[4], CALLS[5]])
-async def test_a_damaged_cursor_is_refused_or_harmless(
-    base_of_nine: Context, call_arguments: dict[str, Any]
-) -> None:
-    rng = random.Random(4)  # noqa: S311 - no secret
-    cursor = (await search_page(base_of_nine, limit=1, **call_arguments)).next_cursor
-    assert cursor
-    for index in range(0, len(cursor), 3):
-        changed_cursor = cursor[:index] + rng.choice("AQgw_z9-") + cursor[index + 1 :]
-        shortened_cursor = cursor[:index] or "A"
-        for invalid_cursor in (changed_cursor, shortened_cursor):
-            await _assert_refused_or_harmless(base_of_nine, invalid_cursor, call_arguments)
-
-
-@pytest.mark.parametrize("call_arguments", [CALLS[1], CALLS[4], CALLS[5]])
 async def test_a_forged_cursor_is_refused_or_harmless(
     base_of_nine: Context, call_arguments: dict[str, Any]
 ) -> None:
-    for position in FORGED_POSITIONS:
-        forged_cursor = encode_cursor(In.model_validate(call_arguments), position)
-        await _assert_refused_or_harmless(base_of_nine, forged_cursor, call_arguments)
+    """So is one of which a character was lost or changed."""
+    rng = random.Random(4)  # noqa: S311 - no secret
+    cursor = (await search_page(base_of_nine, limit=1, **call_arguments)).next_cursor or ""
+    args = In.model_validate(call_arguments)
+    cursors = [encode_cursor(args, position) for position in FORGED_POSITIONS]
+    for index in range(0, len(cursor), 3):
+        changed = cursor[:index] + rng.choice("AQgw_z9-") + cursor[index + 1 :]
+        cursors += [changed, cursor[:index] or "A"]
+    for forged in cursors:
+        try:
+            out = await search_page(base_of_nine, limit=1, cursor=forged, **call_arguments)
+        except InvalidInput as refusal:
+            assert "cursor" in refusal.message  # noqa: PT017 - either is right
+        else:
+            assert len(out.results) <= 1
 
 
 def test_the_longest_possible_cursor_is_accepted() -> None:
@@ -226,33 +187,24 @@ def test_the_longest_possible_cursor_is_accepted() -> None:
     assert decode_cursor(args, args.cursor, FINGERPRINTS) == fingerprints
 
 
-async def _assert_refused_or_harmless(
-    ctx: Context, cursor: str, call_arguments: dict[str, Any]
-) -> None:
-    """Assert that a call with a cursor is refused because of the cursor, or returns a page."""
-    try:
-        out = await search_page(ctx, limit=1, cursor=cursor, **call_arguments)
-    except InvalidInput as refusal:
-        assert "cursor" in refusal.message  # noqa: PT017 - either is right
-    else:
-        assert len(out.results) <= 1
-
-
 @pytest.mark.parametrize("call_arguments", [CALLS[0], CALLS[1], CALLS[2], CALLS[4]])
 async def test_pages_in_full_detail_have_a_bounded_size(
-    base_with_long_texts: Context, call_arguments: dict[str, Any]
+    shared_apps: Apps, call_arguments: dict[str, Any]
 ) -> None:
-    pages = await search_all_pages(base_with_long_texts, 50, detail="full", **call_arguments)
+    """Thirty passages together are too long for a page."""
+    ctx = shared_apps.context()
+    rng = random.Random(5)  # noqa: S311 - no secret
+    texts = [" ".join(["anchor", "storm", *rng.choices(WORDS, k=430)]) for _ in range(30)]
+    sources = [make_source_of_text(text, f"s{n}", tags=("sea",)) for n, text in enumerate(texts)]
+    await store_sources(ctx, *sources)
+    pages = await search_all_pages(ctx, 50, detail="full", **call_arguments)
     assert len(pages) > 1
     for page in pages:
         sizes = [len(hit.model_dump_json(exclude_none=True).encode()) for hit in page.results]
         assert sum(sizes) <= MAX_PAGE_BYTES
-
     hits = collect_hits(pages)
     assert [hit.rank for hit in hits] == [*range(1, 31)]
-    assert len({hit.chunk_id for hit in hits}) == 30
-    texts = {source.sections[0].text for source in make_long_sources()}
-    assert {hit.content for hit in hits} == texts
+    assert sorted(hit.content or "" for hit in hits) == sorted(texts)
 
 
 @pytest.mark.slow
@@ -269,19 +221,13 @@ async def test_pages_reach_the_end_of_a_deep_ranking(
 
 
 async def test_passages_of_the_same_date_are_all_listed(ctx: Context) -> None:
-    sources = [
-        make_source_of_text(f"Passage {number}.", f"s{number:02}", tags=("x",))
-        for number in range(25)
-    ]
-    await Ingestion(ctx.database).save(list(map(chunk_source, sources)), ctx.clock())
-    await embed_all(ctx)
-    await index_all(ctx)
-
-    for filters in ({"tags": ["x"]}, {"period": "today"}):
-        ids = collect_chunk_ids(await search_all_pages(ctx, 4, filters=filters))
-        assert len(set(ids)) == 25
-
-    await truncate_postings(ctx, "facets", cap=10)
-    for more_filters in ({"tags": ["x"]}, {"tags": ["x"], "category": "books"}):
-        ids = collect_chunk_ids(await search_all_pages(ctx, 4, filters=more_filters))
-        assert len(ids) == len(set(ids)) == 25
+    names = [f"s{number:02}" for number in range(25)]
+    sources = [make_source_of_text(f"Passage {name}.", name, tags=("x",)) for name in names]
+    await store_sources(ctx, *sources)
+    for filters in ({"tags": ["x"]}, {"period": "today"}, {"tags": ["x"], "category": "books"}):
+        hits = collect_hits(await search_all_pages(ctx, 4, filters=filters))
+        assert sorted(hit.source_id for hit in hits) == names
+        if "period" in filters:
+            await truncate_postings(ctx, "facets", cap=10)
+            hits = collect_hits(await search_all_pages(ctx, 4, filters={"tags": ["x"]}))
+            assert sorted(hit.source_id for hit in hits) == names
