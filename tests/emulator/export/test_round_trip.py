@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -22,12 +22,8 @@ from infra.export import exporting
 from infra.export.exporting import ExportReport, export_all
 from infra.local.local_database import SAMPLE
 from infra.local.sample.knowledge import KNOWLEDGE
-from shared.core.caller import Caller, Role
 from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.core.target import EMULATOR, choose_target
-from shared.firestore.documents import Reference
-from shared.firestore.writes import Update
 from shared.knowledge.cards import Cards
 from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.knowledge_card import KnowledgeCard
@@ -35,18 +31,25 @@ from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App, Context
 from tests.support.apps import Apps
+from tests.support.clock import NOON
 from tests.support.folder_comparison import find_differing_files
-from tests.support.jobs import make_ample_budget
-from tests.support.knowledge import BAKING, SAILING, chunk_source, index_all, store_sources
+from tests.support.forgetting import OWNER
+from tests.support.jobs import make_ample_budget, make_job_context
+from tests.support.knowledge import (
+    BAKING,
+    SAILING,
+    chunk_source,
+    index_all,
+    set_fields,
+    store_sources,
+)
 from tests.support.odd_sources import make_odd_sources, make_odd_text
 from tests.support.source_files import write_file
-from tests.support.stored_documents import read_chunks, read_documents
+from tests.support.stored_documents import read_chunk_texts, read_chunks, read_documents
 from tests.support.tool_calls import call_result
 
 SEED: Final = int(os.environ.get("KILL_SEED", "23"))
 """The seed of the odd sources."""
-NOON: Final = datetime(2026, 1, 31, 12, tzinfo=UTC)
-OWNER: Final = Caller.of("anna", role=Role.OWNER)
 LATER: Final = NOON + timedelta(days=99)
 OLDER: Final = "The train to Berlin takes two hours."
 """The text of a note in its first revision."""
@@ -63,26 +66,8 @@ SOURCE_BOOKKEEPING: Final = ("changed_at", "deleted_highlights")
 """Fields of a source that say which logs a base has read."""
 
 
-class NoteState(NamedTuple):
-    """What is stored of the only note, and the texts of its passages."""
-
-    text: str
-    saved_by: str
-    revision: int
-    passages: list[str]
-
-
-class ExportedNote(NamedTuple):
-    """A note that was exported before and after a change, and an empty base to restore it in."""
-
-    source_id: str
-    app: App
-    ctx: Context
-
-
 @pytest.fixture
 def base(shared_apps: Apps) -> Context:
-    """An empty base."""
     return shared_apps.context(NOON)
 
 
@@ -93,7 +78,6 @@ def other(shared_apps: Apps) -> Context:
 
 
 async def write_export(ctx: Context, folder: Path, user: str | None = None) -> ExportReport:
-    """Export a base to a new folder, completely."""
     folder.mkdir()  # noqa: ASYNC240 - nothing else runs
     report = await export_all(ctx.database, folder, user, lambda _: None, UTC)
     assert report.incomplete == []
@@ -101,10 +85,7 @@ async def write_export(ctx: Context, folder: Path, user: str | None = None) -> E
 
 
 async def run_ingest(ctx: Context, path: Path) -> dict[str, int]:
-    """Ingest a folder without failures; return the counts."""
-    settings = Settings(
-        google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
-    )
+    settings = ctx.settings.model_copy(update={"ingest_path": str(path)})
     report = await ingest(replace(ctx, settings=settings), make_ample_budget())
     assert report.failures == []
     return dict(report.counts)
@@ -124,18 +105,9 @@ async def read_stored(ctx: Context) -> dict[str, dict[str, Any]]:
 
 
 async def save(ctx: Context, sources: Sequence[Source], now: datetime = NOON) -> None:
-    """Store sources, as ingest does."""
     for start in range(0, len(sources), BATCH_SIZE):
         batch = sources[start : start + BATCH_SIZE]
         await Ingestion(ctx.database).save([chunk_source(source) for source in batch], now)
-
-
-def read_markdown_titles(folder: Path) -> dict[str, str]:
-    """Return the titles in the front matter of all files, by source id."""
-    files = list((folder / "markdown/sources").iterdir())
-    blocks = [re.split("^---\n", file.read_text("utf-8"), flags=re.MULTILINE)[1] for file in files]
-    fields = [yaml.safe_load(block) for block in blocks]
-    return {source["source_id"]: source["title"] for source in fields}
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.mark.slow)])
@@ -160,9 +132,10 @@ async def test_odd_sources_survive_a_round_trip(
     assert report.counts["sources"] == count
     assert report.counts["passages"] == len(ids)
     assert len(list((tmp_path / "export").glob("knowledge-*.jsonl"))) > 1
-    assert read_markdown_titles(tmp_path / "export") == {
-        source.source_id: source.title for source in sources
-    }
+    files = (tmp_path / "export/markdown/sources").iterdir()
+    blocks = [re.split("^---\n", file.read_text("utf-8"), flags=re.MULTILINE)[1] for file in files]
+    titles = {fields["source_id"]: fields["title"] for fields in map(yaml.safe_load, blocks)}
+    assert titles == {source.source_id: source.title for source in sources}
 
     counts = await run_ingest(other, tmp_path / "export")
     assert counts == {"sources": count, "created": len(ids), "read": count}
@@ -189,7 +162,9 @@ async def test_the_sample_survives_a_round_trip(
 async def test_steps_other_than_the_card_are_pending_on_restored_chunks(
     base: Context, other: Context, tmp_path: Path
 ) -> None:
-    await save(base, [Source("a", "A", sections=(Section("One."), Section("Two.")))])
+    """Another chunker's passages may overlap, or split a sentence. A newer card stays."""
+    sections = Section("One. Two.", start=0), Section("Two. Thr", start=5)
+    await save(base, [Source("a", "A", sections=sections)])
     [first, second] = sorted(await read_chunks(base))
     await Cards(base.database).save({first: KnowledgeCard("Sum.")}, "a-model", NOON)
     await write_export(base, tmp_path / "export")
@@ -197,16 +172,16 @@ async def test_steps_other_than_the_card_are_pending_on_restored_chunks(
     restored = await read_chunks(other)
     assert set(restored[first]["pending"]) == {"embed", "index", "extract"}
     assert set(restored[second]["pending"]) == {"embed", "index", "extract", "card"}
+    starts = {chunk["content"]: chunk["start"] for chunk in restored.values()}
+    assert starts == {"One. Two.": 0, "Two. Thr": 5}
 
-
-async def test_a_card_of_the_base_is_not_replaced(base: Context, tmp_path: Path) -> None:
-    await save(base, [Source("a", "A", sections=(Section("One."),))])
-    [chunk_id] = await read_chunks(base)
-    await Cards(base.database).save({chunk_id: KnowledgeCard("Old.")}, "a-model", NOON)
-    await write_export(base, tmp_path / "export")
-    await Cards(base.database).save({chunk_id: KnowledgeCard("New.")}, "a-model", NOON)
+    await Cards(base.database).save({first: KnowledgeCard("New.")}, "a-model", NOON)
     assert await run_ingest(base, tmp_path / "export") == {"read": 1}
-    assert (await read_chunks(base))[chunk_id]["knowledge_card"]["summary"] == "New."
+    assert (await read_chunks(base))[first]["knowledge_card"]["summary"] == "New."
+    await base.database.connection.client.document(f"chunks/{first}").delete()
+    (tmp_path / "lost").mkdir()
+    report = await export_all(base.database, tmp_path / "lost", None, lambda _: None, UTC)
+    assert report.incomplete == ["a"]
 
 
 async def test_forgotten_passages_are_not_exported_and_ids_stay(
@@ -226,50 +201,22 @@ async def test_forgotten_passages_are_not_exported_and_ids_stay(
     assert find_differing_files(tmp_path / "export", tmp_path / "second") == []
 
 
-async def test_a_round_trip_keeps_the_boundaries_of_passages(
+async def test_ingest_leaves_an_export_inside_a_folder_out(
     base: Context, other: Context, tmp_path: Path
 ) -> None:
-    """Those of another chunker may overlap, or split a sentence."""
-    sections = Section("One. Two.", start=0), Section("Two. Thr", start=5)
-    await save(base, [Source("a", "A", sections=sections)])
-    await write_export(base, tmp_path / "export")
-    await run_ingest(other, tmp_path / "export")
-    restored = {chunk["content"]: chunk["start"] for chunk in (await read_chunks(other)).values()}
-    assert restored == {"One. Two.": 0, "Two. Thr": 5}
-
-
-async def test_ingesting_a_folder_after_its_restoration_writes_nothing(
-    base: Context, other: Context, tmp_path: Path
-) -> None:
-    text = "Reef the mainsail. " * 300
-    folder = write_file(tmp_path, "notes/a.md", f"---\ntags: [x]\n---\n{text}").parent
-    await run_ingest(base, folder)
-    await write_export(base, tmp_path / "export")
-    await run_ingest(other, tmp_path / "export")
-    assert await run_ingest(other, folder) == {"read": 1}
-
-
-async def test_ingest_leaves_an_export_inside_a_folder_out(base: Context, tmp_path: Path) -> None:
-    vault = write_file(tmp_path, "vault/a.md", "Reef the mainsail.").parent
+    """Ingesting the folder after a restoration writes nothing."""
+    text = f"---\ntags: [x]\n---\n{'Reef the mainsail. ' * 300}"
+    vault = write_file(tmp_path, "vault/a.md", text).parent
     await run_ingest(base, vault)
     await write_export(base, vault / "export")
-    settings = Settings(
-        google_cloud_project=base.settings.google_cloud_project, ingest_path=str(vault)
-    )
+    settings = base.settings.model_copy(update={"ingest_path": str(vault)})
     report = await ingest(replace(base, settings=settings), make_ample_budget())
     assert dict(report.counts) == {"read": 1}
     [warning] = report.warnings
     assert warning.name == "export"
     assert warning.reason == "is a Carrel export: ingest it by itself"
-
-
-async def test_a_source_that_lost_a_chunk_is_reported(base: Context, tmp_path: Path) -> None:
-    await save(base, [Source("a", "A", sections=(Section("One."), Section("Two.")))])
-    [first, _] = await read_chunks(base)
-    await base.database.connection.client.collection("chunks").document(first).delete()
-    (tmp_path / "export").mkdir()
-    report = await export_all(base.database, tmp_path / "export", None, lambda _: None, UTC)
-    assert report.incomplete == ["a"]
+    await run_ingest(other, vault / "export")
+    assert await run_ingest(other, vault) == {"read": 1}
 
 
 async def test_an_export_takes_less_memory_than_its_size(base: Context, tmp_path: Path) -> None:
@@ -301,11 +248,7 @@ async def test_edits_survive_a_round_trip(
     if not is_rewritten:
         for chunk in chunk_source(BAKING).chunks:
             fields = {"title": chunk.title, "tags": list(chunk.tags), "own_tags": DELETE_FIELD}
-            await (
-                ctx.database.connection.client.collection("chunks")
-                .document(chunk.chunk_id)
-                .update(fields)
-            )
+            await set_fields(ctx, f"chunks/{chunk.chunk_id}", fields)
     await write_export(ctx, tmp_path / "export")
     await index_all(ctx)
 
@@ -323,9 +266,7 @@ async def test_edits_survive_a_round_trip(
 
     reset = {"source_id": "baking", "revision": 0, "reset": ["title", "author", "tags"]}
     out = await call_result(other_app, "edit_source", OWNER, **reset)
-    assert out["title"] == "Bread at Home"
-    assert out["author"] == "Ida Loaf"
-    assert out["tags"] == ["food"]
+    assert (out["title"], out["author"], out["tags"]) == ("Bread at Home", "Ida Loaf", ["food"])
     stored_tags = {tuple(chunk["tags"]) for chunk in (await read_chunks(other)).values()}
     assert stored_tags == {("food", "dough"), ("food",), ()}
 
@@ -333,7 +274,6 @@ async def test_edits_survive_a_round_trip(
 async def read_fields(
     ctx: Context, collection: str, names: tuple[str, ...]
 ) -> dict[str, dict[str, Any]]:
-    """Return some fields of all documents of a collection."""
     return {
         name: {key: data[key] for key in names if key in data}
         for name, data in (await read_documents(ctx, collection)).items()
@@ -367,70 +307,52 @@ async def test_a_note_survives_a_round_trip_and_can_be_changed(
     assert changed["revision"] == saved["revision"] + 1
 
 
+@pytest.fixture
+async def note_id(app: App, ctx: Context, tmp_path: Path) -> str:
+    """A note that was exported to `older`, and after a change to `newer`."""
+    saved = await call_result(app, "save_note", OWNER, text=OLDER)
+    await write_export(ctx, tmp_path / "older")
+    note = {"source_id": saved["source_id"], "revision": 1}
+    await call_result(app, "save_note", OWNER, text=NEWER, **note)
+    await write_export(ctx, tmp_path / "newer")
+    return str(saved["source_id"])
+
+
+async def read_note(ctx: Context) -> tuple[Any, ...]:
+    """Return what is stored of the only note, and the texts of its passages."""
+    [note] = (await read_documents(ctx, "sources")).values()
+    return note["text"], note["saved_by"], note["revision"], await read_chunk_texts(ctx)
+
+
 async def test_a_newer_export_replaces_a_note_with_all_its_fields(
-    app: App, ctx: Context, shared_apps: Apps, tmp_path: Path
+    note_id: str, shared_apps: Apps, tmp_path: Path
 ) -> None:
     """The replaced revision can be restored, and the note stays its user's."""
-    source_id, other_app, other = await export_twice(app, ctx, shared_apps, tmp_path)
-    await run_ingest(other, tmp_path / "older")
-    await (
-        other.database.connection.client.collection("sources")
-        .document(source_id)
-        .update({"saved_by": "ben"})
-    )
-
-    counts = await run_ingest(other, tmp_path / "newer")
+    app = shared_apps(clock=LATER)
+    ctx = make_job_context(app)
+    await run_ingest(ctx, tmp_path / "older")
+    await set_fields(ctx, f"sources/{note_id}", {"saved_by": "ben"})
+    counts = await run_ingest(ctx, tmp_path / "newer")
     assert counts == {"sources": 1, "created": 1, "deleted": 1, "read": 1}
-    assert await read_note_state(other) == NoteState(NEWER, "ben", 2, [NEWER])
-    assert await run_ingest(other, tmp_path / "newer") == {"read": 1}
+    assert await read_note(ctx) == (NEWER, "ben", 2, [NEWER])
+    assert await run_ingest(ctx, tmp_path / "newer") == {"read": 1}
 
-    change: dict[str, Any] = {"source_id": source_id, "revision": 2, "title": "Trip"}
-    renamed = await call_result(other_app, "save_note", OWNER, **change)
+    note = {"source_id": note_id}
+    renamed = await call_result(app, "save_note", OWNER, **note, revision=2, title="Trip")
     assert renamed["changed"] == ["title"]
-    assert await read_note_state(other) == NoteState(NEWER, "ben", 3, [NEWER])
-
-    change = {"source_id": source_id, "revision": 3, "restore_revision": 1}
-    await call_result(other_app, "save_note", OWNER, **change)
-    assert await read_note_state(other) == NoteState(OLDER, "ben", 4, [OLDER])
+    assert await read_note(ctx) == (NEWER, "ben", 3, [NEWER])
+    await call_result(app, "save_note", OWNER, **note, revision=3, restore_revision=1)
+    assert await read_note(ctx) == (OLDER, "ben", 4, [OLDER])
 
 
 async def test_an_older_export_leaves_a_newer_note_alone(
-    app: App, ctx: Context, shared_apps: Apps, tmp_path: Path
+    note_id: str, other: Context, tmp_path: Path
 ) -> None:
-    _, _, other = await export_twice(app, ctx, shared_apps, tmp_path)
+    """But former versions wrote the passages of a newer one without its text and revision."""
     await run_ingest(other, tmp_path / "newer")
     before = await read_stored(other)
     assert await run_ingest(other, tmp_path / "older") == {"read": 1}
     assert await read_stored(other) == before
-
-
-async def test_a_half_written_note_is_completed_by_its_export(
-    app: App, ctx: Context, shared_apps: Apps, tmp_path: Path
-) -> None:
-    """Former versions wrote the passages of a newer export, but not its text and revision."""
-    source_id, _, other = await export_twice(app, ctx, shared_apps, tmp_path)
-    await run_ingest(other, tmp_path / "newer")
-    reference = Reference("sources", source_id)
-    database = other.database
-    await database.commit([Update(reference, {"text": OLDER, "revision": 1})])
+    await set_fields(other, f"sources/{note_id}", {"text": OLDER, "revision": 1})
     assert await run_ingest(other, tmp_path / "newer") == {"sources": 1, "read": 1}
-    assert OWNER.user_id
-    assert await read_note_state(other) == NoteState(NEWER, OWNER.user_id, 2, [NEWER])
-
-
-async def export_twice(app: App, ctx: Context, shared_apps: Apps, folder: Path) -> ExportedNote:
-    """Export a note to the folder `older`, and after a change to the folder `newer`."""
-    saved = await call_result(app, "save_note", OWNER, text=OLDER)
-    await write_export(ctx, folder / "older")
-    note = {"source_id": saved["source_id"], "revision": 1}
-    await call_result(app, "save_note", OWNER, text=NEWER, **note)
-    await write_export(ctx, folder / "newer")
-    other_app = shared_apps(clock=LATER)
-    return ExportedNote(saved["source_id"], other_app, other_app.context(OWNER, Meter()))
-
-
-async def read_note_state(ctx: Context) -> NoteState:
-    """Return the state of the only note of a base."""
-    [note] = (await read_documents(ctx, "sources")).values()
-    texts = [chunk["content"] for chunk in (await read_chunks(ctx)).values()]
-    return NoteState(note["text"], note["saved_by"], note["revision"], texts)
+    assert await read_note(other) == (NEWER, OWNER.user_id, 2, [NEWER])

@@ -7,7 +7,6 @@ all chunks that are dated at `since` or later.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Final
 
 import pytest
@@ -26,7 +25,7 @@ from shared.pipeline.indexing import ChunkToIndex, IndexChange, Indexing
 from shared.runtime.context import Context
 from tests.support.clock import NOON
 from tests.support.index_history import RacingIndexing
-from tests.support.index_postings import read_postings, read_postings_in_use, read_totals
+from tests.support.index_postings import read_postings, read_totals
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import chunk_source, set_fields
 from tests.support.stored_documents import read_chunks, read_documents
@@ -37,7 +36,6 @@ BREAD_POSTINGS: Final = ("lexicon", "bread")
 
 
 async def store_pending(ctx: Context, count: int) -> list[ChunkToIndex]:
-    """Store chunks on which indexing is pending, and return them."""
     sections = tuple(Section(f"Note {number}.") for number in range(count))
     await Ingestion(ctx.database).save(
         [chunk_source(Source("notes", "N", sections=sections))], NOON
@@ -46,34 +44,19 @@ async def store_pending(ctx: Context, count: int) -> list[ChunkToIndex]:
 
 
 def make_addition(chunk: ChunkToIndex, date: int = 5, tf: int = 1) -> IndexChange:
-    """Return a change by which a chunk gets the tag rye and the term bread.
-
-    Args:
-        chunk: The chunk.
-        date: The date of the chunk.
-        tf: How often the term occurs.
-    """
     return IndexChange(chunk, IndexedState({"bread": tf}, {RYE.id: "Rye"}, date))
 
 
 def make_removal(chunk: ChunkToIndex) -> IndexChange:
-    """Return a change by which a chunk leaves the index."""
     return IndexChange(chunk, NOT_INDEXED)
 
 
 async def store_indexed(ctx: Context, count: int) -> None:
-    """Store chunks, and index them with the tag rye and the term bread."""
     chunks = await store_pending(ctx, count)
     await Indexing(ctx.database).apply([make_addition(chunk) for chunk in chunks])
 
 
-def make_truncation(ctx: Context, cap: int, slack: int) -> PostingsTruncation:
-    """Return the truncation of the knowledge base's postings with these limits."""
-    return PostingsTruncation(ctx.database, KNOWLEDGE, cap, slack)
-
-
 async def requeue(ctx: Context) -> list[ChunkToIndex]:
-    """Make all chunks pending again, and return them."""
     await Indexing(ctx.database).requeue(NOON)
     return await Indexing(ctx.database).load_pending(NOON, 100)
 
@@ -106,16 +89,6 @@ async def test_nothing_is_written_when_one_chunk_was_edited(ctx: Context) -> Non
     assert all("index" in data["pending"] for data in (await read_chunks(ctx)).values())
 
 
-async def test_emptied_postings_are_not_read(ctx: Context) -> None:
-    await store_indexed(ctx, 2)
-    first, second = await requeue(ctx)
-    await Indexing(ctx.database).apply([make_removal(first)])
-    assert [data["df"] for data in (await read_postings(ctx)).values()] == [1, 1]
-    await Indexing(ctx.database).apply([make_removal(second)])
-    assert await read_postings_in_use(ctx) == {}
-    assert await read_totals(ctx) == {"documents": 0, "length": 0}
-
-
 async def test_removing_a_chunk_from_missing_postings_creates_none(ctx: Context) -> None:
     await store_indexed(ctx, 1)
     await ctx.database.connection.client.document(f"{'/'.join(BREAD_POSTINGS)}").delete()
@@ -144,100 +117,44 @@ async def test_an_entry_added_during_the_run_stays(ctx: Context) -> None:
     assert await read_totals(ctx) == {"documents": 1, "length": 1}
 
 
-async def test_an_unchanged_chunk_costs_one_write(ctx: Context, meter: Meter) -> None:
+async def test_only_what_changed_is_written(ctx: Context, meter: Meter) -> None:
+    """An unchanged chunk costs a write, and a tag's new spelling another."""
     await store_indexed(ctx, 3)
-    chunks = await requeue(ctx)
-    written_before = meter.documents_written
-    await Indexing(ctx.database).apply([make_addition(chunk) for chunk in chunks])
-    assert meter.documents_written - written_before == len(chunks)
-
-
-async def test_a_tags_new_spelling_is_written_alone(ctx: Context) -> None:
-    await store_indexed(ctx, 1)
     before = await read_postings(ctx)
-    [pending] = await requeue(ctx)
-    renamed = IndexedState({"bread": 1}, {RYE.id: "RYE"}, 5)
-    await Indexing(ctx.database).apply([IndexChange(pending, renamed)])
-    after = await read_postings(ctx)
-    assert after == before | {RYE_POSTINGS: before[RYE_POSTINGS] | {"name": "RYE"}}
-
-
-async def test_postings_that_grew_too_long_are_found(ctx: Context) -> None:
-    indexing, truncation = Indexing(ctx.database), make_truncation(ctx, cap=3, slack=2)
-    pending = await store_pending(ctx, 6)
-    await indexing.apply([make_addition(chunk) for chunk in pending[:4]])
-    assert await truncation.find_overlong(9) == []
-    await indexing.apply([make_addition(pending[4])])
-    overlong = await truncation.find_overlong(9)
-    assert sorted(overlong) == [RYE_POSTINGS, BREAD_POSTINGS]
-    await truncation.truncate(overlong)
-    assert [data["held"] for data in (await read_postings(ctx)).values()] == [3, 3]
-    await indexing.apply([make_addition(pending[5])])
-    assert await truncation.find_overlong(9) == []
-
-
-async def test_removals_do_not_make_long_postings_longer(ctx: Context) -> None:
-    """Truncated postings have fewer entries than their document frequency says."""
-    indexing, truncation = Indexing(ctx.database), make_truncation(ctx, cap=2, slack=1)
-    await store_indexed(ctx, 9)
-    await truncation.truncate([RYE_POSTINGS, BREAD_POSTINGS])
-    pending = await requeue(ctx)
-    await indexing.apply([make_removal(chunk) for chunk in pending[:3]])
-    assert await truncation.find_overlong(9) == []
-    assert [data["df"] for data in (await read_postings(ctx)).values()] == [6, 6]
-
-
-async def test_truncated_postings_keep_best_or_newest_entries(ctx: Context) -> None:
-    indexing, truncation = Indexing(ctx.database), make_truncation(ctx, cap=2, slack=1)
-    pending = await store_pending(ctx, 5)
-    await indexing.apply(
-        [
-            make_addition(chunk, date=10 + number, tf=9 - number)
-            for number, chunk in enumerate(pending)
-        ]
-    )
-    await truncation.truncate(await truncation.find_overlong(9))
-    postings = await read_postings(ctx)
-    chunk_ids = [chunk.chunk_id for chunk in pending]
-    assert postings[BREAD_POSTINGS]["postings"].keys() == set(chunk_ids[:2])
-    assert postings[RYE_POSTINGS]["postings"] == {chunk_ids[3]: 13, chunk_ids[4]: 14}
-    assert [data["df"] for data in postings.values()] == [5, 5]
-    assert postings[RYE_POSTINGS]["since"] == 13
+    first, *others = await requeue(ctx)
+    written_before = meter.documents_written
+    renamed = IndexChange(first, IndexedState({"bread": 1}, {RYE.id: "RYE"}, 5))
+    await Indexing(ctx.database).apply([renamed, *map(make_addition, others)])
+    assert meter.documents_written - written_before == 3 + 1
+    spelling = {RYE_POSTINGS: before[RYE_POSTINGS] | {"name": "RYE"}}
+    assert await read_postings(ctx) == before | spelling
 
 
 async def test_truncated_postings_are_complete_after_since(ctx: Context) -> None:
-    """If some chunks of a date are dropped, postings are complete only after that date."""
-    truncation = make_truncation(ctx, cap=2, slack=1)
-    await store_indexed(ctx, 4)
-    await truncation.truncate(await truncation.find_overlong(9))
-    assert (await read_postings(ctx))[RYE_POSTINGS]["since"] == 6
+    """If some chunks of a date are dropped, postings are complete only after that date.
 
-
-async def test_a_second_truncation_keeps_a_later_since(ctx: Context) -> None:
-    """All entries leave the postings, and older chunks are added."""
-    indexing, truncation = Indexing(ctx.database), make_truncation(ctx, cap=3, slack=1)
+    This is so after a second truncation, too: all entries leave, and older chunks are added.
+    """
+    indexing, truncation = Indexing(ctx.database), PostingsTruncation(ctx.database, KNOWLEDGE, 3, 1)
     chunks = await store_pending(ctx, 8)
     await indexing.apply([make_addition(chunk, date=50) for chunk in chunks[:4]])
     await truncation.truncate(await truncation.find_overlong(9))
     postings = (await read_postings(ctx))[RYE_POSTINGS]
-    assert postings["since"] == 51
+    assert (postings["df"], postings["held"], postings["since"]) == (4, 3, 51)
 
-    requeued = await requeue(ctx)
-    entries = [chunk for chunk in requeued if chunk.chunk_id in postings["postings"]]
+    entries = [chunk for chunk in await requeue(ctx) if chunk.chunk_id in postings["postings"]]
     await indexing.apply([make_removal(chunk) for chunk in entries])
-    never_indexed = [
-        chunk
-        for chunk in await requeue(ctx)
-        if chunk.chunk_id not in postings["postings"] and chunk.indexed == NOT_INDEXED
-    ]
-    await indexing.apply([make_addition(chunk, date=20) for chunk in never_indexed])
+    assert await truncation.find_overlong(9) == []  # removals do not make postings longer
+    late = {chunk.chunk_id for chunk in chunks[4:]}
+    added = [chunk for chunk in await requeue(ctx) if chunk.chunk_id in late]
+    await indexing.apply([make_addition(chunk, date=20) for chunk in added])
     await truncation.truncate(await truncation.find_overlong(9))
     assert (await read_postings(ctx))[RYE_POSTINGS]["since"] == 51
 
 
 async def test_postings_counted_too_long_stay_whole_if_they_fit(ctx: Context) -> None:
     """`held` counts an entry each time that it is written, until the next truncation."""
-    indexing, truncation = Indexing(ctx.database), make_truncation(ctx, cap=3, slack=1)
+    indexing, truncation = Indexing(ctx.database), PostingsTruncation(ctx.database, KNOWLEDGE, 3, 1)
     await store_indexed(ctx, 2)
     await indexing.apply([make_addition(chunk, 6) for chunk in await requeue(ctx)])
     assert await truncation.find_overlong(9) == [RYE_POSTINGS]
@@ -246,19 +163,6 @@ async def test_postings_counted_too_long_stay_whole_if_they_fit(ctx: Context) ->
     assert postings["held"] == 2
     assert len(postings["postings"]) == 2
     assert "since" not in postings
-
-
-async def test_truncating_missing_postings_creates_none(ctx: Context) -> None:
-    await make_truncation(ctx, cap=2, slack=1).truncate([BREAD_POSTINGS])
-    assert await read_postings(ctx) == {}
-
-
-async def test_requeue_makes_every_chunk_pending_again(ctx: Context) -> None:
-    await store_indexed(ctx, 3)
-    later = NOON + timedelta(hours=1)
-    assert await Indexing(ctx.database).requeue(later) == 3
-    assert await Indexing(ctx.database).load_pending(NOON, 9) == []
-    assert len(await Indexing(ctx.database).load_pending(later, 9)) == 3
 
 
 async def test_the_index_version_is_stored_with_the_totals(ctx: Context) -> None:
