@@ -6,22 +6,18 @@ An extraction is a finding in a passage, such as a decision or a warning, with a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any, Final
 
 from functions.jobs.extract.job import extract
-from shared.core.caller import Caller
-from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.knowledge.chunk import Chunk
 from shared.knowledge.chunk_repository import build_step_pending
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import App, Context
+from shared.runtime.context import Context
 from shared.runtime.job import Report
-from tests.support.fakes.embedder import WordEmbedder
+from tests.support.apps import Apps
 from tests.support.fakes.generator import ScriptedGenerator
-from tests.support.jobs import make_ample_budget
+from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.knowledge import ingest_sources
 from tests.support.stored_documents import read_chunks, read_documents
 
@@ -112,18 +108,9 @@ class DelayedAnswer:
         return self._wait().__await__()
 
 
-@asynccontextmanager
-async def open_extract_context(
-    settings: Settings, generator: ScriptedGenerator | None = None, **options: Any
-) -> AsyncIterator[Context]:
-    """Open the context of a run of the job, with an embedder that compares words.
-
-    The `options` are keyword arguments of `App`.
-    """
-    providers = {"embedder": WordEmbedder(), "generator": generator or make_generator()}
-    app = App(settings, **{**providers, **options})
-    yield app.context(Caller(), Meter())
-    await app.aclose()
+def open_run(apps: Apps, generator: ScriptedGenerator | None = None, **options: Any) -> Context:
+    """Return the context of a run of the job; `options` are those of `Apps`."""
+    return make_job_context(apps(generator=generator or make_generator(), **options))
 
 
 def make_book(name: str, *texts: str, title: str = "") -> Source:
@@ -152,7 +139,6 @@ async def requeue_all(ctx: Context) -> int:
 
 
 async def read_extractions(ctx: Context) -> dict[str, dict[str, Any]]:
-    """Return the fields of all extractions, by id."""
     return await read_documents(ctx, "extractions")
 
 
@@ -180,6 +166,5 @@ async def read_pending_texts(ctx: Context) -> set[str]:
 
 
 def _get_name(content: Mapping[str, Any]) -> str:
-    """Return the field that names an extraction, which depends on the kind."""
     fields = ("question", "title", "name")
     return next(str(content[field]) for field in fields if field in content)

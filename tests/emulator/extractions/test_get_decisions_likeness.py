@@ -14,7 +14,6 @@ from tests.support.extractions import (
     make_decision,
     make_extraction,
     make_methodology,
-    make_pattern,
     make_warning,
     store_extractions,
 )
@@ -24,13 +23,7 @@ from tests.support.tool_calls import call_result
 
 @pytest.fixture
 def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
-    """The embedder of `app`: a real model."""
     return local_embedder
-
-
-def make_step(order: int, title: str) -> Step:
-    """Return a step of a methodology."""
-    return Step(order=order, title=title, description="With care.")
 
 
 CONTENTS: dict[str, Content] = {
@@ -42,16 +35,6 @@ CONTENTS: dict[str, Content] = {
         "Should the first hire be a generalist or a specialist?",
         options=("a generalist", "a specialist"),
     ),
-    "retries": make_pattern(
-        "Exponential backoff",
-        problem="A service that is overloaded gets even more calls when all clients try again.",
-        solution="Wait twice as long after each failure, with some jitter.",
-    ),
-    "review": make_pattern(
-        "Small pull requests",
-        problem="Large changes are reviewed late and badly.",
-        solution="Split the work so that each change is read in ten minutes.",
-    ),
     "cache": make_warning(
         "Cache stampede",
         description="When a popular entry expires, all requests compute it again at once.",
@@ -62,15 +45,15 @@ CONTENTS: dict[str, Content] = {
     "postmortem": make_methodology(
         "Blameless postmortem",
         steps=(
-            make_step(1, "Write down what happened"),
-            make_step(2, "Ask why the system allowed it"),
+            Step(order=1, title="Write down what happened", description="With care."),
+            Step(order=2, title="Ask why the system allowed it", description="With care."),
         ),
     ),
     "interviews": make_methodology(
         "Customer interviews",
         steps=(
-            make_step(1, "Recruit five users"),
-            make_step(2, "Ask for the last time they had to"),
+            Step(order=1, title="Recruit five users", description="With care."),
+            Step(order=2, title="Ask for the last time they had to", description="With care."),
         ),
     ),
 }
@@ -81,8 +64,6 @@ CONTENTS: dict[str, Content] = {
     [
         ("get_decisions", "where do we keep our embeddings?", ["storage", "hiring"]),
         ("get_decisions", "whom to recruit", ["hiring", "storage"]),
-        ("get_patterns", "the API keeps failing under load", ["retries", "review"]),
-        ("get_patterns", "colleagues take days to look at my code", ["review", "retries"]),
         ("get_warnings", "what happens to Redis after the TTL", ["cache", "meetings"]),
         ("get_methodologies", "learning from an outage", ["postmortem", "interviews"]),
     ],

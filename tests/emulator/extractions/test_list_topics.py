@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from functions.tools.extractions.list_topics.tool import (
     MAX_WITH_PREFIX,
     NO_MATCH,
@@ -46,58 +44,45 @@ async def store_topics(ctx: Context) -> list[Chunk]:
     return chunks
 
 
-async def write_topic(ctx: Context, name: str, **counts: int) -> None:
-    """Write a topic with these counts."""
-    data = {"name": name, "counts": counts, "total": sum(counts.values())}
-    await set_fields(ctx, f"topics/{name}", data)
-
-
 async def list_names(app: App, **arguments: Any) -> list[str]:
-    """Return the names of the topics of all pages."""
     pages = await call_all_pages(app, "list_topics", **arguments)
     return [topic["name"] for page in pages for topic in page["topics"]]
 
 
 async def test_a_topic_has_its_counts(ctx: Context, app: App) -> None:
+    assert await call_result(app, "list_topics") == {"topics": [], "message": NO_TOPICS}
     await store_topics(ctx)
     counts = {"decisions": 2, "patterns": 1, "warnings": 0, "methodologies": 1}
     expected = {"topics": [{"name": "bread", **counts, "total": 4}]}
     assert await call_result(app, "list_topics", prefix="bread") == expected
+    assert await call_result(app, "list_topics", prefix="x") == {"topics": [], "message": NO_MATCH}
 
 
-@pytest.mark.parametrize("limit", [1, 2, 5, 300])
-async def test_frequent_topics_come_first_over_all_pages(
-    ctx: Context, app: App, limit: int
-) -> None:
+async def test_prefix_and_kind_filter_topics(ctx: Context, app: App) -> None:
+    """Without a prefix, frequent topics come first."""
     await store_topics(ctx)
-    names = await list_names(app, limit=limit)
-    assert names[:2] == ["bread", "rye"]
-    assert sorted(names[2:]) == ["large language models", "sour grapes", "sourdough"]
-
-
-@pytest.mark.parametrize("limit", [1, 300])
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
+    rare = ["large language models", "sour grapes", "sourdough"]
+    for arguments, expected in (
         ({"kind": "decision"}, ["bread", "rye"]),
         ({"type": "warning"}, ["rye", "sour grapes"]),
         ({"prefix": "SOUR"}, ["sour grapes", "sourdough"]),
         ({"prefix": "sour", "kind": "warning"}, ["sour grapes"]),
         ({"prefix": "llm"}, ["large language models"]),
         ({"prefix": "Large-L"}, ["large language models"]),
-        ({"prefix": "  "}, ["bread", "large language models", "rye", "sour grapes", "sourdough"]),
-    ],
-)
-async def test_prefix_and_kind_filter_topics(
-    ctx: Context, app: App, arguments: dict[str, Any], expected: list[str], limit: int
-) -> None:
-    await store_topics(ctx)
-    assert sorted(await list_names(app, **arguments, limit=limit)) == expected
+        ({"prefix": "  "}, sorted(["bread", "rye", *rare])),
+    ):
+        for limit in (1, 300):
+            assert sorted(await list_names(app, **arguments, limit=limit)) == expected, arguments
+    for limit in (1, 2, 5, 300):
+        names = await list_names(app, limit=limit)
+        assert (names[:2], sorted(names[2:])) == (["bread", "rye"], rare)
 
 
 async def test_topics_with_a_prefix_are_ordered_by_count_too(ctx: Context, app: App) -> None:
     for number in range(9):
-        await write_topic(ctx, f"t{number}", decision=number + 1, pattern=20 - 2 * number)
+        counts = {"decision": number + 1, "pattern": 20 - 2 * number}
+        fields = {"name": f"t{number}", "counts": counts, "total": sum(counts.values())}
+        await set_fields(ctx, f"topics/t{number}", fields)
     by_count = [f"t{number}" for number in range(9)]
     by_decisions = by_count[::-1]
     assert await list_names(app, prefix="t", kind="decision", limit=2) == by_decisions
@@ -111,15 +96,6 @@ async def test_a_topic_without_extractions_is_not_listed(ctx: Context, app: App)
     for arguments in ({}, {"prefix": "sour"}, {"type": "warning"}):
         assert "sour grapes" not in await list_names(app, **arguments)
     assert await list_names(app, type="warning") == []
-
-
-async def test_a_base_without_topics_says_what_is_missing(app: App) -> None:
-    assert await call_result(app, "list_topics") == {"topics": [], "message": NO_TOPICS}
-
-
-async def test_a_prefix_without_topics_says_so(ctx: Context, app: App) -> None:
-    await store_topics(ctx)
-    assert await call_result(app, "list_topics", prefix="x") == {"topics": [], "message": NO_MATCH}
 
 
 async def test_only_the_first_of_too_many_topics_are_listed(ctx: Context, app: App) -> None:
