@@ -70,7 +70,6 @@ async def store_base(ctx: Context) -> list[Chunk]:
 
 
 async def forget(app: App, caller: Caller = OWNER, **arguments: Any) -> dict[str, Any]:
-    """Call `forget`, and return its result."""
     return await call_result(app, "forget", caller, **arguments)
 
 
@@ -92,6 +91,5 @@ async def read_knowledge(ctx: Context) -> State:
 
 
 async def search_ids(app: App, query: str) -> set[str]:
-    """Return the ids of the passages that `search_kb` finds."""
     results = (await call_result(app, "search_kb", OWNER, query=query))["results"]
     return {result["chunk_id"] for result in results}

@@ -51,7 +51,6 @@ class Model:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The values that an owner sees."""
         return self.origin | self.edits
 
     def make_source(self) -> Source:
@@ -69,7 +68,6 @@ def get_passage_tags(number: int) -> tuple[str, ...]:
 
 
 def draw_values(random: Random) -> dict[str, Any]:
-    """Return random values of the editable fields."""
     return {
         "title": f"Title {random.randrange(3)}",
         "author": random.choice(["Ann", "Ben", None]),
@@ -92,7 +90,6 @@ class Driver:
         await Ingestion(self._context.database).save([source], self._context.clock())
 
     async def ingest_changes(self) -> None:
-        """Change the origin, and ingest the source."""
         self.model.origin = draw_values(self._random)
         await self.ingest()
 
@@ -122,11 +119,9 @@ class Driver:
         self.model.revision = out["revision"]
 
     async def index(self) -> None:
-        """Run the index job, which also rewrites passages after an edit."""
         await index_all(self._context)
 
     async def begin_rewriting(self) -> None:
-        """Rewrite passages after an edit, and stop after the first commit."""
         editing = SourceEditing(self._context.database)
         await anext(editing.rewrite_chunks("long", self._context.clock()), None)
 
@@ -138,7 +133,6 @@ class Driver:
         await call_result(self._app, "forget", OWNER, **target, forgotten=False)
 
     async def restore_source(self) -> None:
-        """Forget the source, and restore it."""
         await call_result(self._app, "forget", OWNER, source_id="long")
         await self.index()
         await call_result(self._app, "forget", OWNER, source_id="long", forgotten=False)

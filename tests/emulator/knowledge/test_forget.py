@@ -1,4 +1,9 @@
-"""The tool `forget` removes sources and passages from the knowledge base, and restores them."""
+"""The tool `forget` removes sources and passages from the knowledge base, and restores them.
+
+The job `purge` deletes them for good after 30 days. A record of each stays, and ingest leaves them
+out. A call of `forget` with `forgotten=False` deletes the record, and the next ingest of their file
+stores them again.
+"""
 
 from __future__ import annotations
 
@@ -7,31 +12,29 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from google.cloud.firestore import DELETE_FIELD
+from syrupy.assertion import SnapshotAssertion
 
+from functions.jobs.purge.job import purge
+from functions.jobs.purge.knowledge import FORGOTTEN
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Update
 from shared.pipeline.forgotten_expiry import ForgottenContents
 from shared.runtime.context import App, Context
-from tests.support.clock import NOON
-from tests.support.database_state import describe_differences
+from tests.support.clock import NOON, SettableClock
 from tests.support.forgetting import (
     EDITOR,
     OWNER,
     forget,
-    read_knowledge,
     save_sources,
     search_ids,
     store_base,
 )
+from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, index_all, store_sources
+from tests.support.small_sources import store_and_index
 from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call, call_error, call_result, call_text
-
-
-async def test_the_last_day_to_restore_is_the_owners(app: App, ctx: Context) -> None:
-    chunk_id = (await store_base(ctx))[0].chunk_id
-    app.clock = lambda: NOON
-    app.settings = app.settings.model_copy(update={"time_zone": "Pacific/Auckland"})
-    out = await forget(app, chunk_id=chunk_id)
-    assert out["restorable_until"] == f"{NOON + timedelta(days=31):%Y-%m-%d}"
 
 
 async def test_no_tool_shows_a_forgotten_passage(app: App, ctx: Context) -> None:
@@ -57,13 +60,13 @@ async def test_no_tool_shows_a_forgotten_passage(app: App, ctx: Context) -> None
 
 
 async def test_a_passage_without_a_source_can_be_forgotten(app: App, ctx: Context) -> None:
-    chunks = await store_sources(ctx, SAILING)
-    await ctx.database.connection.client.collection("sources").document("sailing").delete()
+    chunks = await store_and_index(ctx, SAILING)
+    await ctx.database.connection.client.document("sources/sailing").delete()
     target: dict[str, Any] = {"chunk_id": chunks[0].chunk_id}
 
     assert (await call_error(app, "forget", EDITOR, **target)).code == "FORBIDDEN"
     out = await forget(app, **target)
-    assert out["removed"]["chunks"] == 1
+    assert (out["removed"]["chunks"], out["removed"]["vectors"]) == (1, 0)
     assert "undo" not in out
     assert (await call_error(app, "get_chunk", OWNER, **target)).code == "NOT_FOUND"
     assert (await call_error(app, "forget", OWNER, **target, forgotten=False)).code == "CONFLICT"
@@ -82,44 +85,9 @@ async def test_ingest_leaves_forgotten_passages_and_sources_out(app: App, ctx: C
     counts = await save_sources(ctx, edited, SAILING)
     assert counts == {"sources": 1, "updated": 2, "forgotten": 1}
     await index_all(ctx)
-    stored = await read_documents(ctx, "chunks")
-    assert set(stored) == {chunk.chunk_id for chunk in chunks[1:3]}
+    assert set(await read_documents(ctx, "chunks")) == {chunk.chunk_id for chunk in chunks[1:3]}
     assert (await read_documents(ctx, "sources"))["baking"]["chunk_count"] == 2
     assert await save_sources(ctx, edited) == {}
-
-
-async def test_forgetting_the_last_passage_forgets_the_source(app: App, ctx: Context) -> None:
-    chunks = await store_sources(ctx, SAILING)
-    await forget(app, chunk_id=chunks[0].chunk_id)
-    out = await forget(app, chunk_id=chunks[1].chunk_id)
-    assert "chunk_id" not in out
-    assert await read_documents(ctx, "sources") == {}
-
-    await forget(app, source_id="sailing", forgotten=False)
-    assert set(await read_documents(ctx, "chunks")) >= {chunks[1].chunk_id}
-    assert (await read_documents(ctx, "forgotten_sources"))["sailing"]["chunk_ids"] == [
-        chunks[0].chunk_id
-    ]
-
-
-async def test_a_note_is_forgotten_and_restored_as_a_whole(app: App, ctx: Context) -> None:
-    """The document of a note contains the whole text, and no part of the text may stay."""
-    text = "Rye needs a sour dough, since its gluten is weak. " * 60
-    note = await call_result(app, "save_note", EDITOR, text=text, title="Rye")
-    await index_all(ctx)
-    before = await read_knowledge(ctx)
-    chunk_ids = sorted(await read_documents(ctx, "chunks"))
-    assert len(chunk_ids) > 1
-
-    out = await forget(app, EDITOR, chunk_id=chunk_ids[0])
-    assert out["source_id"] == note["source_id"]
-    assert await read_documents(ctx, "sources") == {}
-    await index_all(ctx)
-    assert await read_documents(ctx, "chunks") == {}
-
-    await forget(app, EDITOR, source_id=note["source_id"], forgotten=False)
-    await index_all(ctx)
-    assert describe_differences(before, await read_knowledge(ctx)) == ""
 
 
 async def test_forgetting_a_passage_removes_its_tags_from_the_source(
@@ -149,66 +117,116 @@ async def test_what_others_forgot_looks_like_what_never_was(
         async for _ in ForgottenContents(ctx.database).delete_expired(NOON + timedelta(days=9999)):
             pass
     never = {"source_id": "fishing", "chunk_id": "fishing-000000000000"}
-    targets = [
-        ("source_id", "sailing"), ("chunk_id", first.chunk_id), ("chunk_id", last.chunk_id)
-    ]  # fmt: skip
-    for name, target_id in targets:
-        expected = await describe_refusal(app, name, never[name], forgotten=forgotten)
-        assert await describe_refusal(app, name, target_id, forgotten=forgotten) == expected
 
+    async def describe_refusal(name: str, target_id: str) -> tuple[str, int, int]:
+        """Return what an editor learns from the error, without the id."""
+        arguments: dict[str, Any] = {name: target_id, "forgotten": forgotten}
+        answer = await call(app, "forget", EDITOR, **arguments)
+        assert answer.error is not None
+        assert answer.error.code == "NOT_FOUND"
+        error = answer.error.model_dump_json().replace(target_id, "ID")
+        return error, answer.receipt.round_trips, answer.receipt.documents_read
 
-async def describe_refusal(
-    app: App, name: str, target_id: str, *, forgotten: bool
-) -> tuple[str, int, int]:
-    """Return what an editor learns from the error of `forget`, without the id."""
-    arguments: dict[str, Any] = {name: target_id, "forgotten": forgotten}
-    answer = await call(app, "forget", EDITOR, **arguments)
-    assert answer.error is not None
-    assert answer.error.code == "NOT_FOUND"
-    error = answer.error.model_dump_json().replace(target_id, "ID")
-    return error, answer.receipt.round_trips, answer.receipt.documents_read
-
-
-async def test_an_editor_can_repeat_forgetting_a_note(app: App, ctx: Context) -> None:
-    note = await call_result(app, "save_note", EDITOR, text="Rye keeps for a week.", title="Rye")
-    [chunk_id] = await read_documents(ctx, "chunks")
-    await forget(app, EDITOR, source_id=note["source_id"])
-    for target in ({"source_id": note["source_id"]}, {"chunk_id": chunk_id}):
-        again = await forget(app, EDITOR, **target)
-        assert again["changed"] is False
-        assert again["title"] == "Rye"
+    for name, target_id in (
+        ("source_id", "sailing"),
+        ("chunk_id", first.chunk_id),
+        ("chunk_id", last.chunk_id),
+    ):
+        assert await describe_refusal(name, target_id) == await describe_refusal(name, never[name])
 
 
 async def test_repeating_a_call_changes_nothing(app: App, ctx: Context) -> None:
+    """The document of a note contains the whole text, so it is forgotten with any passage."""
     chunks = await store_sources(ctx, BAKING, SAILING)
-    targets: list[dict[str, Any]] = [{"source_id": "sailing"}, {"chunk_id": chunks[0].chunk_id}]
-    for target in targets:
-        for forgotten in (True, False):
-            assert (await forget(app, **target, forgotten=forgotten))["changed"]
-            again = await forget(app, **target, forgotten=forgotten)
-            assert again["changed"] is False
-            assert again["forgotten"] == forgotten
+    note = await call_result(app, "save_note", EDITOR, text="Rye keeps for a week.", title="Rye")
+    [note_chunk] = (await read_documents(ctx, "chunks")).keys() - {c.chunk_id for c in chunks}
+    for caller, target in (
+        (OWNER, {"source_id": "sailing"}),
+        (OWNER, {"chunk_id": chunks[0].chunk_id}),
+        (EDITOR, {"source_id": note["source_id"]}),
+        (EDITOR, {"chunk_id": note_chunk}),
+    ):
+        assert (await forget(app, caller, **target))["changed"]
+        again = await forget(app, caller, **target)
+        assert (again["changed"], again["forgotten"]) == (False, True)
+        source_id = again["source_id"]
+        restored = {"source_id": source_id} if source_id == note["source_id"] else target
+        for is_first in (True, False):
+            out = await forget(app, caller, **restored, forgotten=False)
+            assert (out["changed"], out["forgotten"]) == (is_first, False)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
+async def test_an_unknown_id_gets_a_clear_error(app: App) -> None:
+    for arguments, words in (
         ({"chunk_id": "nope"}, "search_kb"),
         ({"chunk_id": "nope", "forgotten": False}, "never forgotten"),
         ({"source_id": "nope", "forgotten": False}, "never forgotten"),
-    ],
-)
-async def test_an_unknown_id_gets_a_clear_error(
-    app: App, arguments: dict[str, Any], words: str
+    ):
+        error = await call_error(app, "forget", OWNER, **arguments)
+        assert (error.code, words in error.message) == ("NOT_FOUND", True)
+
+
+async def test_the_text_says_what_was_removed_and_how_to_undo(
+    app: App, ctx: Context, clock: SettableClock, snapshot: SnapshotAssertion
 ) -> None:
-    error = await call_error(app, "forget", OWNER, **arguments)
-    assert error.code == "NOT_FOUND"
-    assert words in error.message
-
-
-async def test_the_text_says_what_was_removed_and_how_to_undo(app: App, ctx: Context) -> None:
+    """The last day on which it can be undone is the owner's."""
+    clock.now = NOON
+    app.settings = app.settings.model_copy(update={"time_zone": "Pacific/Auckland"})
     await store_sources(ctx, SAILING)
-    text = await call_text(app, "forget", OWNER, source_id="sailing")
-    assert text.startswith('Forgot "Under Sail". Removed: 2 passages, 2 vectors, 0 cards')
-    assert "follow with the next index run" in text
-    assert 'call forget with {"source_id": "sailing", "forgotten": false}' in text
+    assert await call_text(app, "forget", OWNER, source_id="sailing") == snapshot
+
+
+async def test_a_source_cannot_be_restored_once_purge_has_begun_on_it(
+    app: App, ctx: Context, clock: SettableClock
+) -> None:
+    """The job has deleted the source's document, and was killed before it deleted the passages."""
+    await store_sources(ctx, BAKING)
+    await forget(app, source_id="baking")
+    record = Reference("forgotten_sources", "baking")
+    await ctx.database.commit([Update(record, {"document": DELETE_FIELD})])
+    restoring = {"source_id": "baking", "forgotten": False}
+    error = await call_error(app, "forget", OWNER, **restoring)
+    assert error.code == "CONFLICT"
+    assert "purge" in error.message
+    clock.advance(days=31)
+    await purge(ctx, make_ample_budget())
+    assert await read_documents(ctx, "forgotten") == {}
+    assert (await forget(app, source_id="baking", forgotten=False))["changed"]
+
+
+async def test_purge_deletes_all_but_the_record_after_thirty_days(
+    app: App, ctx: Context, clock: SettableClock
+) -> None:
+    """Until it runs, nothing can be restored any more; then, `forget` lets ingest store it."""
+    chunks = await store_base(ctx)
+    targets: tuple[dict[str, Any], ...] = (
+        {"chunk_id": chunks[0].chunk_id},
+        {"source_id": "sailing"},
+    )
+    for target in targets:
+        await forget(app, **target, reason="outdated")
+    clock.advance(days=29, hours=23)
+    assert (await purge(ctx, make_ample_budget())).counts["forgotten"] == 0
+    clock.advance(hours=1, minutes=1)
+    for target in targets:
+        error = await call_error(app, "forget", OWNER, **target, forgotten=False)
+        assert error.code == "CONFLICT"
+        assert "could be restored until" in error.message
+
+    assert FORGOTTEN.count
+    assert await FORGOTTEN.count(ctx) == 2
+    assert (await purge(ctx, make_ample_budget())).counts["forgotten"] == 3
+    [record] = (await read_documents(ctx, "forgotten")).values()
+    assert record.keys() == {"forgotten_at", "forgotten_by", "reason"}
+    assert record["reason"] == "outdated"
+    source = (await read_documents(ctx, "forgotten_sources"))["sailing"]
+    assert source["whole"]
+    assert "document" not in source
+
+    assert await save_sources(ctx, SAILING) == {"forgotten": 1}
+    for target in targets:
+        text = await call_text(app, "forget", OWNER, **target, forgotten=False)
+        assert "come back when their file" in text
+    counts = await save_sources(ctx, BAKING, SAILING)
+    assert counts == {"sources": 2, "created": 3}
+    assert set(await read_documents(ctx, "chunks")) >= {chunk.chunk_id for chunk in chunks}

@@ -15,11 +15,8 @@ from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.cluster.job import cluster
 from functions.jobs.index.job import index
-from functions.jobs.ingest.readers.reading import read
 from functions.tools.knowledge.get_map.tool import explain_no_map, explain_no_points
-from infra.local.local_database import SAMPLE
-from infra.local.sample.knowledge import add_knowledge
-from shared.core.caller import Caller, Role
+from shared.core.caller import Caller
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
 from shared.knowledge.map_repository import (
@@ -29,7 +26,6 @@ from shared.knowledge.map_repository import (
     MapPoint,
     Maps,
 )
-from shared.knowledge.source import Source
 from shared.runtime.context import App, Context
 from shared.runtime.job import Report
 from tests.support.apps import Apps
@@ -42,6 +38,7 @@ from tests.support.commit_hooks import (
     send_commit,
 )
 from tests.support.database_dump import Contents, read_root_documents, write_documents
+from tests.support.forgetting import OWNER
 from tests.support.jobs import make_ample_budget, make_hasty_budget
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_chunks, read_documents
@@ -55,11 +52,9 @@ from tests.support.themed_passages import (
 )
 from tests.support.tool_calls import call, call_result
 
-OWNER = Caller.of("anna", role=Role.OWNER)
 STRAYS = 3
 """The number of passages that belong to no cluster."""
 PASSAGES = len(THEMES) * PASSAGES_PER_THEME + STRAYS
-"""The number of passages in `five_clusters`."""
 
 
 class Point(NamedTuple):
@@ -72,7 +67,6 @@ class Point(NamedTuple):
 
 @pytest.fixture(scope="module")
 async def stored_map(shared_apps: Apps) -> Contents:
-    """Return the stored documents of `five_clusters`."""
     ctx = shared_apps.context()
     await add_sources(ctx, *map(make_themed_source, THEMES), make_unrelated_source(STRAYS))
     await run_cluster_job(ctx)
@@ -81,28 +75,23 @@ async def stored_map(shared_apps: Apps) -> Contents:
 
 @pytest.fixture
 async def five_clusters(ctx: Context, stored_map: Contents) -> None:
-    """Seventy-five chunks about five subjects, and three about none, on a map."""
     await write_documents(ctx.database.connection.client, stored_map)
 
 
 async def run_cluster_job(ctx: Context) -> Report:
-    """Run the job that clusters passages and draws the map."""
     return await cluster(ctx, make_ample_budget())
 
 
 async def get_map(app: App, **arguments: Any) -> dict[str, Any]:
-    """Call the tool, and return its result."""
     return await call_result(app, "get_map", None, **arguments)
 
 
 def read_points(drawn: dict[str, Any]) -> dict[str, Point]:
-    """Return the points of a result by chunk id."""
     points = map(Point._make, zip(drawn["x"], drawn["y"], drawn["cluster"], strict=True))
     return dict(zip(drawn["chunk_ids"], points, strict=True))
 
 
 async def read_clusters(ctx: Context) -> dict[str, str | None]:
-    """Return the main cluster of each stored chunk, by chunk id."""
     return {
         chunk_id: next(iter(data.get("cluster_id") or ()), None)
         for chunk_id, data in (await read_chunks(ctx)).items()
@@ -130,15 +119,9 @@ async def assert_map_matches(app: App, ctx: Context) -> None:
     }
 
 
-async def test_a_base_without_a_map_says_what_to_do_next(app: App) -> None:
-    drawn = await get_map(app)
-    assert drawn["message"] == explain_no_map()
-    assert drawn["total"] == 0
-    assert drawn["chunk_ids"] == []
-
-
 @pytest.mark.usefixtures("five_clusters")
 async def test_every_chunk_is_near_the_centre_of_its_cluster(app: App, ctx: Context) -> None:
+    """A cluster has its current name. A limit gives a sample, and the total."""
     await assert_map_matches(app, ctx)
     drawn = await get_map(app)
     centres = [(cluster["x"], cluster["y"]) for cluster in drawn["clusters"]]
@@ -148,6 +131,14 @@ async def test_every_chunk_is_near_the_centre_of_its_cluster(app: App, ctx: Cont
         distances = [math.hypot(x - centre_x, y - centre_y) for centre_x, centre_y in centres]
         assert cluster_number in (-1, distances.index(min(distances)))
     assert Counter(drawn["cluster"])[-1] == STRAYS
+    sample = await get_map(app, limit=10)
+    assert (len(sample["chunk_ids"]), sample["total"]) == (10, PASSAGES)
+
+    cluster_id = drawn["clusters"][0]["cluster_id"]
+    await set_fields(ctx, f"clusters/{cluster_id}", {"name": "All about it"})
+    await set_fields(ctx, "meta/clustering", {"uncounted": True})
+    await run_cluster_job(ctx)
+    assert (await get_map(app))["clusters"][0]["name"] == "All about it"
 
 
 @pytest.mark.usefixtures("five_clusters")
@@ -193,30 +184,27 @@ async def test_a_forgotten_chunk_leaves_the_map_until_it_is_restored(
 
 
 @pytest.mark.usefixtures("five_clusters")
-async def test_an_emptied_map_has_a_message(app: App, ctx: Context) -> None:
-    for theme in THEMES:
-        await delete_source(ctx, make_themed_source(theme))
-    await delete_source(ctx, make_unrelated_source(STRAYS))
+async def test_an_emptied_map_has_a_message(app: App, ctx: Context, apps: Apps) -> None:
+    """So has a base without a map."""
+    for source in (*map(make_themed_source, THEMES), make_unrelated_source(STRAYS)):
+        await delete_source(ctx, source)
     await index(ctx, make_ample_budget())
     await run_cluster_job(ctx)
-    drawn = await get_map(app)
-    assert drawn["message"] == explain_no_points()
-    assert drawn["clusters"] == []
-    assert drawn["total"] == 0
+    for base, message in ((app, explain_no_points()), (apps(project="empty"), explain_no_map())):
+        drawn = await get_map(base)
+        assert drawn["message"] == message
+        assert (drawn["clusters"], drawn["chunk_ids"], drawn["total"]) == ([], [], 0)
 
 
 @pytest.mark.usefixtures("five_clusters")
 async def test_a_deleted_map_is_drawn_again_with_the_same_points(app: App, ctx: Context) -> None:
     """The sample has clusters, but no map either."""
     expected = await get_map(app)
+    client = ctx.database.connection.client
     for name in await read_documents(ctx, "map"):
-        await ctx.database.connection.client.collection("map").document(name).delete()
-    await ctx.database.connection.client.collection("meta").document("map").delete()
-    await (
-        ctx.database.connection.client.collection("meta")
-        .document("clustering")
-        .update({"mapped": DELETE_FIELD})
-    )
+        await client.document(f"map/{name}").delete()
+    await client.document("meta/map").delete()
+    await client.document("meta/clustering").update({"mapped": DELETE_FIELD})
 
     assert await run_cluster_job(ctx) == Report()
     drawn = await get_map(app)
@@ -232,25 +220,7 @@ async def test_a_full_map_is_drawn_again(app: App, ctx: Context) -> None:
     await assert_map_matches(app, ctx)
     current = await Maps(ctx.database).load()
     assert current
-    assert current.version == 2
-    assert current.drawn_count == PASSAGES + 1
-    assert current.added_count == 0
-
-
-@pytest.mark.usefixtures("five_clusters")
-async def test_a_renamed_cluster_has_its_name_on_the_map(app: App, ctx: Context) -> None:
-    cluster_id = (await get_map(app))["clusters"][0]["cluster_id"]
-    await set_fields(ctx, f"clusters/{cluster_id}", {"name": "All about it"})
-    await set_fields(ctx, "meta/clustering", {"uncounted": True})
-    await run_cluster_job(ctx)
-    assert (await get_map(app))["clusters"][0]["name"] == "All about it"
-
-
-@pytest.mark.usefixtures("five_clusters")
-async def test_a_limit_gives_a_sample_and_the_total(app: App) -> None:
-    drawn = await get_map(app, limit=10)
-    assert len(drawn["chunk_ids"]) == 10
-    assert drawn["total"] == PASSAGES
+    assert (current.version, current.drawn_count, current.added_count) == (2, PASSAGES + 1, 0)
 
 
 @pytest.mark.usefixtures("five_clusters")
@@ -261,7 +231,6 @@ async def test_a_run_without_time_leaves_the_map_as_it_was(app: App, ctx: Contex
 
 
 async def prepare_reclustering(ctx: Context) -> None:
-    """Store chunks on a map, and enough new ones for a new clustering."""
     await add_sources(ctx, *map(make_themed_source, ("bread", "boats", "bees")))
     await run_cluster_job(ctx)
     await add_sources(ctx, make_themed_source("chess"))
@@ -310,21 +279,16 @@ async def test_chunks_deleted_while_the_map_is_drawn_are_not_on_it(
         return hook
 
     for commit in range(0, counting.commits, step):
-        await replace_documents(ctx, stored)
+        for name in ("map", "meta", "chunks", "clusters", "sources", "lexicon", "facets"):
+            for document_id in await read_documents(ctx, name):
+                await ctx.database.connection.client.document(f"{name}/{document_id}").delete()
+        await write_documents(ctx.database.connection.client, stored)
         deleting = apps(delete_bees_after(commit))
         await run_cluster_job(deleting.context(Caller(), Meter()))
         drawn = await get_map(app)
         remaining = await read_chunks(ctx)
         assert set(drawn["chunk_ids"]) == set(remaining), f"deleted after commit {commit}"
         assert "bees-" not in str(await read_documents(ctx, "map"))
-
-
-async def replace_documents(ctx: Context, contents: Contents) -> None:
-    """Replace the documents of the knowledge base by these."""
-    for name in ("map", "meta", "chunks", "clusters", "sources", "lexicon", "facets"):
-        for document_id in await read_documents(ctx, name):
-            await ctx.database.connection.client.collection(name).document(document_id).delete()
-    await write_documents(ctx.database.connection.client, contents)
 
 
 async def store_map(ctx: Context, count: int) -> dict[str, MapPoint]:
@@ -390,12 +354,3 @@ async def test_a_map_with_a_missing_page_is_unavailable(app: App, ctx: Context) 
     assert answer.error
     assert answer.error.code == Unavailable.code
     assert answer.error.retry_after == 60
-
-
-async def test_the_sample_has_a_map_with_its_clusters(app: App, ctx: Context) -> None:
-    await add_sources(ctx, *(source for source in read(SAMPLE) if isinstance(source, Source)))
-    await add_knowledge(ctx)
-    await run_cluster_job(ctx)
-
-    await assert_map_matches(app, ctx)
-    assert (await get_map(app))["clusters"]

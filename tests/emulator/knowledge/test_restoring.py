@@ -35,25 +35,17 @@ from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call, call_error, call_result
 
 
-async def test_a_restored_passage_has_its_card_cluster_and_extractions(
-    app: App, ctx: Context
-) -> None:
-    chunks = await store_base(ctx)
-    await index_all(ctx)
-    before = await read_knowledge(ctx)
-    await forget(app, chunk_id=chunks[0].chunk_id)
-    out = await forget(app, chunk_id=chunks[0].chunk_id, forgotten=False)
-    assert out["restored"]["extractions"] == 2
-    assert chunks[0].chunk_id in await search_ids(app, "knead dough smooth")
-    await index_all(ctx)
-    assert describe_differences(before, await read_knowledge(ctx)) == ""
-
-
 async def test_a_passage_is_restored_after_it_left_the_index(app: App, ctx: Context) -> None:
     """A duplicate that was promoted for a forgotten extraction stays next to the restored one."""
     chunks = await store_base(ctx)
     original, duplicate = chunks[0].chunk_id, chunks[3].chunk_id
     await index_all(ctx)
+    before = await read_knowledge(ctx)
+    await forget(app, chunk_id=original)
+    out = await forget(app, chunk_id=original, forgotten=False)
+    assert out["restored"]["extractions"] == 2
+    await index_all(ctx)
+    assert describe_differences(before, await read_knowledge(ctx)) == ""
 
     await forget(app, chunk_id=original)
     await index_all(ctx)
@@ -163,6 +155,9 @@ async def test_a_passage_cannot_be_restored_without_its_source(app: App, ctx: Co
     error = await call_error(app, "forget", OWNER, chunk_id=chunks[0].chunk_id, forgotten=False)
     assert error.code == "CONFLICT"
     assert '"source_id": "sailing"' in error.message
+    await forget(app, source_id="sailing", forgotten=False)
+    record = (await read_documents(ctx, "forgotten_sources"))["sailing"]
+    assert record["chunk_ids"] == [chunks[0].chunk_id]
 
 
 async def test_a_vector_of_another_model_is_not_restored(app: App, ctx: Context) -> None:

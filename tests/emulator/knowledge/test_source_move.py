@@ -41,8 +41,6 @@ from tests.support.forgetting import (
     forget,
     read_knowledge,
     save_sources,
-    search_ids,
-    store_base,
 )
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, index_all, set_fields, store_sources
@@ -64,75 +62,29 @@ def patient_writers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def send_each_commit_twice(_commit: int, send: Send) -> Response:
-    """Send a commit twice, as Google's client does after a lost answer."""
     await send()
     return await send()
-
-
-async def die() -> None:
-    """End the process."""
-    raise _Killed
-
-
-async def list_long_chunks(ctx: Context) -> set[str]:
-    """Return the ids of the stored passages of the long source."""
-    return {name for name in await read_documents(ctx, "chunks") if name.startswith("long")}
-
-
-async def test_a_source_of_many_passages_is_forgotten_and_restored(app: App, ctx: Context) -> None:
-    await store_base(ctx)
-    await store_sources(ctx, LONG)
-    before = await read_knowledge(ctx)
-    long_chunks = await list_long_chunks(ctx)
-
-    out = await forget(app, source_id="long")
-    assert out["removed"]["chunks"] == LENGTH
-    assert "remaining" not in out
-    assert not await search_ids(app, "bread rye number") & long_chunks
-    await index_all(ctx)
-    assert await list_long_chunks(ctx) == set()
-
-    out = await forget(app, source_id="long", forgotten=False)
-    assert out["restored"]["chunks"] == LENGTH
-    await index_all(ctx)
-    assert describe_differences(before, await read_knowledge(ctx)) == ""
-    assert await read_documents(ctx, "forgotten") == {}
-    assert await read_documents(ctx, "forgotten_sources") == {}
 
 
 async def test_the_index_job_completes_a_call_that_ran_out_of_time(
     app: App, ctx: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here, the time of a call ends after its first commit."""
-    monkeypatch.setattr(forget_tool, "MOVE_SECONDS", -1.0)
-    await store_sources(ctx, LONG)
-
-    out = await forget(app, source_id="long")
-    assert out["removed"]["chunks"] == CHUNKS_PER_COMMIT
-    assert out["remaining"] == LENGTH - CHUNKS_PER_COMMIT
-    await index(ctx, make_ample_budget())
-    assert await read_documents(ctx, "sources") == {}
-    assert len(await read_documents(ctx, "forgotten")) == LENGTH
-
-    out = await forget(app, source_id="long", forgotten=False)
-    assert out["remaining"] == LENGTH - CHUNKS_PER_COMMIT
-    await index(ctx, make_ample_budget())
-    assert len(await read_documents(ctx, "chunks")) == LENGTH
-    assert await read_documents(ctx, "forgotten_sources") == {}
-
-
-async def test_a_source_cannot_be_moved_back_before_its_move_is_complete(
-    app: App, ctx: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    """Here, the time of a call ends after its first commit. Until then, nobody can undo it."""
+    assert CHUNKS_PER_COMMIT < LENGTH / 2  # other tests rely on a move of three commits
     monkeypatch.setattr(forget_tool, "MOVE_SECONDS", -1.0)
     await store_sources(ctx, LONG)
     for forgotten, state in ((True, "forgotten"), (False, "restored")):
-        await forget(app, source_id="long", forgotten=forgotten)
+        out = await forget(app, source_id="long", forgotten=forgotten)
+        assert out["remaining"] == LENGTH - CHUNKS_PER_COMMIT
+        assert out["removed" if forgotten else "restored"]["chunks"] == CHUNKS_PER_COMMIT
         opposite = {"source_id": "long", "forgotten": not forgotten}
         error = await call_error(app, "forget", OWNER, **opposite)
         assert error.code == "CONFLICT"
         assert f"still being {state}" in error.message
         await index(ctx, make_ample_budget())
+        assert len(await read_documents(ctx, "sources")) == (not forgotten)
+        assert len(await read_documents(ctx, "forgotten")) == LENGTH * forgotten
+        assert len(await read_documents(ctx, "forgotten_sources")) == forgotten
     assert len(await read_documents(ctx, "chunks")) == LENGTH
 
 
@@ -281,8 +233,3 @@ async def test_a_passage_changed_during_the_move_is_moved_as_changed(
     await forget(app, source_id="sailing")
     stored = await read_documents(ctx, "forgotten")
     assert stored[chunks[1].chunk_id]["document"]["knowledge_card"] == CARD
-
-
-def test_a_commit_moves_less_than_half_of_the_long_source() -> None:
-    """The tests above rely on a move of at least three commits."""
-    assert CHUNKS_PER_COMMIT < LENGTH / 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import timedelta
 
 import pytest
 from google.api_core.exceptions import PermissionDenied
@@ -17,12 +17,11 @@ from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Context
 from tests.support.apps import Apps
+from tests.support.clock import NOON
 from tests.support.commit_hooks import call_before_commit
 from tests.support.knowledge import BAKING, SAILING, chunk_source
 from tests.support.stored_documents import read_chunks, read_documents, read_tombstones
 
-NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
-LATER = datetime(2024, 6, 1, 12, tzinfo=UTC)
 LEDGER = Source(
     "ledger",
     "Ledger",
@@ -38,17 +37,13 @@ does not.
 """
 
 
-async def read_source_ids(ctx: Context) -> set[str]:
-    """Return the ids of the sources of all stored chunks."""
-    return {chunk["source_id"] for chunk in (await read_chunks(ctx)).values()}
-
-
 async def test_a_refused_source_does_not_block_others(ctx: Context) -> None:
     sources = [chunk_source(source) for source in (SAILING, LEDGER, BAKING)]
     saved = await Ingestion(ctx.database).save_each(sources, NOON)
     assert saved.refused == {"ledger": "is refused by the database"}
     assert set(await read_documents(ctx, "sources")) == {"baking", "sailing"}
-    assert await read_source_ids(ctx) == {"baking", "sailing"}
+    chunks = (await read_chunks(ctx)).values()
+    assert {chunk["source_id"] for chunk in chunks} == {"baking", "sailing"}
     assert saved.counts == {"sources": 2, "created": 5}
 
 
@@ -61,7 +56,7 @@ async def test_chunks_written_before_a_refusal_are_deleted(ctx: Context) -> None
     saved = await Ingestion(ctx.database).save_each([many, chunk_source(SAILING)], NOON)
     assert list(saved.refused) == ["many"]
     assert set(await read_documents(ctx, "sources")) == {"sailing"}
-    assert await read_source_ids(ctx) == {"sailing"}
+    assert {chunk["source_id"] for chunk in (await read_chunks(ctx)).values()} == {"sailing"}
     assert saved.counts["deleted"] == len(await read_tombstones(ctx)) == 229
 
 
@@ -69,7 +64,9 @@ async def test_a_stored_source_survives_a_refusal_and_is_compared_again(ctx: Con
     earlier = replace(LEDGER, sections=LEDGER.sections[:2])
     await Ingestion(ctx.database).save([chunk_source(earlier)], NOON)
     for _ in ("first run", "second run"):
-        saved = await Ingestion(ctx.database).save_each([chunk_source(LEDGER)], LATER)
+        saved = await Ingestion(ctx.database).save_each(
+            [chunk_source(LEDGER)], NOON + timedelta(days=1)
+        )
         assert list(saved.refused) == ["ledger"]
     [stored] = (await read_documents(ctx, "sources")).values()
     assert stored["content_hash"] == ""

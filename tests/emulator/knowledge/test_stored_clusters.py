@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime, timedelta
 
 import pytest
 from google.cloud.firestore import DELETE_FIELD
@@ -13,22 +12,20 @@ from google.cloud.firestore import DELETE_FIELD
 from shared.ai.embedding import Vector
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App, Context
-from tests.support.knowledge import BAKING, SAILING, chunk_source
+from tests.support.clock import NOON
+from tests.support.knowledge import BAKING, SAILING, chunk_source, ingest_sources, set_fields
 from tests.support.read_cost import get_read_cost, make_call_context
 from tests.support.stored_documents import read_documents, read_snapshots
 
-NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
-LATER = datetime(2024, 6, 1, 12, tzinfo=UTC)
+LATER = NOON + timedelta(days=1)
 KNEAD, STARTER, BAKE = (chunk.chunk_id for chunk in chunk_source(BAKING).chunks)
 REEF, ANCHOR = (chunk.chunk_id for chunk in chunk_source(SAILING).chunks)
 
 
 def make_cluster(cluster_id: str, *, centroid: Vector = (1.0, 0.0)) -> ClusterWithCentroid:
-    """Return a cluster whose name is its id in title case."""
     cluster = Cluster(cluster_id, cluster_id.title(), "A topic.", ("one", "two"))
     return ClusterWithCentroid(cluster, centroid)
 
@@ -38,11 +35,6 @@ OVENS = make_cluster("ovens", centroid=(0.6, 0.8))
 BOATS = make_cluster("boats")
 MEMBERS = {"dough": [KNEAD, STARTER, BAKE], "ovens": [BAKE], "boats": [REEF]}
 """The chunks of the clusters that `store_clusters` stores."""
-
-
-async def ingest(ctx: Context, *sources: Source) -> None:
-    """Store sources as ingest does."""
-    await Ingestion(ctx.database).save([chunk_source(source) for source in sources], NOON)
 
 
 async def save(
@@ -57,44 +49,34 @@ async def save(
 
 
 async def store_clusters(ctx: Context) -> None:
-    """Store two clusters about baking, one about boats, and the chunks."""
-    await ingest(ctx, BAKING, SAILING)
+    await ingest_sources(ctx, BAKING, SAILING, now=NOON)
     await save(ctx, [DOUGH, OVENS, BOATS], MEMBERS)
 
 
 async def read_memberships(ctx: Context) -> dict[str, list[str]]:
-    """Return the cluster ids of each chunk that has any."""
     chunks = await read_documents(ctx, "chunks")
     return {name: data["cluster_id"] for name, data in chunks.items() if data.get("cluster_id")}
 
 
-async def read_pending_since(ctx: Context) -> dict[str, Any]:
-    """Return the time from which indexing is pending, by chunk id."""
-    chunks = await read_documents(ctx, "chunks")
-    return {name: data["pending"]["index"] for name, data in chunks.items()}
-
-
 async def test_a_cluster_is_read_as_it_was_saved(ctx: Context) -> None:
+    """Its chunks have their clusters in the given order, and are indexed again."""
     await store_clusters(ctx)
+    clusters = Clusters(ctx.database)
     expected = replace(DOUGH.cluster, size=3, run_id="run-1", created_at=LATER)
-    assert await Clusters(ctx.database).get("dough") == ClusterWithCentroid(expected, (0.0, 1.0))
+    assert await clusters.get("dough") == ClusterWithCentroid(expected, (0.0, 1.0))
+    assert await clusters.get("nowhere") is None
+    read = await clusters.get_many(["ovens", "nowhere", "boats"])
+    assert [cluster.cluster_id for cluster in read] == ["ovens", "boats"]
+    listed = await clusters.list_largest(3)
+    sizes = [("dough", 3), ("ovens", 1), ("boats", 1)]
+    assert [(cluster.cluster_id, cluster.size) for cluster in listed] == sizes
 
-
-async def test_reading_a_missing_cluster_returns_none(ctx: Context) -> None:
-    assert await Clusters(ctx.database).get("nowhere") is None
-
-
-async def test_clusters_are_read_in_the_order_of_the_given_ids(ctx: Context) -> None:
-    await store_clusters(ctx)
-    clusters = await Clusters(ctx.database).get_many(["ovens", "nowhere", "boats"])
-    assert [cluster.cluster_id for cluster in clusters] == ["ovens", "boats"]
-
-
-async def test_clusters_are_listed_by_size_and_then_by_descending_id(ctx: Context) -> None:
-    await store_clusters(ctx)
-    clusters = await Clusters(ctx.database).list_largest(3)
-    expected = [("dough", 3), ("ovens", 1), ("boats", 1)]
-    assert [(cluster.cluster_id, cluster.size) for cluster in clusters] == expected
+    assert await read_memberships(ctx) == {
+        KNEAD: ["dough"], STARTER: ["dough"], BAKE: ["dough", "ovens"], REEF: ["boats"],
+    }  # fmt: skip
+    chunks = await read_documents(ctx, "chunks")
+    indexed_at = {name: data["pending"]["index"] for name, data in chunks.items()}
+    assert indexed_at == dict.fromkeys((KNEAD, STARTER, BAKE, REEF), LATER) | {ANCHOR: NOON}
 
 
 async def test_a_page_can_begin_after_a_deleted_cluster(ctx: Context) -> None:
@@ -118,31 +100,6 @@ async def test_the_nearest_clusters_are_found_with_their_similarity(ctx: Context
     assert get_read_cost(call_ctx).documents == 2
 
 
-async def test_a_chunk_stores_its_clusters_in_the_given_order(ctx: Context) -> None:
-    await store_clusters(ctx)
-    expected = {
-        KNEAD: ["dough"], STARTER: ["dough"], BAKE: ["dough", "ovens"], REEF: ["boats"],
-    }  # fmt: skip
-    assert await read_memberships(ctx) == expected
-
-
-async def test_chunks_with_other_clusters_are_indexed_again(ctx: Context) -> None:
-    await store_clusters(ctx)
-    expected = dict.fromkeys((KNEAD, STARTER, BAKE, REEF), LATER) | {ANCHOR: NOON}
-    assert await read_pending_since(ctx) == expected
-
-
-async def test_clustering_is_not_pending_on_a_member(ctx: Context) -> None:
-    await ingest(ctx, BAKING)
-    await (
-        ctx.database.connection.client.collection("chunks")
-        .document(KNEAD)
-        .update({"pending.cluster": NOON})
-    )
-    await save(ctx, [DOUGH], {"dough": [KNEAD]})
-    assert "cluster" not in (await read_documents(ctx, "chunks"))[KNEAD]["pending"]
-
-
 async def test_a_cluster_is_read_with_all_its_fields(ctx: Context) -> None:
     stored = replace(
         DOUGH, min_similarity=0.5, named_by="words", central_chunk_ids=("a", "b"), members_hash="h"
@@ -160,15 +117,11 @@ async def test_a_renamed_cluster_keeps_its_other_fields(ctx: Context) -> None:
     assert stored == replace(DOUGH, cluster=renamed, named_by="a model")
 
 
-async def test_saving_stored_clusters_writes_nothing(ctx: Context, app: App) -> None:
-    await store_clusters(ctx)
-    call_ctx = make_call_context(app)
-    assert await save(call_ctx, [DOUGH, OVENS, BOATS], MEMBERS) == 0
-    assert call_ctx.meter.documents_written == 0
-
-
 async def test_renaming_a_cluster_does_not_write_its_chunks(ctx: Context) -> None:
+    """What is stored already is not written again."""
     await store_clusters(ctx)
+    assert await save(ctx, [], {}) == 0
+    assert await save(ctx, [DOUGH, OVENS, BOATS], MEMBERS) == 0
     before = await read_snapshots(ctx, "chunks")
     ships = replace(BOATS, cluster=replace(BOATS.cluster, name="Ships"))
     assert await save(ctx, [DOUGH, OVENS, ships], MEMBERS) == 1
@@ -177,45 +130,24 @@ async def test_renaming_a_cluster_does_not_write_its_chunks(ctx: Context) -> Non
         assert after[chunk_id].update_time == snapshot.update_time
 
 
-async def test_saving_a_cluster_again_keeps_its_run_and_centroid(ctx: Context) -> None:
-    await store_clusters(ctx)
-    before = await Clusters(ctx.database).get("boats")
-    moved = replace(BOATS, centroid=(0.8, 0.6), min_similarity=0.1)
-    assert await save(ctx, [moved], {"boats": [REEF]}, "run-2") == 0
-    assert await Clusters(ctx.database).get("boats") == before
-
-
-async def test_saving_a_cluster_changes_no_other_cluster_or_chunk(ctx: Context) -> None:
-    await store_clusters(ctx)
-    before = await read_documents(ctx, "clusters")
-    assert await save(ctx, [OVENS], {"ovens": [KNEAD]}, "run-2") == 1
-    expected = {
-        KNEAD: ["ovens", "dough"], STARTER: ["dough"], BAKE: ["dough", "ovens"], REEF: ["boats"],
-    }  # fmt: skip
-    assert await read_memberships(ctx) == expected
-    assert await read_documents(ctx, "clusters") == before
-
-
 async def test_a_dead_lettered_index_step_is_pending_again(ctx: Context) -> None:
-    await ingest(ctx, BAKING)
+    """Clustering is not pending on a member."""
+    await ingest_sources(ctx, BAKING, now=NOON)
     given_up = {"pending.index": DELETE_FIELD, "tries.index": 5, "parked.index": {"reason": "x"}}
-    await ctx.database.connection.client.collection("chunks").document(KNEAD).update(given_up)
+    reference = ctx.database.connection.client.document(f"chunks/{KNEAD}")
+    await reference.update(given_up | {"pending.cluster": NOON})
     await save(ctx, [DOUGH], {"dough": [KNEAD]})
     data = (await read_documents(ctx, "chunks"))[KNEAD]
     assert data["pending"]["index"] == LATER
-    assert data["tries"] == {}
-    assert data["parked"] == {}
-
-
-async def test_saving_no_clusters_changes_nothing(ctx: Context) -> None:
-    await store_clusters(ctx)
-    assert await save(ctx, [], {}) == 0
-    assert len(await read_documents(ctx, "clusters")) == 3
+    assert "cluster" not in data["pending"]
+    assert data["tries"] == data["parked"] == {}
 
 
 async def test_missing_and_deleted_chunks_do_not_become_members(ctx: Context) -> None:
-    await ingest(ctx, BAKING)
-    await ingest(ctx, replace(BAKING, sections=BAKING.sections[:1]))  # deletes BAKE
+    await ingest_sources(ctx, BAKING, now=NOON)
+    await ingest_sources(
+        ctx, replace(BAKING, sections=BAKING.sections[:1]), now=NOON
+    )  # deletes BAKE
     await save(ctx, [DOUGH, OVENS], {"dough": [KNEAD, BAKE, "nowhere"], "ovens": [BAKE]})
     assert await read_memberships(ctx) == {KNEAD: ["dough"]}
     [cluster] = await Clusters(ctx.database).list_largest(9)
@@ -225,18 +157,14 @@ async def test_missing_and_deleted_chunks_do_not_become_members(ctx: Context) ->
 
 async def test_a_run_killed_after_clusters_is_completed_later(ctx: Context) -> None:
     await store_clusters(ctx)
-    await (
-        ctx.database.connection.client.collection("chunks")
-        .document(KNEAD)
-        .update({"cluster_id": ["ovens"]})
-    )
+    await set_fields(ctx, f"chunks/{KNEAD}", {"cluster_id": ["ovens"]})
     assert await save(ctx, [DOUGH, OVENS, BOATS], MEMBERS) == 1
     assert (await read_memberships(ctx))[KNEAD] == ["dough"]
 
 
 async def test_clusters_of_many_chunks_are_saved_in_several_requests(ctx: Context) -> None:
     source = Source("many", "Many", sections=tuple(Section(f"Highlight {n}.") for n in range(210)))
-    await ingest(ctx, source)
+    await ingest_sources(ctx, source, now=NOON)
     chunk_ids = [chunk.chunk_id for chunk in chunk_source(source).chunks]
     # Every 35th chunk belongs to a cluster, and all of them to the first cluster, too.
     members = {f"c-{number}": chunk_ids[number::35] for number in range(35)} | {"c-0": chunk_ids}
@@ -247,7 +175,7 @@ async def test_clusters_of_many_chunks_are_saved_in_several_requests(ctx: Contex
 
 
 async def test_vectors_are_loaded_for_chunks_that_have_one(ctx: Context) -> None:
-    await ingest(ctx, BAKING)
+    await ingest_sources(ctx, BAKING, now=NOON)
     first, second, _ = await ChunkQueue(ctx.database).load_pending("embed", NOON, 3)
     await ChunkQueue(ctx.database).store_vectors(
         [first, second], [(1.0, 0.0), (0.0, 1.0)], "m-1", ctx.clock()
