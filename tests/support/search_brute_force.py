@@ -47,17 +47,9 @@ class EmbeddedChunk:
     vector: Vector
 
 
-async def store_random_sources(
-    ctx: Context, generator: random.Random, sources: int = 9
-) -> list[EmbeddedChunk]:
-    """Store sources with random tags, authors, dates, cards and clusters; return all passages.
-
-    Args:
-        ctx: The context of a job run.
-        generator: The source of random choices.
-        sources: The number of sources, each of 6 to 11 passages.
-    """
-    await store_sources(ctx, *(_make_random_source(generator, number) for number in range(sources)))
+async def store_random_sources(ctx: Context, generator: random.Random) -> list[EmbeddedChunk]:
+    """Store sources with random tags, authors, dates, cards and clusters; return all passages."""
+    await store_sources(ctx, *(_make_random_source(generator, number) for number in range(9)))
     client = ctx.database.connection.client
     async for snapshot in client.collection("chunks").select([]).stream():
         card = {"summary": "In short.", "takeaways": ["One."]} if generator.random() < 0.5 else None

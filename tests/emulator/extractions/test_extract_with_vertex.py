@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
@@ -92,30 +91,11 @@ async def test_findings_are_stored_with_one_call_a_passage(
         (make_json_reply(INCOMPLETE_FINDINGS), "INTERNAL_ERROR"),
         (make_blocked_reply(), "VALIDATION_ERROR"),
         (make_error_reply(500, "INTERNAL", retry_after="60"), "UNAVAILABLE"),
-        (HANG, "UNAVAILABLE"),
     ],
 )
 async def test_a_passage_without_an_answer_is_deferred_alone(
-    vertex_context: Context,
-    vertex: FakeVertex,
-    monotonic: MonotonicClock,
-    reply: Reply,
-    reason: str,
+    vertex_context: Context, vertex: FakeVertex, reply: Reply, reason: str
 ) -> None:
-    others_answered = threading.Semaphore(0)
-
-    def answer_and_count(text: str) -> Any:
-        others_answered.release()
-        return answer_findings(text)
-
-    def time_out_after_others() -> None:
-        """Let the call time out once the other two passages have their answers."""
-        if len([call for call in vertex.calls if KEYS in call.text]) == 1:
-            assert all(others_answered.acquire(timeout=60) for _ in range(2))
-        monotonic.advance_soon(LIMIT)
-
-    vertex.answers["Findings"] = answer_and_count
-    vertex.on_hang = time_out_after_others
     vertex.replies_by_words[KEYS] = reply
     report = await run_extract(vertex_context)
     [failure] = report.failures

@@ -6,8 +6,6 @@ original, and the others are its duplicates.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from shared.core.meter import Meter
@@ -16,6 +14,7 @@ from shared.extractions.repository import Extractions
 from shared.extractions.topics import Topics
 from shared.extractions.upkeep import MAX_DUPLICATES, ExtractionUpkeep
 from shared.runtime.context import Context
+from tests.support.database_state import read_state
 from tests.support.extractions import (
     make_decision,
     make_extraction,
@@ -59,17 +58,6 @@ async def list_visible_decisions(ctx: Context) -> list[str]:
     return [extraction.extraction_id for extraction in extractions]
 
 
-async def read_stored_state(ctx: Context) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return everything that upkeep may change, without vectors."""
-    collections = {
-        name: await read_documents(ctx, name)
-        for name in ("extractions", "gone_extractions", "topics", "chunks")
-    }
-    for data in (*collections["extractions"].values(), *collections["chunks"].values()):
-        data.pop("embedding", None)
-    return collections
-
-
 async def test_the_most_certain_duplicate_is_promoted(
     ctx: Context, original_and_duplicates: list[Extraction]
 ) -> None:
@@ -109,14 +97,14 @@ async def test_processing_deletions_again_changes_nothing(
     await delete_extractions(ctx, original_and_duplicates[0])
     assert await ExtractionUpkeep(ctx.database).count_deletions() == 2
     await ExtractionUpkeep(ctx.database).process_deletions()
-    state_before = await read_stored_state(ctx)
+    state_before = await read_state(ctx)
     reads_before, writes_before = meter.documents_read, meter.documents_written
 
     assert await ExtractionUpkeep(ctx.database).process_deletions() == {"settled": 0}
     assert await ExtractionUpkeep(ctx.database).delete_empty_topics() == 0
     assert meter.documents_read - reads_before == 2  # an empty query counts as a read
     assert meter.documents_written == writes_before
-    assert await read_stored_state(ctx) == state_before
+    assert await read_state(ctx) == state_before
 
 
 async def test_a_duplicate_without_its_chunk_is_not_promoted(

@@ -6,7 +6,6 @@ stored passage. A topic is a label of extractions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -56,10 +55,6 @@ async def read_stored_ids(ctx: Context) -> set[str]:
 async def list_decisions(ctx: Context, **filters: Any) -> list[Extraction]:
     arguments = {"topic": None, "source_id": None, "limit": 9} | filters
     return await Extractions(ctx.database).list_by_confidence(DECISION, **arguments)
-
-
-def list_questions(extractions: Sequence[Extraction]) -> list[str]:
-    return [extraction.content.model_dump()["question"] for extraction in extractions]
 
 
 def make_original_and_duplicate(chunks: list[Chunk]) -> tuple[Extraction, Extraction]:
@@ -172,7 +167,10 @@ async def test_a_former_duplicate_without_topics_is_visible(
     await store_extractions(ctx, original)
     await store_extractions(ctx, replace(extraction, duplicate_of=original.extraction_id))
     await replace_extractions(ctx, await queue_chunk(ctx, chunks[0].chunk_id), [extraction])
-    assert sorted(list_questions(await list_decisions(ctx))) == ["Which flour?", "Who bakes?"]
+    assert {decision.content for decision in await list_decisions(ctx)} == {
+        extraction.content,
+        original.content,
+    }
 
 
 async def test_counts_stay_exact_if_two_runs_store_the_same(
@@ -203,7 +201,8 @@ async def test_filters_combine(ctx: Context, chunks: list[Chunk]) -> None:
         ({"topic": "nothing"}, []),
     ]
     for filters, expected in cases:
-        assert list_questions(await list_decisions(ctx, **filters)) == expected, filters
+        contents = [decision.content for decision in await list_decisions(ctx, **filters)]
+        assert contents == [make_decision(question) for question in expected], filters
 
 
 async def test_the_nearest_come_first(ctx: Context, chunks: list[Chunk], meter: Meter) -> None:
@@ -220,25 +219,6 @@ async def test_the_nearest_come_first(ctx: Context, chunks: list[Chunk], meter: 
     assert neighbours[0].similarity == pytest.approx(1.0)
     assert len(neighbours) == 2
     assert meter.documents_read - reads_before == 2
-
-
-async def test_only_similar_extractions_of_the_type_are_found(
-    ctx: Context, chunks: list[Chunk]
-) -> None:
-    warning = make_extraction(chunks[0], make_warning())
-    other_text = make_warning("Burnt crust", description="Too hot.")
-    other_type = make_pattern("Starving", problem="starter It", solution="dies.")
-    await store_extractions(
-        ctx,
-        warning,
-        make_extraction(chunks[1], other_text),
-        make_extraction(chunks[2], other_type),
-    )
-    extractions = Extractions(ctx.database)
-    [vector] = await ctx.embedder.embed([warning.content.text], Purpose.DOCUMENT)
-    [neighbour] = await extractions.find_similar(vector, WARNING, 5, 0.9)
-    assert neighbour.extraction == warning
-    assert await extractions.find_similar(vector, DECISION, 5, 0.9) == []
 
 
 async def build_replacements(ctx: Context, *extractions: Extraction) -> list[StepResult]:

@@ -36,10 +36,8 @@ SEA = make_named_facet(Kind.TAG, "Sea")
 RYE = IndexedState({"rye": 2, "bread": 1}, {SEA.id: "Sea"}, 7)
 """The state of a document with two terms and a tag."""
 SEA_POSTINGS = (INDEX_COLLECTIONS.facets, SEA.id)
-RYE_POSTINGS, BREAD_POSTINGS = (
-    (INDEX_COLLECTIONS.lexicon, "rye"),
-    (INDEX_COLLECTIONS.lexicon, "bread"),
-)
+RYE_POSTINGS = (INDEX_COLLECTIONS.lexicon, "rye")
+BREAD_POSTINGS = (INDEX_COLLECTIONS.lexicon, "bread")
 
 
 async def write(ctx: Context, name: str, before: IndexedState, after: IndexedState) -> None:

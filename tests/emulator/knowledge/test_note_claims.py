@@ -21,7 +21,7 @@ from tests.support.forgetting import OWNER, forget
 from tests.support.knowledge import BAKING, store_sources
 from tests.support.notes import EDITOR, NOTE_TEXT, OTHER_EDITOR, change_note, save_note
 from tests.support.stored_documents import read_documents
-from tests.support.tool_calls import call, call_error, call_text
+from tests.support.tool_calls import call_error, call_text
 
 OTHER_TEXT = "Salt slows yeast."
 
@@ -174,18 +174,3 @@ async def test_a_claim_whose_note_says_something_else_is_taken_over(
     again = await save_note(app)
     assert not again["duplicate"]
     assert await read_holders(ctx) == [again["source_id"]]
-
-
-async def test_two_changes_of_one_revision_leave_one_winner(app: App) -> None:
-    note = await save_note(app)
-    change = {"source_id": note["source_id"], "revision": 1}
-    texts = [OTHER_TEXT, "Oats need more water than rye."]
-    answers = await asyncio.gather(
-        *(call(app, "save_note", EDITOR, **change, text=text) for text in texts)
-    )
-    [winner] = [answer.result for answer in answers if answer.result]
-    [error] = [answer.error for answer in answers if answer.error]
-    assert winner["revision"] == 2
-    assert error.code == "CONFLICT"
-    assert error.details["revision"] == 2
-    assert error.details["text"] in texts

@@ -79,16 +79,6 @@ async def test_a_cluster_is_read_as_it_was_saved(ctx: Context) -> None:
     assert indexed_at == dict.fromkeys((KNEAD, STARTER, BAKE, REEF), LATER) | {ANCHOR: NOON}
 
 
-async def test_a_page_can_begin_after_a_deleted_cluster(ctx: Context) -> None:
-    await store_clusters(ctx)
-    [first] = await Clusters(ctx.database).list_largest(1)
-    [second] = await Clusters(ctx.database).list_largest(1, (first.size, first.cluster_id))
-    await ctx.database.connection.client.collection("clusters").document(second.cluster_id).delete()
-    [third] = await Clusters(ctx.database).list_largest(9, (second.size, second.cluster_id))
-    ids = [cluster.cluster_id for cluster in (first, second, third)]
-    assert ids == ["dough", "ovens", "boats"]
-
-
 async def test_the_nearest_clusters_are_found_with_their_similarity(ctx: Context, app: App) -> None:
     await store_clusters(ctx)
     call_ctx = make_call_context(app)
@@ -101,20 +91,20 @@ async def test_the_nearest_clusters_are_found_with_their_similarity(ctx: Context
 
 
 async def test_a_cluster_is_read_with_all_its_fields(ctx: Context) -> None:
+    """A renamed one keeps the others."""
     stored = replace(
         DOUGH, min_similarity=0.5, named_by="words", central_chunk_ids=("a", "b"), members_hash="h"
     )
-    await Clusters(ctx.database).put_clusters([stored, BOATS])
-    assert await Clusters(ctx.database).load_all() == [BOATS, stored]
-    assert await Clusters(ctx.database).list_named_by_words(9) == [stored]
-
-
-async def test_a_renamed_cluster_keeps_its_other_fields(ctx: Context) -> None:
-    await Clusters(ctx.database).put_clusters([DOUGH])
+    clusters = Clusters(ctx.database)
+    await clusters.put_clusters([stored, BOATS])
+    assert await clusters.load_all() == [BOATS, stored]
+    assert await clusters.list_named_by_words(9) == [stored]
     renamed = replace(DOUGH.cluster, name="All about dough", keywords=("flour",))
-    await Clusters(ctx.database).rename(renamed, "a model")
-    [stored] = await Clusters(ctx.database).load_all()
-    assert stored == replace(DOUGH, cluster=renamed, named_by="a model")
+    await clusters.rename(renamed, "a model")
+    assert await clusters.load_all() == [
+        BOATS,
+        replace(stored, cluster=renamed, named_by="a model"),
+    ]
 
 
 async def test_renaming_a_cluster_does_not_write_its_chunks(ctx: Context) -> None:

@@ -33,7 +33,6 @@ from tests.support.knowledge import (
 from tests.support.searches import (
     collect_chunk_ids,
     make_source_of_text,
-    make_source_of_texts,
     search_all_pages,
     update_and_index_chunk,
 )
@@ -149,22 +148,6 @@ async def test_a_base_embedded_with_another_model_is_refused(ctx: Context) -> No
         await search_kb(In(query="anything"), ctx)
     [page] = await search_all_pages(ctx, query="anchor", mode="lexical")
     assert collect_chunk_ids([page]) == [anchor.chunk_id]
-
-
-async def test_a_dominant_source_leaves_places_to_other_sources(ctx: Context) -> None:
-    dominant_source = make_source_of_texts(
-        [f"Anchor, anchor and chain, part {number}." for number in range(6)], "loud"
-    )
-    other_sources = [
-        make_source_of_text(f"Anchor, anchor and chain {place}.", place)
-        for place in ("here", "there")
-    ]
-    await store_sources(ctx, dominant_source, *other_sources)
-
-    [page] = await search_all_pages(ctx, query="anchor and chain")
-    source_ids = [hit.source_id for hit in page.results]
-    assert sorted(source_ids[:4]) == ["here", "loud", "loud", "there"]
-    assert source_ids[4:] == ["loud"] * 4
 
 
 MAX_TOKENS = 1_500

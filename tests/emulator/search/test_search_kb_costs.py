@@ -225,16 +225,6 @@ async def test_a_search_of_cards_with_truncated_postings_reads_more(ctx: Context
     assert cost == ReadCost(round_trips=2, documents=TOTALS + card_filter + all_passages)
 
 
-async def test_the_database_filters_by_truncated_postings(ctx: Context, app: App) -> None:
-    texts = [f"anchor {number}" for number in range(DENSE_POOL + 10)]
-    await store_sources(ctx, make_source_of_texts(texts, tags=("sea",)))
-    await truncate_postings(ctx, "facets", cap=20)
-    cost = await measure_cost(app, filters={"tags": ["sea"], "period": "last_3_days"}, limit=7)
-    tag_and_months, hits = 3, 7 + 1  # at most two months, and one hit of the next page
-    assert cost.round_trips == 2
-    assert cost.documents <= TOTALS + tag_and_months + hits
-
-
 async def test_no_search_of_a_new_process_takes_more_than_three_round_trips(
     ctx: Context, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:

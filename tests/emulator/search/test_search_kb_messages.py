@@ -30,7 +30,6 @@ from tests.support.searches import (
     collect_chunk_ids,
     make_source_of_text,
     make_source_of_texts,
-    truncate_postings,
     update_and_index_chunk,
 )
 from tests.support.tool_calls import call
@@ -154,21 +153,6 @@ async def test_known_tags_find_passages_despite_unknown_tags(base: Context) -> N
     assert out.message == (
         "There is no tag 'qqqq', nor any like it. There is no tag 'fod'. Nearest: 'Food'."
     )
-
-
-async def test_a_message_says_that_postings_are_truncated(ctx: Context) -> None:
-    """Postings are the lists of passages by word. Truncated, they may lack passages that pass."""
-    better_texts = [f"anchor anchor anchor {number}" for number in range(150)]
-    tagged_texts = [f"one anchor in {number} words" for number in range(130)]
-    await store_sources(
-        ctx,
-        make_source_of_texts(better_texts, "better"),
-        make_source_of_texts(tagged_texts, tags=("big",)),
-    )
-    await truncate_postings(ctx, "lexicon", cap=20)
-    out = await search(ctx, query="anchor", mode="lexical", filters={"tags": ["big"]})
-    assert out.message
-    assert messages.TRUNCATED in out.message
 
 
 @pytest.mark.parametrize("mode", MODES)

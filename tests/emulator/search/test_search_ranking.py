@@ -13,6 +13,8 @@ from dataclasses import replace
 
 import pytest
 
+from functions.tools.knowledge.search_kb.messages import TRUNCATED
+from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.ai.embedding import Vector
 from shared.core.errors import Conflict, PlatformFault
 from shared.index.facets import Facet, Kind, make_named_facet
@@ -109,6 +111,8 @@ async def test_a_lexical_search_reports_truncation(ctx: Context) -> None:
     assert not (await rank(make_query("anchor", Mode.LEXICAL, SEA), ctx)).truncated
     await truncate_postings(ctx, "lexicon", cap=20)
     assert (await rank(make_query("anchor", Mode.LEXICAL, SEA), ctx)).truncated
+    out = await search_kb(In(query="anchor", mode="lexical", filters={"tags": ["sea"]}), ctx)
+    assert TRUNCATED in (out.message or "")
     assert not (await rank(make_query("anchor", Mode.LEXICAL), ctx)).truncated
     assert not (await rank(make_query("anchor", Mode.HYBRID, SEA), ctx)).truncated
 
