@@ -6,14 +6,17 @@ original, and the others are its duplicates.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from shared.core.meter import Meter
 from shared.extractions.model import Extraction, ExtractionType
 from shared.extractions.repository import Extractions
 from shared.extractions.topics import Topics
-from shared.extractions.upkeep import MAX_DUPLICATES, ExtractionUpkeep
+from shared.extractions.upkeep import MAX_DUPLICATES, ExtractionUpkeep, promote_duplicates
 from shared.runtime.context import Context
+from shared.runtime.job import Report
 from tests.support.database_state import read_state
 from tests.support.extractions import (
     make_decision,
@@ -23,6 +26,7 @@ from tests.support.extractions import (
     replace_extractions,
     store_extractions,
 )
+from tests.support.jobs import make_ample_budget, make_spent_budget
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 from tests.support.stored_documents import read_documents
 
@@ -138,3 +142,25 @@ async def test_more_duplicates_than_one_commit_changes_get_one_original(
     original_ids = {data["duplicate_of"] for data in stored.values() if "duplicate_of" in data}
     assert original_ids == {promoted_id}
     assert await read_documents(ctx, "gone_extractions") == {}
+
+
+async def test_a_run_without_time_says_that_it_is_not_finished(
+    ctx: Context, original_and_duplicates: list[Extraction]
+) -> None:
+    await delete_extractions(ctx, original_and_duplicates[0])
+    report = Report()
+    await promote_duplicates(ctx, make_spent_budget(), report)
+    assert report == Report(counts=Counter(shown=1), finished=False)
+    report = Report()
+    await promote_duplicates(ctx, make_ample_budget(), report)
+    assert report == Report()
+
+
+async def test_a_restored_original_is_visible_itself(
+    ctx: Context, original_and_duplicates: list[Extraction]
+) -> None:
+    original, *_ = original_and_duplicates
+    await delete_extractions(ctx, original)
+    await store_extractions(ctx, original)
+    assert await ExtractionUpkeep(ctx.database).process_deletions() == {"settled": 2}
+    assert await list_visible_decisions(ctx) == [original.extraction_id]

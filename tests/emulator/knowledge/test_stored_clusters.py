@@ -162,6 +162,9 @@ async def test_clusters_of_many_chunks_are_saved_in_several_requests(ctx: Contex
     assert await save(ctx, clusters, members) == len(clusters) + len(chunk_ids)
     assert await save(ctx, clusters, members) == 0
     assert {names[0] for names in (await read_memberships(ctx)).values()} == {"c-0"}
+    more = [make_cluster(f"d-{number}") for number in range(201)]  # one more than a page
+    await Clusters(ctx.database).put_clusters(more)
+    assert len(await Clusters(ctx.database).load_all()) == len(clusters) + len(more)
 
 
 async def test_vectors_are_loaded_for_chunks_that_have_one(ctx: Context) -> None:
