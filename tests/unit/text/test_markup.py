@@ -74,18 +74,21 @@ def test_syntax_is_removed_and_words_stay(text: str, plain: str) -> None:
     assert to_plain_text(text) == plain
 
 
-def test_fenced_code_stays_as_it_is_without_its_fences() -> None:
-    text = "**a**\n```py\nf(**b**)<br>&amp;[^1]\n# c\n[d]: https://e\n```\n**d**"
-    assert to_plain_text(text) == "a\n\nf(**b**)<br>&amp;[^1]\n# c\n[d]: https://e\n\nd"
+CODE = "f(**b**)<br>&amp;[^1]\n# c\n[d]: https://e"
 
 
-def test_only_indented_code_outside_a_list_stays_as_it_is() -> None:
-    text = "Code:\n\n    f(**b**)<br>\n\n    &amp;\n\n- **a**\n\n    More **b**."
-    assert to_plain_text(text) == "Code:\n\n    f(**b**)<br>\n\n    &amp;\n\n- a\n\n    More b."
-
-
-def test_a_plain_line_treats_no_line_as_code() -> None:
-    assert to_plain_line("**a**\n```\n**b**") == "a b"
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        (f"**a**\n```py\n{CODE}\n```\n**d**", f"a\n\n{CODE}\n\nd"),
+        # Indented code stays, but not inside a list.
+        ("Code:\n\n    f(**b**)<br>\n\n    &amp;", "Code:\n\n    f(**b**)<br>\n\n    &amp;"),
+        ("- **a**\n\n    More **b**.", "- a\n\n    More b."),
+    ],
+)
+def test_code_stays_as_it_is_without_its_fences(text: str, plain: str) -> None:
+    assert to_plain_text(text) == plain
+    assert to_plain_line("**a**\n```\n**b**") == "a b"  # no line of one line is code
 
 
 def test_sentences_have_no_syntax() -> None:

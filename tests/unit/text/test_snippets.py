@@ -13,41 +13,29 @@ from shared.text.terms import MAX_TERM, terms
 from tests.support.profiling import count_calls
 
 PIECES = (
-    "whale ",
-    "Whales, ",
-    "ship ",
-    "a ",
-    "\n\n",
-    "x" * 30 + " ",
-    "東京の",
-    "e\u0301 ",
-    "anchor. ",
+    *("whale ", "Whales, ", "ship ", "a ", "\n\n", "x" * 30 + " "),
+    *("東京の", "e\u0301 ", "anchor. "),
 )
 TEXTS = st.text(alphabet=st.sampled_from("ab,.\n \té"), max_size=3 * SNIPPET_LENGTH)
 
 
-def test_a_short_passage_is_its_own_snippet() -> None:
-    assert make_snippet("Knead the dough.") == "Knead the dough."
-    assert make_snippet("a" * SNIPPET_LENGTH) == "a" * SNIPPET_LENGTH
-
-
-def test_lines_and_runs_of_white_space_become_one_space() -> None:
-    assert make_snippet(" one\n\n two\t three ") == "one two three"
-
-
-def test_a_long_passage_ends_with_a_whole_word_and_an_ellipsis() -> None:
-    snippet = make_snippet("word " * 100)
-    assert snippet == "word " * 55 + "word…"
-    assert len(snippet) == SNIPPET_LENGTH
-
-
-@pytest.mark.parametrize("punctuation", [",", ";", ":", "."])
-def test_no_punctuation_is_left_before_the_ellipsis(punctuation: str) -> None:
-    assert make_snippet(f"{'a' * 270}{punctuation} {'b' * 270}") == "a" * 270 + "…"
-
-
-def test_a_word_longer_than_a_snippet_is_cut() -> None:
-    assert make_snippet("a" * 300) == "a" * (SNIPPET_LENGTH - 1) + "…"
+@pytest.mark.parametrize(
+    ("content", "snippet"),
+    [
+        ("Knead the dough.", "Knead the dough."),
+        ("a" * SNIPPET_LENGTH, "a" * SNIPPET_LENGTH),
+        ("a" * 300, "a" * (SNIPPET_LENGTH - 1) + "…"),
+        (" one\n\n two\t three ", "one two three"),
+        ("word " * 100, "word " * 55 + "word…"),
+        *((f"{'a' * 270}{sign} {'b' * 270}", "a" * 270 + "…") for sign in ",;:."),
+        # A last word of up to 60 characters is left out as a whole.
+        (f"{'a' * 225} {'b' * 60}", f"{'a' * 225}…"),
+        (f"{'a' * 200} {'b' * 90}", f"{'a' * 200} {'b' * 78}…"),
+        ("* * *\n\n---", "* * * ---"),
+    ],
+)
+def test_a_snippet_is_the_beginning_up_to_a_word(content: str, snippet: str) -> None:
+    assert make_snippet(content) == snippet
 
 
 @given(TEXTS | st.text(max_size=2 * SNIPPET_LENGTH))
@@ -63,12 +51,6 @@ def test_a_snippet_is_the_beginning_on_one_line(content: str) -> None:
 def test_a_snippet_has_whole_words_only(words_of_passage: list[str]) -> None:
     snippet_words = make_snippet(" ".join(words_of_passage)).removesuffix("…").split()
     assert snippet_words == words_of_passage[: len(snippet_words)]
-
-
-def test_a_word_of_a_reasonable_length_is_never_cut() -> None:
-    """A last word of up to 60 characters is left out as a whole."""
-    assert make_snippet(f"{'a' * 225} {'b' * 60}") == f"{'a' * 225}…"
-    assert make_snippet(f"{'a' * 200} {'b' * 90}") == f"{'a' * 200} {'b' * 78}…"
 
 
 @pytest.mark.parametrize(
@@ -88,9 +70,8 @@ def test_a_short_passage_is_shown_whole() -> None:
 
 
 def test_an_excerpt_without_a_match_is_the_snippet() -> None:
-    result = find_excerpt("word " * 100, {"dough"})
-    assert make_snippet("word " * 100) == result.text
-    assert result.matched == []
+    snippet = make_snippet("word " * 100)
+    assert find_excerpt("word " * 100, {"dough"}) == Excerpt(snippet, [], offset=0)
 
 
 def test_the_excerpt_surrounds_the_match() -> None:
@@ -112,13 +93,10 @@ def test_matched_words_are_listed_once_as_first_spelled() -> None:
     assert result.matched == ["Ovens", "Doughs"]
 
 
-def test_an_excerpt_at_the_end_has_no_ellipsis_after_it() -> None:
+def test_an_excerpt_at_the_end_loses_no_letter() -> None:
     result = find_excerpt("word " * 200 + "the dough.", {"dough"})
     assert result.text.startswith("…word")
     assert result.text.endswith("word the dough.")
-
-
-def test_an_excerpt_at_the_end_loses_no_letter() -> None:
     for length in range(SNIPPET_LENGTH - 20, SNIPPET_LENGTH + 20):
         content = "w " * 300 + "dough " + "x" * (length % 50) + " end"
         assert find_excerpt(content, {"dough"}).text.endswith(" end")
@@ -129,10 +107,6 @@ def test_snippets_and_excerpts_have_no_markdown_syntax() -> None:
     assert make_snippet(content) == "Dough - Knead the dough well"
     result = find_excerpt(content, {"knead", "rye"})
     assert result == Excerpt("Dough - Knead the dough well", ["Knead", "rye"], offset=17)
-
-
-def test_a_passage_of_syntax_alone_is_its_own_snippet() -> None:
-    assert make_snippet("* * *\n\n---") == "* * * ---"
 
 
 def test_a_match_in_a_script_without_spaces_is_shown() -> None:

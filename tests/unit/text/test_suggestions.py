@@ -37,21 +37,11 @@ def test_nearest_names_come_best_first(query: str, expected: list[str]) -> None:
 
 def test_a_name_with_all_words_beats_similar_letters() -> None:
     assert find_nearest_names("data", ["date", "data science"]) == ["data science", "date"]
-
-
-def test_the_number_of_names_is_limited() -> None:
     assert find_nearest_names("tag x", ["tag a", "tag b", "tag c"], limit=2) == ["tag a", "tag b"]
-
-
-def test_a_name_in_another_form_is_suggested() -> None:
-    tags = ["reading_list", "project/beta/hull", "Über-Ich", "🎸"]
-    for name, tag in zip(("Reading-List", "hull", "uber ich", "🎸"), tags, strict=True):
-        assert find_nearest_names(name, tags) == [tag]
-
-
-def test_an_empty_list_of_names_gives_no_suggestions() -> None:
     assert find_nearest_names("anything", []) == []
 
 
-def test_a_suggested_name_keeps_its_spelling() -> None:
-    assert find_nearest_names("décisions", ["Décision"]) == ["Décision"]
+def test_a_name_in_another_form_is_suggested_as_it_is_spelled() -> None:
+    tags = ["reading_list", "project/beta/hull", "Über-Ich", "🎸", "Décision"]
+    names = ["Reading-List", "hull", "uber ich", "🎸", "décisions"]
+    assert [find_nearest_names(name, tags) for name in names] == [[tag] for tag in tags]

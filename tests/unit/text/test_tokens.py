@@ -50,17 +50,10 @@ def test_an_endless_cluster_counts_by_its_length() -> None:
 
 
 @given(TEXTS)
-def test_only_white_space_is_outside_tokens(text: str) -> None:
-    assert "".join("".join(estimate_tokens(text)).split()) == "".join(text.split())
-
-
-@given(TEXTS)
-def test_tokens_neither_start_nor_end_on_white_space(text: str) -> None:
-    assert all(token == token.strip() != "" for token in estimate_tokens(text))
-
-
-@given(TEXTS)
-def test_no_token_ends_inside_a_character(text: str) -> None:
+def test_tokens_are_all_of_a_text_but_its_white_space(text: str) -> None:
+    tokens = estimate_tokens(text)
+    assert "".join("".join(tokens).split()) == "".join(text.split())
+    assert all(token == token.strip() != "" for token in tokens)
     inner_positions = {
         index
         for cluster in regex.finditer(r"\X", text)

@@ -6,9 +6,7 @@ import random
 from collections import Counter
 from typing import Final
 
-import pytest
-
-from shared.index.bm25 import unpack
+from shared.index.bm25 import Totals, unpack
 from shared.workspaces.model import (
     DocumentPart,
     ParsedPassage,
@@ -53,25 +51,23 @@ def test_parts_contain_every_span_and_every_word() -> None:
 
     for passage in passages:
         span = spans[passage.passage_id]
-        assert span.position == passage.position
-        assert span.start == passage.start
-        assert span.end == passage.end
-        assert span.text == passage.text
+        assert (span.position, span.start, span.end, span.text) == (
+            passage.position,
+            passage.start,
+            passage.end,
+            passage.text,
+        )
 
     last_passage = passages[-1]
     word = next(iter(last_passage.counts))
     postings, totals = collect_postings(parts, [word, "nowhere"])
     assert postings.keys() == {word}
 
-    frequency, length = unpack(postings[word].entries[last_passage.passage_id])
-    assert frequency == 1
-    assert length == 60
-    assert totals.documents == 600
-    assert totals.length == 600 * 60
+    assert unpack(postings[word].entries[last_passage.passage_id]) == (1, 60)
+    assert totals == Totals(documents=600, length=600 * 60)
 
 
 def test_a_passage_of_several_documents_counts_once() -> None:
     passages = make_passages(3, 5)
     _, totals = collect_postings([*build_parts(passages), *build_parts(passages[:2])], [])
-    assert totals.documents == 3
-    assert totals.length == 15
+    assert totals == Totals(documents=3, length=15)
