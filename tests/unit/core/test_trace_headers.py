@@ -1,8 +1,11 @@
-"""A request's trace is read from its headers, logged, and passed on."""
+"""A request's trace is read, logged and passed on; the log says only what it wrote itself."""
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import logging
 from collections.abc import Sequence
 
 import pytest
@@ -10,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from shared.core.log import TraceContext, bind_trace, log, make_traceparent_header, parse_trace
+from shared.core.log import (
+    TraceContext,
+    _LineLogger,
+    bind_trace,
+    log,
+    make_traceparent_header,
+    parse_trace,
+)
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN_ID = "00f067aa0ba902b7"
@@ -23,42 +33,31 @@ def make_headers(*fields: tuple[str, str]) -> Headers:
     return Headers(raw=[(name.lower().encode(), value.encode("latin-1")) for name, value in fields])
 
 
-@pytest.mark.parametrize(
-    ("header", "sampled"),
-    [
-        (TRACEPARENT, True),
-        (f"00-{TRACE_ID}-{SPAN_ID}-00", False),
-        (f"00-{TRACE_ID}-{SPAN_ID}-03", True),
-        (f"01-{TRACE_ID}-{SPAN_ID}-01-what-comes-later", True),
-    ],
-)
-def test_traceparent_has_trace_and_span(header: str, *, sampled: bool) -> None:
-    assert parse_trace(make_headers(("traceparent", header))) == TraceContext(
-        TRACE_ID, SPAN_ID, sampled
-    )
+NEW, OLD = "traceparent", "X-Cloud-Trace-Context"
+OTHER = f"{'b' * 32}/7;o=0"
 
 
 @pytest.mark.parametrize(
-    ("header", "span_id", "sampled"),
+    ("fields", "span_id", "sampled"),
     [
-        (f"{TRACE_ID}/{int(SPAN_ID, 16)};o=1", SPAN_ID, True),
-        (f"{TRACE_ID}/{int(SPAN_ID, 16)}", SPAN_ID, False),
-        (f"{TRACE_ID.upper()}/1;o=0", "0000000000000001", False),
-        (f"{TRACE_ID};o=1", None, True),
-        (f"{TRACE_ID}/0;o=1", None, True),
-        (f"{TRACE_ID}/99999999999999999999", None, False),  # more than 64 bits
-        (TRACE_ID, None, False),
+        ([(NEW, TRACEPARENT)], SPAN_ID, True),
+        ([(NEW, f"00-{TRACE_ID}-{SPAN_ID}-00")], SPAN_ID, False),
+        ([(NEW, f"00-{TRACE_ID}-{SPAN_ID}-03")], SPAN_ID, True),
+        ([(NEW, f"01-{TRACE_ID}-{SPAN_ID}-01-what-comes-later")], SPAN_ID, True),
+        ([(OLD, OTHER), (NEW, TRACEPARENT)], SPAN_ID, True),
+        ([(OLD, f"{TRACE_ID}/{int(SPAN_ID, 16)};o=1")], SPAN_ID, True),
+        ([(OLD, f"{TRACE_ID}/{int(SPAN_ID, 16)}")], SPAN_ID, False),
+        ([(OLD, f"{TRACE_ID.upper()}/1;o=0")], "0000000000000001", False),
+        ([(OLD, f"{TRACE_ID};o=1")], None, True),
+        ([(OLD, f"{TRACE_ID}/0;o=1")], None, True),
+        ([(OLD, f"{TRACE_ID}/99999999999999999999")], None, False),  # more than 64 bits
+        ([(OLD, TRACE_ID)], None, False),
     ],
 )
-def test_googles_older_header_is_parsed(header: str, span_id: str | None, *, sampled: bool) -> None:
-    trace = parse_trace(make_headers(("X-Cloud-Trace-Context", header)))
-    assert trace == TraceContext(TRACE_ID, span_id, sampled)
-
-
-def test_traceparent_takes_precedence() -> None:
-    older_header = f"{'b' * 32}/7;o=0"
-    headers = make_headers(("x-cloud-trace-context", older_header), ("traceparent", TRACEPARENT))
-    assert parse_trace(headers) == TraceContext(TRACE_ID, SPAN_ID, sampled=True)
+def test_a_trace_is_parsed_from_the_newer_or_older_header(
+    fields: Sequence[tuple[str, str]], span_id: str | None, *, sampled: bool
+) -> None:
+    assert parse_trace(make_headers(*fields)) == TraceContext(TRACE_ID, span_id, sampled)
 
 
 @pytest.mark.parametrize(
@@ -106,16 +105,45 @@ def test_log_lines_of_a_request_have_its_trace(capsys: pytest.CaptureFixture[str
     assert outside.keys() == {"message", "severity", "time"}
 
 
-def test_the_trace_is_passed_on_unchanged() -> None:
+def test_the_trace_is_passed_on_with_a_span() -> None:
     with bind_trace(make_headers(("traceparent", TRACEPARENT)), PROJECT_ID):
         assert make_traceparent_header() == {"traceparent": TRACEPARENT}
     assert make_traceparent_header() == {}
-
-
-def test_a_trace_without_a_span_is_passed_on_with_one() -> None:
     with bind_trace(make_headers(("x-cloud-trace-context", TRACE_ID)), PROJECT_ID):
         trace = parse_trace(Headers(make_traceparent_header()))
     assert trace is not None
-    assert trace.trace_id == TRACE_ID
-    assert not trace.sampled
+    assert (trace.trace_id, trace.sampled) == (TRACE_ID, False)
     assert trace.span_id is not None
+
+
+SECRET = "what-nobody-may-read"
+
+
+def test_a_librarys_message_is_not_logged() -> None:
+    output = io.StringIO()
+    logger = logging.getLogger("a.library")
+    handler = logging.StreamHandler(output)
+    logger.addHandler(handler)
+    try:
+        int(SECRET)
+    except ValueError:
+        logger.exception("dropped %r", SECRET, stack_info=True, extra={"content": SECRET})
+    finally:
+        logger.removeHandler(handler)
+    line = json.loads(output.getvalue())
+
+    assert line["message"] == "library"
+    assert line["logger"] == "a.library"
+    assert line["severity"] == "ERROR"
+    assert line["error"] == "ValueError"
+    assert line["where"].startswith(__file__)
+    assert SECRET not in output.getvalue()
+
+
+class _FullDisk(io.StringIO):
+    def write(self, _text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_loses_the_line_and_not_the_call() -> None:
+    _LineLogger(_FullDisk()).info("a line")
