@@ -46,17 +46,22 @@ def test_the_client_takes_our_channel(client: AsyncClient) -> None:
     assert isinstance(vars(api.transport)["_grpc_channel"], InProcessChannel)
 
 
-async def test_errors_are_those_of_grpc(client: AsyncClient) -> None:
+async def test_errors_are_those_of_grpc_and_name_what_is_not_supported(
+    client: AsyncClient,
+) -> None:
     with pytest.raises(NotFound, match="No document to update") as raised:
         await client.document("c/x").update({"a": 1})
     assert isinstance(raised.value.__cause__, grpc.aio.AioRpcError)
-
-
-async def test_what_is_not_supported_is_named(client: AsyncClient) -> None:
     with pytest.raises(MethodNotImplemented, match="does not support BatchWrite"):
         await client._firestore_api.batch_write(BatchWriteRequest())  # noqa: SLF001
     with pytest.raises(MethodNotImplemented, match="read_time"):
         await client.collection("c").limit(1).get(read_time=Timestamp(seconds=1))
+    with pytest.raises(FailedPrecondition, match='"collectionGroup": "c"'):
+        await client.collection("c").order_by("a").order_by("b").get()
+    other = AsyncClient(project="other", credentials=AnonymousCredentials())
+    name = FieldFilter("__name__", "==", other.document("c/x"))
+    with pytest.raises(InvalidArgument):
+        await client.collection("c").where(filter=name).get()
 
 
 async def test_another_database_is_another_file(databases: Databases) -> None:
@@ -90,15 +95,3 @@ async def test_a_cancelled_commit_is_whole(client: AsyncClient) -> None:
     await client.document("c/z").set({"a": 1})
     stored = [snapshot.id for snapshot in await client.collection("c").get()]
     assert stored in (["z"], ["x", "y", "z"])
-
-
-async def test_a_missing_index_is_told_with_its_definition(client: AsyncClient) -> None:
-    with pytest.raises(FailedPrecondition, match='"collectionGroup": "c"'):
-        await client.collection("c").order_by("a").order_by("b").get()
-
-
-async def test_names_in_another_database_are_refused(client: AsyncClient) -> None:
-    other = AsyncClient(project="other", credentials=AnonymousCredentials())
-    name = FieldFilter("__name__", "==", other.document("c/x"))
-    with pytest.raises(InvalidArgument):
-        await client.collection("c").where(filter=name).get()

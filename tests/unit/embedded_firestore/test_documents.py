@@ -78,24 +78,27 @@ def number(value: float) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("old", "operand", "expected"),
-    [(1, 2, 3), (2**63 - 1, 5, 2**63 - 1), (-(2**63), -5, -(2**63)), (1, 0.5, 1.5), ("a", 2, 2)],
+    ("kind", "old", "operand", "expected"),
+    [
+        ("increment", 1, 2, 3),
+        ("increment", 2**63 - 1, 5, 2**63 - 1),
+        ("increment", -(2**63), -5, -(2**63)),
+        ("increment", 1, 0.5, 1.5),
+        ("increment", "a", 2, 2),
+        ("maximum", 1, 3, 3),
+        ("maximum", 3, 1, 3),
+        ("maximum", 1, 1.0, 1),  # of equal numbers, the stored one stays
+        ("minimum", 1, 3, 1),
+        ("minimum", 3, 1, 1),
+    ],
 )
-def test_an_increment_answers_the_new_number(old: Any, operand: float, expected: float) -> None:
-    assert ({"n": expected}, expected) == transform({"n": old}, "n", increment=number(operand))
+def test_a_transform_answers_the_new_number(
+    kind: str, old: Any, operand: float, expected: float
+) -> None:
+    document, result = transform({"n": old}, "n", **{kind: number(operand)})
+    assert ({"n": expected}, expected) == (document, result)
+    assert type(document["n"]) is type(expected)
 
 
 def test_transforms_make_the_maps_on_their_path() -> None:
     assert ({"m": {"n": 2}}, 2) == transform({"m": "text"}, "m.n", increment=number(2))
-
-
-@pytest.mark.parametrize(("name", "expected"), [("maximum", 3), ("minimum", 1)])
-def test_maximum_and_minimum_choose(name: str, expected: int) -> None:
-    for old, operand in ((1, 3), (3, 1)):
-        document, result = transform({"n": old}, "n", **{name: number(operand)})
-        assert ({"n": expected}, expected) == (document, result)
-
-
-def test_of_equal_numbers_the_stored_one_stays() -> None:
-    document, _ = transform({"n": 1}, "n", maximum=number(1.0))
-    assert isinstance(document["n"], int)

@@ -87,107 +87,99 @@ def get_missing(query: BaseQuery, definitions: Definitions) -> dict[str, Any]:
     return entry
 
 
-def test_a_query_without_filters_reads_the_documents() -> None:
-    assert [[""]] == get_indexes(NOTES.limit(1), Definitions())
+def get_missing_fields(query: BaseQuery, definitions: Definitions) -> list[dict[str, str]]:
+    fields: list[dict[str, str]] = get_missing(query, definitions)["fields"]
+    return fields
 
 
-def test_one_field_needs_no_definition() -> None:
-    for query in (
-        where(NOTES, "a", "==", 1),
-        where(NOTES, "a", ">", 1),
-        NOTES.order_by("a"),
-        NOTES.order_by("a", direction="DESCENDING"),
-        where(NOTES, "a", "in", [1]),
-    ):
-        assert [["a"]] == get_indexes(query, Definitions())
-    assert [["t CONTAINS"]] == get_indexes(where(NOTES, "t", "array_contains", 1), Definitions())
-
-
-def test_equalities_intersect_the_indexes_of_their_fields() -> None:
-    query = where(where(NOTES, "a", "==", 1), "b", "==", 2)
-    assert [["a", "b"]] == get_indexes(query, Definitions())
-
-
-def test_equality_and_order_need_an_index() -> None:
-    query = where(NOTES, "a", "==", 1).order_by("b")
-    assert [["a, b"]] == get_indexes(query, define("a, b"))
-    assert ["a", "b"] == [
-        field["fieldPath"] for field in get_missing(query, define("b, a"))["fields"]
-    ]
-
-
-def test_an_index_serves_the_direction_of_its_order() -> None:
-    query = where(NOTES, "a", "==", 1).order_by("b", direction="DESCENDING")
-    for index in ("a, b DESC", "a DESC, b DESC"):
-        assert 1 == len(get_indexes(query, define(index))[0])
-    for index in ("a, b", "a DESC, b"):
+def refuse(query: BaseQuery, *definitions: Definitions) -> None:
+    for definition in definitions:
         with pytest.raises(FirestoreError):
-            make_plan(query, define(index))
+            make_plan(query, definition)
 
 
-def test_mixed_directions_need_their_own_index() -> None:
-    query = NOTES.order_by("a").order_by("b", direction="DESCENDING")
-    assert [["a DESC, b"]] == get_indexes(query, define("a, b DESC"))
-    with pytest.raises(FirestoreError):
-        make_plan(query, define("a, b"))
+@pytest.mark.parametrize(
+    ("query", "indexes"),
+    [
+        (NOTES.limit(1), [[""]]),
+        (where(NOTES, "a", "==", 1), [["a"]]),
+        (where(NOTES, "a", ">", 1), [["a"]]),
+        (NOTES.order_by("a"), [["a"]]),
+        (NOTES.order_by("a", direction="DESCENDING"), [["a"]]),
+        (where(NOTES, "a", "in", [1]), [["a"]]),
+        (where(NOTES, "t", "array_contains", 1), [["t CONTAINS"]]),
+        (where(where(NOTES, "a", "==", 1), "b", "==", 2), [["a", "b"]]),
+        (
+            NOTES.where(filter=Or([FieldFilter("a", "==", 1), FieldFilter("b", "==", 2)])),
+            [["a"], ["b"]],
+        ),
+        (where(where(NOTES, "a", "==", 1), "a", "==", 2), []),
+        (where(where(NOTES, "a", ">", 2), "a", "<", 1), []),
+        (CLIENT.collection_group("notes").limit(1), [[""]]),
+    ],
+)
+def test_these_queries_need_no_definition(query: BaseQuery, indexes: list[list[str]]) -> None:
+    assert indexes == get_indexes(query, Definitions())
+
+
+A_BY_B = where(NOTES, "a", "==", 1).order_by("b")
+A_BY_B_DESC = where(NOTES, "a", "==", 1).order_by("b", direction="DESCENDING")
+MIXED = NOTES.order_by("a").order_by("b", direction="DESCENDING")
+AB_BY_C = where(where(NOTES, "a", "==", 1), "b", "==", 2).order_by("c")
+ANY_T = where(where(NOTES, "t", "array_contains_any", ["x", "y"]), "a", "==", 1).order_by("b")
+
+
+@pytest.mark.parametrize(
+    ("query", "definitions", "indexes"),
+    [
+        (A_BY_B, define("a, b"), [["a, b"]]),
+        (A_BY_B_DESC, define("a, b DESC"), [["a DESC, b"]]),  # as it is read, backwards
+        (A_BY_B_DESC, define("a DESC, b DESC"), [["a, b"]]),
+        (MIXED, define("a, b DESC"), [["a DESC, b"]]),
+        # Indexes with the same order are combined.
+        (AB_BY_C, define("a, c", "b, c"), [["a, c", "b, c"]]),
+        (AB_BY_C, define("a, c", "b, c", "a, b, c"), [["a, b, c"]]),
+        # Disjunctions are scans of their own.
+        (ANY_T, define("t CONTAINS, a, b"), [["t CONTAINS, a, b"]] * 2),
+    ],
+)
+def test_an_index_serves_filters_and_the_direction_of_an_order(
+    query: BaseQuery, definitions: Definitions, indexes: list[list[str]]
+) -> None:
+    assert indexes == get_indexes(query, definitions)
 
 
 def test_a_missing_index_has_the_directions_of_the_query() -> None:
-    query = where(NOTES, "a", "==", 1).order_by("b", direction="DESCENDING")
-    missing = get_missing(query, Definitions())
-    assert [{"fieldPath": "b", "order": "DESCENDING"}] == missing["fields"][1:]
-    assert [[("a", "b")]] == [
-        [tuple(path[0] for path, _ in scan.ranges[0].index.fields)]
-        for scan in make_plan(query, Definitions.from_json({"indexes": [missing]}))
-        if scan.ranges[0].index
-    ]
-
-
-def test_indexes_with_the_same_order_are_combined() -> None:
-    query = where(where(NOTES, "a", "==", 1), "b", "==", 2).order_by("c")
-    assert [["a, c", "b, c"]] == get_indexes(query, define("a, c", "b, c"))
-    assert [["a, b, c"]] == get_indexes(query, define("a, c", "b, c", "a, b, c"))
-
-
-def test_disjunctions_are_scans_of_their_own() -> None:
-    query = where(where(NOTES, "t", "array_contains_any", ["x", "y"]), "a", "==", 1).order_by("b")
-    assert [["t CONTAINS, a, b"]] * 2 == get_indexes(query, define("t CONTAINS, a, b"))
-    either = NOTES.where(filter=Or([FieldFilter("a", "==", 1), FieldFilter("b", "==", 2)]))
-    assert [["a"], ["b"]] == get_indexes(either, Definitions())
-
-
-def test_filters_that_contradict_each_other_read_nothing() -> None:
-    assert [] == get_indexes(where(where(NOTES, "a", "==", 1), "a", "==", 2), Definitions())
-    assert [] == get_indexes(where(where(NOTES, "a", ">", 2), "a", "<", 1), Definitions())
+    refuse(A_BY_B_DESC, define("a, b"), define("a DESC, b"))
+    refuse(MIXED, define("a, b"))
+    missing = get_missing_fields(A_BY_B, define("b, a"))
+    assert ["a", "b"] == [field["fieldPath"] for field in missing]
+    missing_index = get_missing(A_BY_B_DESC, Definitions())
+    assert [{"fieldPath": "b", "order": "DESCENDING"}] == missing_index["fields"][1:]
+    definitions = Definitions.from_json({"indexes": [missing_index]})
+    assert [["a, b"]] == get_indexes(A_BY_B_DESC, definitions)
 
 
 def test_an_exempted_field_has_no_index() -> None:
-    for path in ("a", "*"):
-        with pytest.raises(FirestoreError):
-            make_plan(NOTES.order_by("a"), define(overrides={path: []}))
-    with pytest.raises(FirestoreError):
-        make_plan(NOTES.order_by("a.deep"), define(overrides={"a": []}))
-    descending = NOTES.order_by("a", direction="DESCENDING")
-    assert [["a"]] == get_indexes(descending, define(overrides={"a": ["DESC"]}))
-    with pytest.raises(FirestoreError):
-        make_plan(NOTES.order_by("a"), define(overrides={"a": ["DESC"]}))
-    with pytest.raises(FirestoreError):
-        make_plan(where(NOTES, "a", "array_contains", 1), define(overrides={"a": ["DESC"]}))
+    refuse(NOTES.order_by("a"), define(overrides={"a": []}), define(overrides={"*": []}))
+    refuse(NOTES.order_by("a.deep"), define(overrides={"a": []}))
+    descends = define(overrides={"a": ["DESC"]})
+    assert [["a"]] == get_indexes(NOTES.order_by("a", direction="DESCENDING"), descends)
+    refuse(NOTES.order_by("a"), descends)
+    refuse(where(NOTES, "a", "array_contains", 1), descends)
 
 
 def test_a_collection_group_has_indexes_of_its_own() -> None:
     query = CLIENT.collection_group("notes").order_by("a")
-    with pytest.raises(FirestoreError):
-        make_plan(query, Definitions())
+    refuse(query, Definitions())
     assert [["a"]] == get_indexes(query, define(group=True, overrides={"a": [""]}))
-    assert [[""]] == get_indexes(CLIENT.collection_group("notes").limit(1), Definitions())
 
 
 def test_names_alone_do_not_descend() -> None:
-    missing = get_missing(NOTES.order_by("__name__", direction="DESCENDING"), Definitions())
+    query = NOTES.order_by("__name__", direction="DESCENDING")
+    missing = get_missing(query, Definitions())
     assert [{"fieldPath": "__name__", "order": "DESCENDING"}] == missing["fields"]
-    definitions = Definitions.from_json({"indexes": [missing]})
-    assert 1 == len(make_plan(NOTES.order_by("__name__", direction="DESCENDING"), definitions))
+    assert 1 == len(make_plan(query, Definitions.from_json({"indexes": [missing]})))
 
 
 def test_a_range_of_names_is_read_alone() -> None:

@@ -66,27 +66,13 @@ def rank(vectors: Vectors, query: Sequence[float], measure: Measure) -> list[tup
 
 
 @given(
-    vectors=st.dictionaries(KEYS, VECTORS), query=VECTORS, measure=MEASURES, limit=st.integers(1, 8)
-)
-def test_finds_what_sorting_all_distances_finds(
-    vectors: Vectors, query: Sequence[float], measure: Measure, limit: int
-) -> None:
-    connection = open_database(":memory:")
-    store_all(connection, vectors)
-
-    result = Matrices().find(connection, SPACE, Search(query, measure, limit))
-
-    assert_equal(rank(vectors, query, measure)[:limit], result)
-
-
-@given(
-    vectors=st.dictionaries(KEYS, VECTORS, min_size=1),
+    vectors=st.dictionaries(KEYS, VECTORS),
     query=VECTORS,
     measure=MEASURES,
     threshold=st.one_of(COMPONENTS, st.none()),
     data=st.data(),
 )
-def test_finds_within_a_prefilter_and_a_threshold(
+def test_finds_what_sorting_all_distances_finds(
     vectors: Vectors,
     query: Sequence[float],
     measure: Measure,
@@ -98,17 +84,16 @@ def test_finds_within_a_prefilter_and_a_threshold(
     keys = data.draw(st.sets(KEYS))
     sign = -1 if measure is Measure.DOT_PRODUCT else 1
 
-    search = Search(query, measure, 16, threshold)
-    result = Matrices().find(connection, SPACE, search, keys)
-
-    assert_equal(
-        [
-            (key, distance)
-            for key, distance in rank(vectors, query, measure)
-            if key in keys and (threshold is None or sign * distance <= sign * threshold)
-        ],
-        result,
-    )
+    limit = data.draw(st.integers(1, 16))
+    search = Search(query, measure, limit, threshold)
+    nearest = [
+        (key, distance)
+        for key, distance in rank(vectors, query, measure)
+        if threshold is None or sign * distance <= sign * threshold
+    ]
+    assert_equal(nearest[:limit], Matrices().find(connection, SPACE, search))
+    in_keys = [(key, distance) for key, distance in nearest if key in keys]
+    assert_equal(in_keys[:limit], Matrices().find(connection, SPACE, search, keys))
 
 
 def assert_equal(expected: list[tuple[bytes, float]], actual: list[tuple[bytes, float]]) -> None:
@@ -152,31 +137,37 @@ def test_an_older_transaction_sees_its_own_vectors(tmp_path: Path) -> None:
     assert [(b"a", 0.0), (b"b", 0.0)] == newer
 
 
-def test_distances_are_exact_where_float32_is_not(connection: apsw.Connection) -> None:
-    store_all(connection, {b"b": [1.0, 1e-9], b"a": [1.0, 2e-9], b"c": [1.0, 0.0]})
-
-    nearest_documents = Matrices().find(connection, SPACE, Search([1.0, 0.0], Measure.EUCLIDEAN, 2))
-
-    assert [(b"c", 0.0), (b"b", 1e-9)] == nearest_documents
+@pytest.mark.parametrize(
+    ("vectors", "search", "nearest"),
+    [
+        (
+            {b"b": [1.0, 1e-9], b"a": [1.0, 2e-9], b"c": [1.0, 0.0]},
+            Search([1.0, 0.0], Measure.EUCLIDEAN, 2),
+            [(b"c", 0.0), (b"b", 1e-9)],
+        ),
+        (
+            {b"big": [1e300, 1e300], b"small": [1.0, 0.0]},
+            Search([1.0, 0.0], Measure.DOT_PRODUCT, 1),
+            [(b"big", 1e300)],
+        ),
+    ],
+    ids=["finer", "larger"],
+)
+def test_distances_are_exact_where_float32_is_not(
+    connection: apsw.Connection,
+    vectors: Vectors,
+    search: Search,
+    nearest: list[tuple[bytes, float]],
+) -> None:
+    store_all(connection, vectors)
+    assert nearest == Matrices().find(connection, SPACE, search)
 
 
 def test_many_documents_at_one_distance_come_by_key(connection: apsw.Connection) -> None:
     keys = [f"{number:05}".encode() for number in range(2_000)]
     store_all(connection, {key: [0.6, 0.8] for key in reversed(keys)})
-
     nearest_documents = Matrices().find(connection, SPACE, Search([0.6, 0.8], Measure.COSINE, 3))
-
     assert keys[:3] == [key for key, _ in nearest_documents]
-
-
-def test_components_beyond_float32_are_found(connection: apsw.Connection) -> None:
-    store_all(connection, {b"big": [1e300, 1e300], b"small": [1.0, 0.0]})
-
-    nearest_documents = Matrices().find(
-        connection, SPACE, Search([1.0, 0.0], Measure.DOT_PRODUCT, 1)
-    )
-
-    assert [(b"big", 1e300)] == nearest_documents
 
 
 def test_a_prefilter_of_few_and_of_many_finds_the_same(connection: apsw.Connection) -> None:

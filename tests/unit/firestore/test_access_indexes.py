@@ -37,21 +37,14 @@ def make_index(collection: str, path: str) -> Index:
     return Index(collection, group=False, fields=(field,))
 
 
-def test_the_index_file_names_existing_collections() -> None:
-    collections = set[str]().union(
-        *(find_collections(path.read_text("utf-8")) for path in REPOSITORY_MODULES)
-    )
+def test_collections_that_expire_have_a_ttl_policy() -> None:
+    sources = [path.read_text("utf-8") for path in REPOSITORY_MODULES]
+    collections = set[str]().union(*map(find_collections, sources))
     assert collections == EXPIRING_COLLECTIONS | {"accounts", "keys"}
     assert {entry["collectionGroup"] for entry in OVERRIDES} <= collections
-
-
-def test_expiring_collections_have_a_ttl_policy() -> None:
-    ttl_fields = {
-        (override["collectionGroup"], override["fieldPath"])
-        for override in OVERRIDES
-        if "ttl" in override
-    }
-    assert ttl_fields == {(name, "expires_at") for name in EXPIRING_COLLECTIONS}
+    policies = [entry for entry in OVERRIDES if "ttl" in entry]
+    fields = {(entry["collectionGroup"], entry["fieldPath"]) for entry in policies}
+    assert fields == {(name, "expires_at") for name in EXPIRING_COLLECTIONS}
 
 
 def test_fields_without_queries_are_not_indexed() -> None:

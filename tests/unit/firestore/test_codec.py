@@ -83,19 +83,14 @@ STORED_VOLUME: dict[str, Any] = {
 }
 
 
-def test_a_record_is_written_without_its_id() -> None:
+def test_a_record_is_written_without_its_id_and_read_back() -> None:
     document = CODEC.write(VOLUME)
     assert document == STORED_VOLUME
     assert [type(document[name]) for name in ("kind", "due", "scopes")] == [str, str, list]
-
-
-def test_a_record_is_read_as_it_was_written() -> None:
-    assert CODEC.read("one", CODEC.write(VOLUME)) == VOLUME
-
-
-def test_stored_names_lists_every_stored_field_once() -> None:
-    assert set(CODEC.stored_names) == set(STORED_VOLUME)
-    assert len(CODEC.stored_names) == len(STORED_VOLUME)
+    assert CODEC.read("one", document | {"colour": "red"}) == VOLUME
+    assert sorted(CODEC.stored_names) == sorted(STORED_VOLUME)
+    assert CODEC.write(VOLUME, {"origin", "kind"}) == {"source": "kindle", "kind": "note"}
+    assert Codec(Page).load({"number": 7}) == Page(number=7)
 
 
 def test_missing_and_null_fields_take_their_default() -> None:
@@ -109,18 +104,6 @@ def test_a_field_without_a_default_is_required() -> None:
     assert CODEC.read("one", STORED_VOLUME | {"author": None}).author is None
     with pytest.raises(KeyError, match="author"):
         CODEC.read("one", {name: STORED_VOLUME[name] for name in ("title", "source")})
-
-
-def test_unknown_fields_are_ignored() -> None:
-    assert CODEC.read("one", STORED_VOLUME | {"colour": "red"}) == VOLUME
-
-
-def test_selected_fields_are_written() -> None:
-    assert CODEC.write(VOLUME, {"origin", "kind"}) == {"source": "kindle", "kind": "note"}
-
-
-def test_a_record_without_an_id_is_loaded() -> None:
-    assert Codec(Page).load({"number": 7}) == Page(number=7)
 
 
 @pytest.mark.parametrize(
@@ -139,16 +122,10 @@ class Letter:
 
 def test_an_added_field_is_absent_while_it_is_none() -> None:
     codec = Codec(Letter)
-    letter = Letter(sender="Ann")
-    assert codec.write(letter) == {"sender": "Ann"}
-    assert codec.list_absent_names(letter) == ["stamp"]
-    assert codec.load({"sender": "Ann"}) == letter
-
-
-def test_an_added_field_is_stored_like_any_other() -> None:
-    codec = Codec(Letter)
-    letter = Letter(sender="Ann", stamp="blue")
-    assert codec.write(letter) == {"sender": "Ann", "stamp": "blue"}
-    assert codec.list_absent_names(letter) == []
-    assert codec.list_absent_names(Letter(sender="Ann"), only=["sender"]) == []
-    assert codec.load(codec.write(letter)) == letter
+    bare, stamped = Letter(sender="Ann"), Letter(sender="Ann", stamp="blue")
+    assert codec.write(bare) == {"sender": "Ann"}
+    assert codec.write(stamped) == {"sender": "Ann", "stamp": "blue"}
+    assert [codec.load(codec.write(letter)) for letter in (bare, stamped)] == [bare, stamped]
+    assert codec.list_absent_names(bare) == ["stamp"]
+    assert codec.list_absent_names(bare, only=["sender"]) == []
+    assert codec.list_absent_names(stamped) == []
