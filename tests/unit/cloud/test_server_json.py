@@ -34,47 +34,24 @@ def server() -> dict[str, Any]:
     return load_json(ROOT / "server.json")
 
 
-@pytest.fixture
-def project() -> dict[str, Any]:
-    """The project table of `pyproject.toml`."""
-    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    return project
-
-
-def test_server_json_matches_the_registry_schema(server: dict[str, Any]) -> None:
-    jsonschema.Draft7Validator(load_json(SCHEMA)).validate(server)
-
-
-def test_server_json_names_its_schema(server: dict[str, Any]) -> None:
-    assert server["$schema"] == load_json(SCHEMA)["$id"]
-
-
-def test_server_json_agrees_with_pyproject(server: dict[str, Any], project: dict[str, Any]) -> None:
+def test_server_json_follows_its_schema_and_pyproject(server: dict[str, Any]) -> None:
+    schema = load_json(SCHEMA)
+    jsonschema.Draft7Validator(schema).validate(server)
+    assert server["$schema"] == schema["$id"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert server["name"].rpartition("/")[2] == project["name"]
     assert server["version"] == project["version"]
     assert server["description"] == project["description"]
+    assert "packages" not in server
+    assert list(server["_meta"]) == [METADATA_KEY]
+    assert len(json.dumps(server["_meta"][METADATA_KEY])) <= MAX_METADATA_BYTES
 
 
-def test_the_url_is_valid_when_its_variables_are_filled_in(server: dict[str, Any]) -> None:
+def test_the_remote_has_a_valid_url_and_an_optional_secret_key(server: dict[str, Any]) -> None:
     [remote] = server["remotes"]
     assert remote["variables"].keys() == set(re.findall(r"{(\w+)}", remote["url"]))
     assert all(variable["isRequired"] for variable in remote["variables"].values())
     url = remote["url"].format(host=remote["variables"]["host"]["placeholder"])
     assert re.fullmatch(r"https://[a-z0-9.-]+/mcp", url)
-
-
-def test_server_json_lists_no_package(server: dict[str, Any]) -> None:
-    assert "packages" not in server
-
-
-def test_the_api_key_is_optional_and_secret(server: dict[str, Any]) -> None:
-    [remote] = server["remotes"]
     [header] = remote["headers"]
-    assert header["name"] == "X-API-Key"
-    assert header["isRequired"] is False
-    assert header["isSecret"] is True
-
-
-def test_metadata_is_within_the_limit(server: dict[str, Any]) -> None:
-    assert list(server["_meta"]) == [METADATA_KEY]
-    assert len(json.dumps(server["_meta"][METADATA_KEY])) <= MAX_METADATA_BYTES
+    assert (header["name"], header["isRequired"], header["isSecret"]) == ("X-API-Key", False, True)

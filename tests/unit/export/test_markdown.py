@@ -87,11 +87,8 @@ def test_a_passage_is_printed_with_its_card_date_tags_and_link() -> None:
     )
 
 
-def test_a_passage_is_dated_by_the_day_of_its_owner() -> None:
+def test_a_passage_is_dated_by_its_owners_day_and_overlaps_are_cut() -> None:
     chunk = replace(CHUNK, tags=(), highlighted_at=NOON)
     assert "> 2026-02-01\n" in format_passage(chunk, SOURCE, 0, ZoneInfo("Pacific/Kiritimati"))
-
-
-def test_an_overlap_of_two_passages_is_printed_once() -> None:
     chunk = replace(CHUNK, start=5, end=16, content="Two. Three.")
     assert format_passage(chunk, SOURCE, 9, UTC) == "\nThree.\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -67,9 +66,8 @@ async def embed_extractions(
     embedder: LocalEmbedder, *extractions: Extraction
 ) -> list[EmbeddedExtraction]:
     """Return each extraction with its vector."""
-    vectors = await embedder.embed(
-        [extraction.content.text for extraction in extractions], Purpose.DOCUMENT
-    )
+    texts = [extraction.content.text for extraction in extractions]
+    vectors = await embedder.embed(texts, Purpose.DOCUMENT)
     return [EmbeddedExtraction(*pair) for pair in zip(extractions, vectors, strict=True)]
 
 
@@ -81,35 +79,23 @@ def find_embedded_original(
     return find_original(extraction, compute_similarities(embedded, candidates), MODEL_NAME)
 
 
-async def test_a_paraphrase_is_a_duplicate(embedder: LocalEmbedder) -> None:
-    original, paraphrase = await embed_extractions(
-        embedder, make_extraction(ORIGINAL), make_extraction(PARAPHRASE)
-    )
-    assert find_embedded_original(paraphrase, original) == original[0]
-
-
-async def test_another_answer_to_the_same_question_is_not_a_duplicate(
+async def test_a_paraphrase_is_a_duplicate_and_another_answer_is_not(
     embedder: LocalEmbedder,
 ) -> None:
-    original, other_answer = await embed_extractions(
-        embedder, make_extraction(ORIGINAL), make_extraction(OTHER_ANSWER)
+    contents = [ORIGINAL, PARAPHRASE, OTHER_ANSWER]
+    original, paraphrase, other_answer = await embed_extractions(
+        embedder, *map(make_extraction, contents)
     )
+    assert find_embedded_original(paraphrase, original) == original[0]
     assert find_embedded_original(other_answer, original) is None
-
-
-async def test_the_closest_of_several_extractions_is_the_original(embedder: LocalEmbedder) -> None:
-    original, paraphrase, copy = await embed_extractions(
-        embedder, make_extraction(ORIGINAL), make_extraction(PARAPHRASE), make_extraction(ORIGINAL)
-    )
+    copy = EmbeddedExtraction(make_extraction(ORIGINAL), original[1])
     assert find_embedded_original(copy, paraphrase, original) == original[0]
 
 
 def test_an_extraction_of_another_type_is_never_the_original() -> None:
     warning = make_extraction(Pitfall(title=QUESTION, description=SURROGATE))
-    assert (
-        find_original(warning, [SimilarExtraction(make_extraction(ORIGINAL), 1.0)], MODEL_NAME)
-        is None
-    )
+    similar = [SimilarExtraction(make_extraction(ORIGINAL), 1.0)]
+    assert find_original(warning, similar, MODEL_NAME) is None
 
 
 def test_an_unmeasured_embedding_model_has_a_higher_threshold() -> None:
@@ -127,6 +113,8 @@ async def test_the_duplicate_with_more_confidence_stays(embedder: LocalEmbedder)
         make_extraction(PARAPHRASE, 0.8),
     )
     assert drop_duplicates(extractions, MODEL_NAME) == extractions[1:]
+    assert drop_duplicates(extractions[:1], MODEL_NAME) == extractions[:1]
+    assert drop_duplicates([], MODEL_NAME) == []
 
 
 @pytest.mark.parametrize(
@@ -146,14 +134,6 @@ def test_only_the_answers_of_two_extractions_are_compared(
 ) -> None:
     assert compute_answer_resemblance(content, content) == 1.0
     assert compute_answer_resemblance(content, content.model_copy(update=change)) == 0.0
-
-
-def test_extractions_without_duplicates_all_stay() -> None:
-    assert drop_duplicates([], MODEL_NAME) == []
-    embedded_extraction = EmbeddedExtraction(
-        replace(make_extraction(ORIGINAL), confidence=0.1), (1.0, 0.0)
-    )
-    assert drop_duplicates([embedded_extraction], MODEL_NAME) == [embedded_extraction]
 
 
 @pytest.mark.parametrize("answer", ["No.", "Both", "❌", "Do not."])
@@ -179,15 +159,9 @@ async def test_an_answer_of_common_words_duplicates_only_itself(
     ],
 )
 def test_a_correction_is_not_a_duplicate(answer: str, other: str) -> None:
-    original, correction = (
-        make_extraction(ORIGINAL.model_copy(update={"recommended_approach": text}))
-        for text in (answer, other)
-    )
-    assert find_original(original, [SimilarExtraction(original, 1.0)], MODEL_NAME) == original
-    assert find_original(correction, [SimilarExtraction(original, 1.0)], MODEL_NAME) is None
-
-
-def test_a_correction_in_the_question_is_not_a_duplicate() -> None:
-    original = make_extraction(ORIGINAL)
-    question = ORIGINAL.model_copy(update={"question": f"{QUESTION} Not for logs."})
-    assert find_original(make_extraction(question), [SimilarExtraction(original, 1)], "m") is None
+    original = make_extraction(ORIGINAL.model_copy(update={"recommended_approach": answer}))
+    similar = [SimilarExtraction(original, 1.0)]
+    assert find_original(original, similar, MODEL_NAME) == original
+    for change in ({"recommended_approach": other}, {"question": f"{QUESTION} Not for logs."}):
+        correction = make_extraction(original.content.model_copy(update=change))
+        assert find_original(correction, similar, MODEL_NAME) is None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -30,49 +31,30 @@ CHUNK, OTHER_CHUNK, _ = chunk_source(BAKING).chunks
 ALL_CONTENTS = (make_decision(), make_pattern(), make_warning(), make_methodology())
 
 
-def test_each_type_has_its_own_content() -> None:
+def test_ids_name_the_type_and_differ_unless_chunk_and_content_are_equal() -> None:
     assert [CONTENTS[kind].type for kind in ExtractionType] == list(ExtractionType)
-    assert {content.type for content in ALL_CONTENTS} == set(ExtractionType)
-
-
-def test_ids_differ_unless_chunk_and_content_are_equal() -> None:
     chunks = (CHUNK.chunk_id, OTHER_CHUNK.chunk_id)
     contents = (*ALL_CONTENTS, make_decision("Which oven?"), make_decision(options=("rye",)))
-    ids = [compute_extraction_id(chunk, content) for chunk in chunks for content in contents]
-    recomputed_ids = [
-        compute_extraction_id(chunk, type(content).model_validate(content.model_dump()))
-        for chunk in chunks
-        for content in contents
-    ]
-
-    assert recomputed_ids == ids
-    assert len(set(ids)) == len(ids)
-
-
-def test_an_id_names_the_type_and_is_valid_in_firestore() -> None:
-    for content in ALL_CONTENTS:
-        assert re.fullmatch(
-            f"{content.type}-[0-9a-f]{{20}}", compute_extraction_id("chunk", content)
-        )
+    ids = set()
+    for chunk, content in product(chunks, contents):
+        extraction_id = compute_extraction_id(chunk, content)
+        copy = type(content).model_validate(content.model_dump())
+        assert compute_extraction_id(chunk, copy) == extraction_id
+        assert re.fullmatch(f"{content.type}-[0-9a-f]{{20}}", extraction_id)
+        ids.add(extraction_id)
+    assert len(ids) == len(chunks) * len(contents)
 
 
 def test_an_extraction_has_a_facet_for_each_matching_filter() -> None:
-    expected = {
+    extraction = make_extraction(CHUNK, make_decision(), "rag", "rye bread")
+    assert sorted(extraction.facets) == [
         "decision",
         "decision source:baking",
         "decision topic:rag",
         "decision topic:rag source:baking",
         "decision topic:rye%20bread",
         "decision topic:rye%20bread source:baking",
-    }
-    extraction = make_extraction(CHUNK, make_decision(), "rag", "rye bread")
-
-    assert set(extraction.facets) == expected
-    assert len(extraction.facets) == 6
-
-
-def test_a_duplicate_has_no_facets() -> None:
-    extraction = make_extraction(CHUNK, make_decision(), "rag")
+    ]
     assert replace(extraction, duplicate_of="another").facets == []
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from shared.ai.answer_schema import build_answer_schema
-from shared.extractions.model import Decision, Extraction, ExtractionType, Pattern
+from shared.extractions.model import Decision, Extraction, Pattern
 from shared.extractions.prompt import Findings, build_passage_prompt
 from shared.extractions.quotes import build_extractions, count_findings
 from shared.knowledge.queue import PendingChunk
@@ -28,13 +28,7 @@ def make_finding(**fields: Any) -> dict[str, Any]:
     """Make a decision as a model may report it."""
     content = {"question": "Mock or fake?", "options": ["Mock", "Fake"], "considerations": []}
     quote = "We chose the fake, since a mock goes stale."
-    return {
-        "quote": quote,
-        "content": content,
-        "topics": ["testing"],
-        "confidence": 0.9,
-        **fields,
-    }
+    return {"quote": quote, "content": content, "topics": ["testing"], "confidence": 0.9, **fields}
 
 
 def make_pattern(code: str) -> dict[str, Any]:
@@ -49,36 +43,29 @@ def extract(findings: dict[str, Any], **fields: Any) -> list[Extraction]:
     return build_extractions(Findings.model_validate(findings), **(defaults | fields))
 
 
-def test_an_answer_without_findings_is_valid() -> None:
-    assert extract({}) == []
-    assert count_findings(Findings.model_validate({"decisions": [], "patterns": []})) == 0
-
-
 def test_an_extraction_names_its_chunk_source_and_model() -> None:
-    [extraction] = extract({"decisions": [make_finding()]})
-    assert extraction.chunk_id == "c"
-    assert extraction.source_id == "s"
-    assert extraction.model == "m"
-    assert extraction.extracted_at == NOW
-    assert extraction.type == ExtractionType.DECISION
-    assert extraction.topics == ("testing",)
-    assert extraction.confidence == 0.9
-    assert extraction.quote == "We chose the fake, since a mock goes stale."
-
-
-def test_the_same_content_has_the_same_id() -> None:
-    [extraction] = extract({"decisions": [make_finding()]})
+    [extraction] = extract({"decisions": [make_finding(), make_finding()]})
+    expected = Extraction(
+        extraction_id=extraction.extraction_id,
+        content=Decision(question="Mock or fake?", options=("Mock", "Fake"), considerations=()),
+        topics=("testing",),
+        quote="We chose the fake, since a mock goes stale.",
+        source_id="s",
+        chunk_id="c",
+        confidence=0.9,
+        model="m",
+        extracted_at=NOW,
+    )
+    assert extraction == expected
     [other_extraction] = extract({"decisions": [make_finding(confidence=0.6)]}, model="another")
     assert other_extraction.extraction_id == extraction.extraction_id
-
-
-def test_a_repeated_finding_is_extracted_once() -> None:
-    assert len(extract({"decisions": [make_finding(), make_finding()]})) == 1
+    assert extract({}) == []
 
 
 def test_a_finding_without_a_quote_in_the_passage_is_dropped() -> None:
     findings = {"decisions": [make_finding(quote="Everybody should buy our product at once.")]}
     assert count_findings(Findings.model_validate(findings)) == 1
+    assert count_findings(Findings.model_validate({"decisions": [], "patterns": []})) == 0
     assert extract(findings) == []
 
 
@@ -105,8 +92,7 @@ def test_code_is_taken_from_the_passage_or_dropped(code: str, expected: str | No
 
 
 @pytest.mark.parametrize(
-    ("confidence", "expected"),
-    [(1.7, 1.0), (-3, 0.0), (0.85, 0.85), (float("nan"), 0.0), (1, 1.0)],
+    ("confidence", "expected"), [(1.7, 1.0), (-3, 0.0), (0.85, 0.85), (float("nan"), 0.0), (1, 1.0)]
 )
 def test_a_confidence_is_limited_to_0_to_1(confidence: float, expected: float) -> None:
     [extraction] = extract({"decisions": [make_finding(confidence=confidence)]})

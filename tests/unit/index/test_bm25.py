@@ -56,34 +56,13 @@ def test_scores_are_those_of_the_reference(corpus: list[list[str]], query: list[
     reference.index(corpus, show_progress=False)
     matching_terms = [term for term in query if any(term in document for document in corpus)]
     expected = reference.get_scores(matching_terms) if matching_terms else [0.0] * len(corpus)
-    scores = score(query, *build_postings(corpus))
-    scores_in_order = [scores.get(f"d{number}", 0.0) for number in range(len(corpus))]
-    assert scores_in_order == pytest.approx(list(expected), abs=1e-6)
-
-
-@with_60_examples
-@given(CORPORA, QUERIES)
-def test_a_document_scores_the_same_by_terms_and_by_postings(
-    corpus: list[list[str]], query: list[str]
-) -> None:
     postings, totals = build_postings(corpus)
     scores = score(query, postings, totals)
     for number, document in enumerate(corpus):
+        assert (f"d{number}" in scores) == bool(set(query) & set(document))
+        assert scores.get(f"d{number}", 0.0) == pytest.approx(expected[number], abs=1e-6)
         score_by_terms = score_document(query, Counter(document), len(document), postings, totals)
         assert score_by_terms == pytest.approx(scores.get(f"d{number}", 0.0))
-
-
-@with_60_examples
-@given(CORPORA, QUERIES)
-def test_only_documents_with_a_term_of_the_query_are_found(
-    corpus: list[list[str]], query: list[str]
-) -> None:
-    scores = score(query, *build_postings(corpus))
-    matching_documents = {
-        f"d{number}" for number, document in enumerate(corpus) if set(query) & set(document)
-    }
-    assert scores.keys() == matching_documents
-    assert all(value > 0 for value in scores.values())
 
 
 def test_truncated_postings_keep_the_weight_of_their_term() -> None:
@@ -100,13 +79,6 @@ def test_the_lowest_ids_are_kept_among_equal_entries() -> None:
     assert select_best(equal_entries, average=5, limit=2).keys() == {"a", "b"}
 
 
-def test_a_repeated_term_counts_twice() -> None:
-    postings, totals = build_postings([["a", "b"], ["b"]])
-    score_of_one = score(["a"], postings, totals)["d0"]
-    score_of_two = score(["a", "a"], postings, totals)["d0"]
-    assert score_of_two == pytest.approx(2 * score_of_one)
-
-
 @pytest.mark.parametrize("query", [[], ["unknown"]])
 def test_a_query_without_known_terms_finds_nothing(query: list[str]) -> None:
     postings, totals = build_postings([["a"]])
@@ -121,14 +93,9 @@ def test_an_empty_corpus_has_a_nonzero_average_length() -> None:
 
 @with_60_examples
 @given(ENTRIES)
-def test_an_entry_unpacks_to_its_frequency_and_length(entry: tuple[int, int]) -> None:
-    assert unpack(pack(*entry)) == entry
-
-
-@with_60_examples
-@given(ENTRIES)
-def test_an_entry_fits_a_signed_integer_of_64_bits(entry: tuple[int, int]) -> None:
+def test_an_entry_of_64_bits_unpacks_to_frequency_and_length(entry: tuple[int, int]) -> None:
     assert 0 < pack(*entry) < 2**63
+    assert unpack(pack(*entry)) == entry
 
 
 @pytest.mark.parametrize(("tf", "length"), [(0, 1), (-1, 5), (2, 1), (1, 2**20)])
@@ -141,11 +108,8 @@ def test_an_impossible_entry_is_refused(tf: int, length: int) -> None:
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_idf_grows_with_rarity_and_is_never_negative(df: int, documents: int) -> None:
     assert idf(df, documents) > 0
-    assert idf(df, documents) >= idf(df + 1, documents)
-
-
-def test_idf_follows_the_formula() -> None:
     assert idf(3, 10) == pytest.approx(math.log(1 + (10 - 3 + 0.5) / (3 + 0.5)))
+    assert idf(df, documents) >= idf(df + 1, documents)
 
 
 @with_60_examples

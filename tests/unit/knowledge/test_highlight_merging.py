@@ -94,19 +94,15 @@ def test_without_places_new_highlights_stay_between_their_neighbours(
     assert get_texts(merge_all(*logs)) == list(merged)
 
 
-def test_a_highlight_with_the_same_id_is_replaced() -> None:
-    stored = merge_all(
-        make_log(make_section("Olde.", "1", number=1), make_section("Ebb.", "2", number=2))
+def test_a_highlight_with_the_same_id_is_replaced_and_one_with_its_text_kept() -> None:
+    first, second = make_section("Olde.", "1", number=1), make_section("Ebb.", "2", number=2)
+    merged = merge(
+        make_log(make_section("Old.", "1", number=1)), merge_all(make_log(first, second))
     )
-    merged = merge(make_log(make_section("Old.", "1", number=1)), stored)
     assert get_texts(merged.chunks) == ["Old.", "Ebb."]
     assert merged.removed_ids == frozenset()
-
-
-def test_two_highlights_of_the_same_text_keep_their_ids() -> None:
     stored = merge_all(make_log(make_section("Yes.", "10"), make_section("Yes.", "900")))
-    merged = merge(make_log(make_section("Yes.", "900")), stored)
-    assert merged.chunks == stored
+    assert merge(make_log(make_section("Yes.", "900")), stored).chunks == stored
 
 
 @pytest.mark.parametrize(
@@ -123,35 +119,37 @@ def test_letters_inside_other_words_are_no_earlier_version(one: str, other: str)
         assert set(get_texts(merge_all(*order))) == {one, other}
 
 
-def test_the_longest_version_at_a_place_is_kept() -> None:
-    short = make_log(make_section("The tide turns", "10-11"))
-    long = make_log(make_section("When the tide turns, ships leave.", "9-12"))
-    elsewhere = make_log(make_section("The tide", "500"))
-    for logs in ([short, long, elsewhere], [long, elsewhere, short]):
-        texts = get_texts(merge_all(*logs))
-        assert texts == ["When the tide turns, ships leave.", "The tide"]
+LONG = ("When the tide turns, ships leave.", "9-12")
+ELSEWHERE = ("The tide", "500")
+SEA = ("The sea has no end.\n\nNo", "10-12")
+SHORES = ("The sea has no end, but it has shores.", "10-13")
 
 
-def test_a_word_inside_a_sentence_is_a_highlight_of_its_own() -> None:
-    word = make_log(make_section("palimpsest", "10-11"))
-    sentence = make_log(make_section("A city is a palimpsest of harbours.", "10-12"))
-    for logs in ([word, sentence], [sentence, word]):
-        assert len(get_texts(merge_all(*logs))) == 2
-
-
-def test_an_extended_note_replaces_the_former_one() -> None:
-    short = make_log(make_section("The tide turns.\n\nTrue", "10-11"))
-    long = make_log(make_section("The tide turns.\n\nHow true!", "10-11"))
-    for logs in ([short, long], [long, short]):
-        assert get_texts(merge_all(*logs)) == ["The tide turns.\n\nHow true!"]
-
-
-def test_a_note_that_the_longer_highlight_lacks_is_kept() -> None:
-    noted = make_log(make_section("The sea has no end.\n\nNo", "10-12"))
-    longer = make_log(make_section("The sea has no end, but it has shores.", "10-13"))
-    kept = {"The sea has no end.\n\nNo", "The sea has no end, but it has shores."}
-    for sources in ((noted, longer), (longer, noted)):
-        assert set(get_texts(merge_all(*sources))) == kept
+@pytest.mark.parametrize(
+    ("highlights", "kept"),
+    [
+        ([("The tide turns", "10-11"), LONG, ELSEWHERE], [LONG[0], ELSEWHERE[0]]),
+        # A word inside a sentence is a highlight of its own.
+        (
+            [("palimpsest", "10-11"), ("A city is a palimpsest of harbours.", "10-12")],
+            ["A city is a palimpsest of harbours.", "palimpsest"],
+        ),
+        # An extended note replaces the former one.
+        (
+            [("The tide turns.\n\nTrue", "10-11"), ("The tide turns.\n\nHow true!", "10-11")],
+            ["The tide turns.\n\nHow true!"],
+        ),
+        # A note that the longer highlight lacks is kept.
+        ([SEA, SHORES], [SEA[0], SHORES[0]]),
+    ],
+    ids=["longest", "word", "note", "other note"],
+)
+def test_the_longest_version_at_a_place_is_kept(
+    highlights: list[tuple[str, str]], kept: list[str]
+) -> None:
+    logs = [make_log(make_section(*highlight)) for highlight in highlights]
+    for order in (logs, [*logs[1:], logs[0]]):
+        assert sorted(get_texts(merge_all(*order))) == sorted(kept)
 
 
 def test_a_long_highlight_is_replaced_by_its_extension() -> None:
@@ -215,38 +213,25 @@ def get_highlight_ids(chunks: Sequence[Chunk]) -> set[str | None]:
 
 
 @given(first=LOGS, second=LOGS)
-def test_a_highlight_disappears_only_for_a_newer_version(first: Source, second: Source) -> None:
-    stored = merge_all(first)
-    merged = merge(second, stored).chunks
-    letters = [extract_words(chunk.content) for chunk in merged]
-    new_ids = get_highlight_ids(merge_all(second))
-    for chunk in [*stored, *merge_all(second)]:
+def test_merged_logs_lose_nothing_and_stay_the_same(first: Source, second: Source) -> None:
+    """Their order matters only for highlights of the same id, of which the later one is kept."""
+    stored, new = merge_all(first), merge_all(second)
+    chunks = merge_all(first, second)
+    letters = {extract_words(text) for text in get_texts(chunks)}
+    first_ids, new_ids = get_highlight_ids(stored), get_highlight_ids(new)
+    for chunk in [*stored, *new]:
         is_contained = any(extract_words(chunk.content) in whole for whole in letters)
         assert is_contained or chunk.readwise_url in new_ids
 
+    assert merge_all(first, first) == stored
+    assert merge_all(first, second, second) == chunks
+    if first_ids.isdisjoint(new_ids):
+        other_order = get_texts(merge_all(second, first))
+        assert {extract_words(text) for text in other_order} == letters
 
-@given(first=LOGS, second=LOGS)
-def test_a_log_that_is_merged_again_changes_nothing(first: Source, second: Source) -> None:
-    assert merge_all(first, first) == merge_all(first)
-    assert merge_all(first, second, second) == merge_all(first, second)
-
-
-@given(first=LOGS, second=LOGS)
-def test_the_order_of_two_logs_does_not_matter(first: Source, second: Source) -> None:
-    """It matters only for highlights of the same id, of which the later one is kept."""
-    first_ids, second_ids = (get_highlight_ids(merge_all(log)) for log in (first, second))
-    if first_ids.isdisjoint(second_ids):
-        one, other = merge_all(first, second), merge_all(second, first)
-        assert {extract_words(text) for text in get_texts(one)} == {
-            extract_words(text) for text in get_texts(other)
-        }
-
-
-@given(first=LOGS, second=LOGS)
-def test_chunks_are_slices_of_the_merged_text(first: Source, second: Source) -> None:
-    chunks = merge_all(first, second)
-    assert [chunk.position for chunk in chunks] == list(range(1, len(chunks) + 1))
-    assert {chunk.total for chunk in chunks} == {len(chunks)}
+    assert [(chunk.position, chunk.total) for chunk in chunks] == [
+        (number, len(chunks)) for number in range(1, len(chunks) + 1)
+    ]
     assert len({chunk.chunk_id for chunk in chunks}) == len(chunks)
     text = SECTION_SEPARATOR.join(get_texts(chunks))  # each is a section of its own
     assert [text[chunk.start : chunk.end] for chunk in chunks] == get_texts(chunks)

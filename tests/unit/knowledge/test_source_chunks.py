@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from shared.knowledge.chunk import Chunk, split_source
 from shared.knowledge.chunk_repository import build_ingest_fields, to_chunk
+from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import Locator, Section, Source
 from shared.knowledge.views import format_place
 from shared.text.spans import Span
@@ -69,11 +70,11 @@ def test_a_chunk_repeats_the_fields_of_its_source() -> None:
         highlighted_at=NOON,
     )
 
-    assert split_by_section(SOURCE)[0] == expected
-
-
-def test_a_section_without_a_readwise_page_has_its_sources_page() -> None:
-    assert split_by_section(SOURCE)[1].readwise_url == "https://readwise.io/bookreview/1"
+    first, second = split_by_section(SOURCE)
+    assert first == expected
+    assert first.embedding_text == "Walden Simplify, simplify."
+    assert second.readwise_url == "https://readwise.io/bookreview/1"
+    assert split_by_section(make_source()) == []
 
 
 def test_positions_count_through_all_sections() -> None:
@@ -103,39 +104,21 @@ def test_no_two_chunks_share_an_id(texts: list[str]) -> None:
     assert len({chunk.chunk_id for chunk in chunks}) == len(chunks)
 
 
-def test_repeated_texts_get_numbered_ids() -> None:
-    chunk, _, second_copy, third_copy = split_by_section(
+def test_repeated_texts_get_numbered_ids_which_stay() -> None:
+    chunk, other, second_copy, third_copy = split_by_section(
         make_source("Same.", "Other.", "Same.", "Same.")
     )
     assert second_copy.chunk_id == f"{chunk.chunk_id}-2"
     assert third_copy.chunk_id == f"{chunk.chunk_id}-3"
+    assert other.chunk_id == split_by_section(make_source("New.", "Other."))[1].chunk_id
 
 
-def test_an_id_stays_when_other_sections_are_edited() -> None:
-    chunk = split_by_section(make_source("One.", "Two."))[1]
-    same_chunk = split_by_section(make_source("Something new.", "Or two.", "Two."))[2]
-    assert chunk.chunk_id == same_chunk.chunk_id
-
-
-def test_title_and_content_are_embedded() -> None:
-    chunk = split_by_section(SOURCE)[0]
-    assert chunk.embedding_text == "Walden Simplify, simplify."
-
-
-def test_the_content_hash_changes_with_the_embedded_text() -> None:
+def test_the_content_hash_changes_with_the_embedded_text_only() -> None:
     chunk = split_by_section(SOURCE)[0]
     variants = [chunk, replace(chunk, content="Other."), replace(chunk, title="Other")]
     assert len({variant.content_hash for variant in variants}) == 3
-
-
-def test_the_content_hash_ignores_position_tags_and_author() -> None:
-    chunk = split_by_section(SOURCE)[0]
     moved_chunk = replace(chunk, start=7, end=26, position=3, total=9, tags=(), author=None)
     assert chunk.content_hash == moved_chunk.content_hash
-
-
-def test_a_source_without_sections_has_no_chunks() -> None:
-    assert split_by_section(make_source()) == []
 
 
 def test_spans_for_other_sections_are_refused() -> None:
@@ -161,17 +144,15 @@ def test_a_chunk_knows_the_page_of_each_of_its_words(offset: int, page: int) -> 
     assert make_paged_chunk().cite(offset).highlight_url is None
 
 
-def test_a_chunk_on_one_page_stores_no_further_pages() -> None:
+def test_the_starts_of_further_pages_are_stored() -> None:
     source = replace(SOURCE, sections=(Section("One page.", locators=((0, Locator(7)),)),))
     [chunk] = split_by_section(source)
     assert chunk.page_starts is None
     assert chunk.cite(5) is chunk
     assert "page_starts" not in build_ingest_fields(chunk)
-
-
-def test_the_starts_of_pages_are_stored_and_read_back() -> None:
-    chunk = make_paged_chunk()
-    assert to_chunk(chunk.chunk_id, build_ingest_fields(chunk)).page_starts == (4, 8, 8)
+    paged_chunk = make_paged_chunk()
+    stored_chunk = to_chunk(paged_chunk.chunk_id, build_ingest_fields(paged_chunk))
+    assert stored_chunk.page_starts == (4, 8, 8)
 
 
 def test_the_label_of_a_page_is_not_cited_for_the_next_page() -> None:
@@ -182,3 +163,21 @@ def test_the_label_of_a_page_is_not_cited_for_the_next_page() -> None:
     assert format_place(chunk.page, chunk.location) == f"page xii ({chunk.page} of the file)"
     assert format_place(3, None) == "page 3"
     assert format_place(None, "150") == "location 150"
+
+
+TEXT = "Simplify, simplify."
+
+
+@pytest.mark.parametrize(
+    ("card", "is_shown"),
+    [
+        (KnowledgeCard(TEXT), False),
+        (KnowledgeCard(TEXT.upper().rstrip(".")), False),
+        (KnowledgeCard("Simplify."), True),
+        (KnowledgeCard(TEXT, ("Own less.",)), True),
+    ],
+)
+def test_a_card_that_repeats_the_text_is_not_shown(card: KnowledgeCard, *, is_shown: bool) -> None:
+    chunk = replace(split_by_section(SOURCE)[0], knowledge_card=card)
+    assert chunk.shown_card == (card if is_shown else None)
+    assert chunk.summary == (card.summary if is_shown else None)

@@ -111,14 +111,8 @@ def test_a_language_changes_fingerprints_and_adds_a_facet() -> None:
     assert compute_fingerprint(bare_chunk) != compute_fingerprint(english_chunk)
     added_facets = english_chunk.facets.items() - bare_chunk.facets.items()
     assert added_facets == {(make_named_facet(Kind.LANGUAGE, "en"), "En")}
-
-
-@pytest.mark.parametrize("source", [FULL_SOURCE, BARE_SOURCE], ids=["full", "bare"])
-def test_a_chunk_without_a_language_stores_no_language_field(source: Source) -> None:
-    for chunk in split_into_chunks(source).chunks:
-        assert "language" not in build_new_document(chunk, NOON)
-        english_chunk = replace(chunk, language="en")
-        assert build_new_document(english_chunk, NOON)["language"] == "en"
+    assert "language" not in build_new_document(bare_chunk, NOON)
+    assert build_new_document(english_chunk, NOON)["language"] == "En"
 
 
 def test_links_change_the_hash_of_a_source_but_not_its_chunks() -> None:

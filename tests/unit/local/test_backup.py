@@ -95,22 +95,15 @@ async def test_a_restored_base_is_that_of_the_backup(
     assert local_database.LOADED_SAMPLE.read_text() == "digest"
     restored = [state / "secret", state / "databases", *(state / "databases").rglob("*")]
     assert {path.stat().st_mode & 0o077 for path in restored} == {0}
-    assert former
-    assert (former / "secret").read_text() == "another\n"
 
-
-async def test_the_base_that_was_replaced_is_kept(
-    state: Path, archive: Path, close_databases: Callable[[], None]
-) -> None:
-    await write_note("later")
     close_databases()
-    _, former = restore_backup(archive, replace=True)
     assert former
     assert former.parent == state
     for name in ("databases", "secret"):
         (state / name).rename(state / f"other-{name}")
         (former / name).rename(state / name)
     assert await read_note() == "later"
+    assert (state / "secret").read_text() == "another\n"
 
 
 async def test_a_base_is_restored_on_an_empty_machine(state: Path, archive: Path) -> None:
@@ -119,15 +112,10 @@ async def test_a_base_is_restored_on_an_empty_machine(state: Path, archive: Path
     assert await read_note() == "first"
 
 
-def test_a_base_is_not_replaced_unasked(state: Path, archive: Path) -> None:
+def test_nothing_is_replaced_unasked_or_while_a_process_runs(state: Path, archive: Path) -> None:
     before = list_files(state)
     with pytest.raises(Conflict, match=r"holds a base already.* add --replace"):
         restore_backup(archive, replace=False)
-    assert list_files(state) == before
-
-
-def test_nothing_is_restored_while_a_process_runs(state: Path, archive: Path) -> None:
-    before = list_files(state)
     with (
         hold_lock(state, fcntl.LOCK_SH),
         pytest.raises(Conflict, match=f"Carrel runs on the data in {state}. Stop it"),
@@ -197,10 +185,7 @@ def test_a_damaged_or_foreign_archive_is_refused(
     ids=["tar", "later", "format", "list", "swapped", "incomplete", "outside", "absolute"],
 )
 def test_an_archive_of_other_members_is_refused(
-    state: Path,
-    archive: Path,
-    change: Callable[[dict[str, bytes]], dict[str, bytes]],
-    message: str,
+    state: Path, archive: Path, change: Callable[[dict[str, bytes]], dict[str, bytes]], message: str
 ) -> None:
     write_members(archive, change(read_members(archive)))
     before = list_files(state.parent)
@@ -249,23 +234,18 @@ async def test_the_next_process_deletes_half_a_killed_restore(state: Path) -> No
     assert not (state / UNPACKING).exists()
 
 
-def test_a_backup_is_private_and_leaves_nothing_else(archive: Path) -> None:
+def test_a_backup_is_private_and_leaves_nothing_else(state: Path, archive: Path) -> None:
     assert archive.stat().st_mode & 0o777 == 0o600
-    assert {path.name for path in archive.parent.iterdir()} == {
-        "backup.tar",
-        "credentials.json",
-        "state",
-    }
+    names = {path.name for path in archive.parent.iterdir()}
+    assert names == {"backup.tar", "credentials.json", "state"}
+    assert not (state / ".backing-up" / "base").exists()
 
 
-def test_a_backup_into_a_missing_folder_creates_nothing(archive: Path) -> None:
+def test_a_backup_is_not_written_where_it_should_not_be(archive: Path) -> None:
     folder = archive.parent / "missing"
     with pytest.raises(NotFound, match="There is no folder"):
         write_backup(folder / "backup.tar")
     assert not folder.exists()
-
-
-def test_a_file_is_not_overwritten_by_a_backup(archive: Path) -> None:
     before = archive.read_bytes()
     with pytest.raises(Conflict, match="exists already"):
         write_backup(archive)

@@ -18,7 +18,7 @@ from infra.local.local_database import protect_state, use_local_database
 from infra.local.state_disk import Mount
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.errors import PlatformFault, Unavailable, Unusable
-from shared.core.target import CLOUD, TargetKind, choose_target, get_target
+from shared.core.target import CLOUD, TargetKind, get_target
 from shared.firestore.connection import Connection
 
 pytestmark = pytest.mark.usefixtures("state")
@@ -44,19 +44,15 @@ def test_without_a_choice_no_database_is_opened() -> None:
         _ = Connection("real", "(default)").client
 
 
-def test_a_deployed_function_uses_the_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_choice_beats_the_environment_of_a_deployed_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("K_SERVICE", "carrel-search-kb")
     assert get_target() == CLOUD
-
-
-def test_a_choice_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("K_SERVICE", "carrel-search-kb")
     use_local_database()
     target = get_target()
     assert target
     assert target.kind is TargetKind.EMBEDDED
-    choose_target(None)
-    assert get_target() == CLOUD
 
 
 def test_an_emulator_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,17 +98,17 @@ def test_a_damaged_file_is_an_error_that_names_it(state: Path, content: bytes) -
         local_database.open_local_database()
 
 
-def test_data_of_the_emulator_is_named(state: Path) -> None:
+def test_old_data_and_a_synchronised_folder_are_named(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert local_database.list_notes() == []
     (state / "firestore" / "(default)" / "00000001").mkdir(parents=True)
     [note] = local_database.list_notes()
     assert f"{state}/firestore holds data" in note
 
-
-def test_a_synchronised_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synchronised = tmp_path / "Dropbox" / "state"
     monkeypatch.setattr(local_database, "STATE", synchronised)
-    [note] = local_database.list_notes()
+    note = local_database.list_notes()[0]
     assert f"{synchronised} is in {tmp_path}/Dropbox, which a program seems to" in note
     assert "CARREL_STATE=/another/folder make run" in note
 
@@ -142,15 +138,10 @@ def test_windows_is_refused_in_a_sentence(command: str) -> None:
     assert "WSL 2" in process.stderr
 
 
-async def test_a_filtered_search_waits_for_no_index(
-    state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    del state
+async def test_a_filtered_search_waits_for_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
     use_local_database()
-    target = get_target()
-    assert target
-    assert target.make_client
-    chunks = target.make_client(local_database.PROJECT, "(default)").collection("chunks")
+    connection = Connection(local_database.PROJECT, "(default)")
+    chunks = connection.client.collection("chunks")
     vector = Vector([1.0] * LocalEmbedder.dimension)
     await chunks.document("one").set({"embedding": vector, "facets": ["tag:a"]})
     monkeypatch.setattr(Store, "register_index", lambda _, index: pytest.fail(f"builds {index}"))
@@ -158,3 +149,4 @@ async def test_a_filtered_search_waits_for_no_index(
         "embedding", vector, distance_measure=DistanceMeasure.COSINE, limit=1
     )
     assert [snapshot.id for snapshot in await nearest.get()] == ["one"]
+    await connection.aclose()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra.local.state_disk import (
+    Mount,
     find_remote_disk,
     find_synchronised_folder,
     parse_linux_mounts,
@@ -37,45 +38,34 @@ server:/export on /Volumes/export (nfs, nodev, nosuid, mounted by me)
 """)
 
 
+SMALL_MACHINES = ["root / virtiofs rw 0 0", "root / 9p rw,trans=virtio 0 0"]
+"""The only disk of a virtual machine is its own."""
+
+
 @pytest.mark.parametrize(
-    ("folder", "kind"),
+    ("mounts", "folder", "kind"),
     [
-        ("/srv/carrel", ""),
-        ("/home/me/.carrel", "nfs4"),
-        ("/home/me/disk/.carrel", ""),
-        ("/mnt/my share/.carrel", "cifs"),
-        ("/mnt/c/Users/me/.carrel", "drvfs"),
-        ("/mnt/d/.carrel", "drvfs"),
-        ("/mnt/carrel", ""),
-        ("/shared/.carrel", "virtio"),
-        ("/shared/mac/.carrel", "virtio"),
-        ("/volume/.carrel", ""),
-        ("/mnt/ssh", "fuse.sshfs"),
-        ("/over/.carrel", ""),
+        (LINUX, "/srv/carrel", ""),
+        (LINUX, "/home/me/.carrel", "nfs4"),
+        (LINUX, "/home/me/disk/.carrel", ""),
+        (LINUX, "/mnt/my share/.carrel", "cifs"),
+        (LINUX, "/mnt/c/Users/me/.carrel", "drvfs"),
+        (LINUX, "/mnt/d/.carrel", "drvfs"),
+        (LINUX, "/mnt/carrel", ""),
+        (LINUX, "/shared/.carrel", "virtio"),
+        (LINUX, "/shared/mac/.carrel", "virtio"),
+        (LINUX, "/volume/.carrel", ""),
+        (LINUX, "/mnt/ssh", "fuse.sshfs"),
+        (LINUX, "/over/.carrel", ""),
+        *((parse_linux_mounts(line), "/srv/.carrel", "") for line in SMALL_MACHINES),
+        (MACOS, "/Users/me/.carrel", ""),
+        (MACOS, "/Volumes/my share/.carrel", "smbfs"),
+        (MACOS, "/Volumes/export", "nfs"),
+        (MACOS, "/Volumes/exported", ""),
     ],
 )
-def test_the_disk_nearest_to_a_folder_decides(folder: str, kind: str) -> None:
-    assert find_remote_disk(Path(folder), LINUX) == kind
-
-
-@pytest.mark.parametrize(
-    "line", ["root / virtiofs rw 0 0", "root / 9p rw,trans=virtio 0 0"], ids=["virtiofs", "9p"]
-)
-def test_the_disk_of_a_small_virtual_machine_is_its_own(line: str) -> None:
-    assert find_remote_disk(Path("/srv/.carrel"), parse_linux_mounts(line)) == ""
-
-
-@pytest.mark.parametrize(
-    ("folder", "kind"),
-    [
-        ("/Users/me/.carrel", ""),
-        ("/Volumes/my share/.carrel", "smbfs"),
-        ("/Volumes/export", "nfs"),
-        ("/Volumes/exported", ""),
-    ],
-)
-def test_disks_of_a_mac_are_read(folder: str, kind: str) -> None:
-    assert find_remote_disk(Path(folder), MACOS) == kind
+def test_the_disk_nearest_to_a_folder_decides(mounts: list[Mount], folder: str, kind: str) -> None:
+    assert find_remote_disk(Path(folder), mounts) == kind
 
 
 def test_this_machine_tells_its_disks(tmp_path: Path) -> None:
@@ -86,15 +76,8 @@ def test_this_machine_tells_its_disks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "folder",
     [
-        "Dropbox",
-        "Dropbox (Personal)",
-        "OneDrive",
-        "OneDrive - Contoso",
-        "iCloudDrive",
-        "Library/Mobile Documents",
-        "Library/CloudStorage",
-        "Google Drive",
-        "Nextcloud",
+        *("Dropbox", "Dropbox (Personal)", "OneDrive", "OneDrive - Contoso", "iCloudDrive"),
+        *("Library/Mobile Documents", "Library/CloudStorage", "Google Drive", "Nextcloud"),
     ],
 )
 def test_a_synchronised_folder_is_known_by_its_name(tmp_path: Path, folder: str) -> None:

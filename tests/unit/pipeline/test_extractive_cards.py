@@ -35,27 +35,18 @@ def test_a_text_without_a_sentence_has_no_card(text: str) -> None:
     assert make_extractive_card(text) is None
 
 
-def test_a_card_of_a_long_text_has_its_sentences_in_order() -> None:
-    card = make_extractive_card(LONG_TEXT)
+@pytest.mark.parametrize(
+    ("text", "count"), [(LONG_TEXT, 3), (SHORT_TEXT, 1), (f"{LONG_TEXT} {LONG_TEXT}", 3)]
+)
+def test_a_card_has_sentences_of_its_text_in_order(text: str, count: int) -> None:
+    card = make_extractive_card(text)
     assert card is not None
-    all_sentences = split_sentences(LONG_TEXT)
+    all_sentences = list(dict.fromkeys(split_sentences(text)))
     summary_lines = [line for line in all_sentences if line in card.summary]
     assert " ".join(summary_lines) == card.summary
     assert [line for line in all_sentences if line in card.takeaways] == list(card.takeaways)
-    assert len(card.takeaways) == 3
+    assert len(card.takeaways) == count
     assert not set(summary_lines) & set(card.takeaways)
-
-
-def test_a_text_of_few_sentences_has_few_takeaways() -> None:
-    card = make_extractive_card(SHORT_TEXT)
-    assert card is not None
-    assert len(card.takeaways) == 1
-
-
-def test_a_repeated_sentence_is_a_takeaway_once() -> None:
-    card = make_extractive_card(f"{LONG_TEXT} {LONG_TEXT}")
-    assert card is not None
-    assert len(card.takeaways) == len(set(card.takeaways))
 
 
 @pytest.mark.parametrize(

@@ -34,36 +34,23 @@ def is_match(similarity: float | None, hit_coverage: float | None) -> bool:
     return anything_matches([Evidence(similarity, hit_coverage)], CALIBRATION, DOCUMENTS)
 
 
-def test_a_repeated_term_counts_its_idf_twice() -> None:
-    assert compute_information(["bread", "oven", "bread"], KNOWN_TERMS, TOTALS) == {
+def test_information_is_idf_and_most_for_a_term_in_no_document() -> None:
+    terms = ["bread", "oven", "bread", "zeppelin"]
+    information = compute_information(terms, KNOWN_TERMS, TOTALS)
+    assert {term: information[term] for term in ("bread", "oven")} == {
         "bread": 2 * idf(200, DOCUMENTS),
         "oven": idf(20, DOCUMENTS),
     }
-
-
-def test_a_term_in_no_document_has_the_most_information() -> None:
-    information = compute_information(["bread", "oven", "zeppelin"], KNOWN_TERMS, TOTALS)
     assert max(information, key=information.__getitem__) == "zeppelin"
 
 
 def test_coverage_is_the_share_of_information_in_a_document() -> None:
     information = {"bread": 1.0, "oven": 2.0, "zeppelin": 5.0}
-    assert compute_coverage(information, set()) == 0.0
+    assert compute_coverage(information, {"tin", "crust"}) == 0.0
     assert compute_coverage(information, {"bread"}) == 1 / 8
     assert compute_coverage(information, {"bread", "oven"}) == 3 / 8
     assert compute_coverage(information, set(information)) == 1.0
-
-
-def test_a_document_without_terms_of_the_query_has_no_coverage() -> None:
-    assert compute_coverage({"bread": 1.0}, {"tin", "crust"}) == 0.0
-
-
-def test_a_query_of_stop_words_has_no_coverage() -> None:
     assert compute_coverage(compute_information([], KNOWN_TERMS, TOTALS), {"bread"}) is None
-
-
-def test_an_empty_pool_does_not_match() -> None:
-    assert not anything_matches([], MINILM, DOCUMENTS)
 
 
 @pytest.mark.parametrize(
@@ -74,12 +61,20 @@ def test_an_empty_pool_does_not_match() -> None:
         (0.2, 0.8, True),
         (0.2, 0.7, False),
         (-0.1, 0.99, False),
+        # A query of stop words, by similarity alone
+        (0.3, None, True),
+        (0.29, None, False),
+        # A hit without similarity, by coverage alone
+        (None, compute_min_coverage(DOCUMENTS), True),
+        (None, compute_min_coverage(DOCUMENTS) - 0.01, False),
+        (None, None, False),
     ],
 )
 def test_similarity_and_coverage_compensate_for_each_other(
-    similarity: float, hit_coverage: float, *, expected: bool
+    similarity: float | None, hit_coverage: float | None, *, expected: bool
 ) -> None:
     assert is_match(similarity, hit_coverage) == expected
+    assert not anything_matches([], MINILM, DOCUMENTS)
 
 
 def test_a_hit_with_all_words_matches_whatever_its_similarity() -> None:
@@ -93,21 +88,6 @@ def test_similarity_and_coverage_of_two_hits_do_not_add_up() -> None:
     hit_with_both = Evidence(0.35, 0.9)
     assert not anything_matches([similar_hit, hit_with_words], CALIBRATION, DOCUMENTS)
     assert anything_matches([similar_hit, hit_with_words, hit_with_both], CALIBRATION, DOCUMENTS)
-
-
-def test_a_query_without_words_is_matched_by_similarity_alone() -> None:
-    assert is_match(0.3, None)
-    assert not is_match(0.29, None)
-
-
-def test_a_hit_without_similarity_is_matched_by_coverage_alone() -> None:
-    threshold = compute_min_coverage(DOCUMENTS)
-    assert is_match(None, threshold)
-    assert not is_match(None, threshold - 0.01)
-
-
-def test_a_hit_without_evidence_does_not_match() -> None:
-    assert not is_match(None, None)
 
 
 def test_a_larger_corpus_requires_more_coverage() -> None:
@@ -127,18 +107,16 @@ def test_an_unmeasured_model_needs_both_scores_to_be_low(
         assert hit_coverage <= 0.3  # not `<`, because of rounding errors
 
 
-@given(POOLS, HITS)
-def test_another_hit_never_undoes_a_match(pool: list[Evidence], hit: Evidence) -> None:
+@given(POOLS, HITS, st.floats(0, 1), st.floats(0, 1))
+def test_another_hit_or_higher_scores_never_undo_a_match(
+    pool: list[Evidence], hit: Evidence, more_similarity: float, more_coverage: float
+) -> None:
     if anything_matches(pool, MINILM, DOCUMENTS):
         assert anything_matches([hit, *pool], MINILM, DOCUMENTS)
-
-
-@given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
-def test_higher_scores_never_undo_a_match(
-    similarity: float, hit_coverage: float, more_similarity: float, more_coverage: float
-) -> None:
+    if hit.similarity is None or hit.coverage is None:
+        return
     better_hit = Evidence(
-        min(similarity + more_similarity, 1), min(hit_coverage + more_coverage, 1)
+        min(hit.similarity + more_similarity, 1), min(hit.coverage + more_coverage, 1)
     )
-    if anything_matches([Evidence(similarity, hit_coverage)], MINILM, DOCUMENTS):
+    if anything_matches([hit], MINILM, DOCUMENTS):
         assert anything_matches([better_hit], MINILM, DOCUMENTS)

@@ -123,115 +123,79 @@ def test_a_plan_never_loses_a_passing_document(
 
 
 def test_the_scope_depends_on_size_and_truncation() -> None:
-    a, b, *_ = TAG_FACETS
+    a, b = TAG_FACETS[:2]
     ids = [f"p{number}" for number in range(SMALL_SCOPE_SIZE + 1)]
     short = Postings(SMALL_SCOPE_SIZE, dict.fromkeys(ids[:-1], 0))
     long = Postings(SMALL_SCOPE_SIZE + 1, dict.fromkeys(ids, 0))
     truncated = Postings(SMALL_SCOPE_SIZE + 1, short.entries, since=1)
     open_span = DateSpan(last=FIRST_DAY.date())  # without a first day
-    plans = {
-        "no filter": plan_filters(Selection(), {}),
-        "short": plan_filters(make_selection([a]), {a: short}),
-        "short and truncated": plan_filters(make_selection([a], [b]), {a: short, b: truncated}),
-        "long": plan_filters(make_selection([a]), {a: long}),
-        "long and truncated": plan_filters(make_selection([a], [b]), {a: long, b: truncated}),
-        "truncated": plan_filters(make_selection([a]), {a: truncated}),
-        "a long span of time": plan_filters(make_selection(span=open_span), {}),
-    }
-
-    assert {name: plan.scope for name, plan in plans.items()} == {
-        "no filter": FilterScope.EVERYTHING,
-        "short": FilterScope.SMALL,
-        "short and truncated": FilterScope.SMALL,
-        "long": FilterScope.LARGE,
-        "long and truncated": FilterScope.UNKNOWN,
-        "truncated": FilterScope.UNKNOWN,
-        "a long span of time": FilterScope.UNKNOWN,
-    }
-
-    exact_plans = {name for name, plan in plans.items() if plan.is_exact}
-    assert exact_plans == {"no filter", "short", "long"}
-
-    for plan in plans.values():
-        expected_count = SMALL_SCOPE_SIZE if plan.scope is FilterScope.SMALL else 0
-        assert len(plan.small_scope_ids) == expected_count
+    cases = [
+        (Selection(), {}, FilterScope.EVERYTHING, True),
+        (make_selection([a]), {a: short}, FilterScope.SMALL, True),
+        (make_selection([a], [b]), {a: short, b: truncated}, FilterScope.SMALL, False),
+        (make_selection([a]), {a: long}, FilterScope.LARGE, True),
+        (make_selection([a], [b]), {a: long, b: truncated}, FilterScope.UNKNOWN, False),
+        (make_selection([a]), {a: truncated}, FilterScope.UNKNOWN, False),
+        (make_selection(span=open_span), {}, FilterScope.UNKNOWN, False),
+    ]
+    for selection, postings, scope, is_exact in cases:
+        filter_plan = plan_filters(selection, postings)
+        assert (filter_plan.scope, filter_plan.is_exact) == (scope, is_exact)
+        expected_count = SMALL_SCOPE_SIZE if scope is FilterScope.SMALL else 0
+        assert len(filter_plan.small_scope_ids) == expected_count
+    assert plan_filters(Selection(), {}).dates is None
+    assert plan_filters(Selection(), {}).prefilter == Prefilter()
 
 
-def test_a_plan_without_filters_has_no_dates() -> None:
-    filter_plan = plan_filters(Selection(), {})
-    assert filter_plan.dates is None
-    assert filter_plan.prefilter == Prefilter()
+A, B, C, UNKNOWN = TAG_FACETS
+MONTH = make_month_facet(FIRST_DAY)
 
 
 @pytest.mark.parametrize(
     ("selection", "existing_facets", "is_empty"),
     [
         (Selection(), [], False),
-        (make_selection(list(TAG_FACETS[:2])), [TAG_FACETS[0]], False),
-        (make_selection([TAG_FACETS[0]], [TAG_FACETS[1]]), [TAG_FACETS[0]], True),
+        (make_selection([A, B]), [A], False),
+        (make_selection([A], [B]), [A], True),
         (make_selection(span=ONE_DAY), [], True),
-        (make_selection(span=ONE_DAY), [make_month_facet(FIRST_DAY)], False),
-        (make_selection(span=EMPTY_SPAN), [make_month_facet(FIRST_DAY)], True),
-        (make_selection([TAG_FACETS[0]], span=EMPTY_SPAN), [TAG_FACETS[0]], True),
+        (make_selection(span=ONE_DAY), [MONTH], False),
+        (make_selection(span=EMPTY_SPAN), [MONTH], True),
+        (make_selection([A], span=EMPTY_SPAN), [A], True),
         (make_selection(span=DateSpan(last=FIRST_DAY.date())), [], False),
     ],
-    ids=[
-        "no filter",
-        "one of two tags exists",
-        "one of two required tags exists",
-        "a day in a month without passages",
-        "a day in a month with passages",
-        "an empty span",
-        "a tag in an empty span",
-        "a span without a first day",
-    ],
 )
+@pytest.mark.parametrize("since", [0, to_microseconds(FIRST_DAY)], ids=["complete", "truncated"])
 def test_a_plan_is_empty_when_no_document_can_pass(
-    selection: Selection, existing_facets: list[Facet], *, is_empty: bool
+    selection: Selection, existing_facets: list[Facet], since: int, *, is_empty: bool
 ) -> None:
-    postings = {facet: Postings(1, {"p": to_microseconds(FIRST_DAY)}) for facet in existing_facets}
+    entries = {"p": to_microseconds(FIRST_DAY)}
+    postings = {facet: Postings(9, entries, since=since) for facet in existing_facets}
     filter_plan = plan_filters(selection, postings)
-    assert (filter_plan.dates == {}) == is_empty
     if is_empty:
-        assert filter_plan.scope is FilterScope.SMALL
-        assert filter_plan.is_exact
-
-
-def test_an_unknown_value_admits_nothing_despite_truncation() -> None:
-    a, b, *_ = TAG_FACETS
-    filter_plan = plan_filters(make_selection([a], [b]), {a: Postings(9, {"p": 5}, since=3)})
-    assert filter_plan.dates == {}
-    assert filter_plan.scope == FilterScope.SMALL
-    assert filter_plan.is_exact
+        plan = (filter_plan.dates, filter_plan.scope, filter_plan.is_exact)
+        assert plan == ({}, FilterScope.SMALL, True)
+    else:
+        assert filter_plan.dates != {}
 
 
 def test_truncated_postings_suffice_for_dates_that_they_cover() -> None:
     moment = to_microseconds(FIRST_DAY + timedelta(days=5))
     since = FIRST_DAY + timedelta(days=3)
     postings = {TAG_FACETS[0]: Postings(9, {"p": moment}, since=to_microseconds(since))}
-    day_of_since = since.date()
-    day_before = day_of_since - timedelta(days=1)
-
-    selection = make_selection([TAG_FACETS[0]], span=DateSpan(first=day_of_since))
-    assert plan_filters(selection, postings).dates == {"p": moment}
-    selection = make_selection([TAG_FACETS[0]], span=DateSpan(first=day_before))
-    assert plan_filters(selection, postings).dates is None
+    for days_before, dates in ((0, {"p": moment}), (1, None)):
+        span = DateSpan(first=since.date() - timedelta(days=days_before))
+        assert plan_filters(make_selection([A], span=span), postings).dates == dates
 
 
 def test_the_prefilter_leaves_the_fewest_documents() -> None:
-    a, b, c, unknown = TAG_FACETS
     # Only the number of documents counts here, so the postings have no entries.
-    postings = {a: Postings(7, {}), b: Postings(3, {}), c: Postings(3, {})}
+    postings = {A: Postings(7, {}), B: Postings(3, {}), C: Postings(3, {})}
     expected = Prefilter(facets=("tag:b", "tag:c"), size=3 + 3)
-    assert choose_prefilter([[a], [b, c, unknown]], postings) == expected
+    assert choose_prefilter([[A], [B, C, UNKNOWN]], postings) == expected
 
 
-def test_the_prefilter_has_at_most_30_facets() -> None:
-    rare_facets = [Facet(Kind.TAG, str(number)) for number in range(31)]
-    common_facet = TAG_FACETS[0]
-    postings = {facet: Postings(1, {}) for facet in rare_facets}
-    postings[common_facet] = Postings(999, {})
-    prefilter = choose_prefilter([rare_facets, [common_facet]], postings)
-    assert prefilter.facets == (common_facet.id,)
-    prefilter = choose_prefilter([rare_facets[:30], [common_facet]], postings)
-    assert len(prefilter.facets) == 30
+@pytest.mark.parametrize(("count", "chosen"), [(30, 30), (31, 1)])
+def test_the_prefilter_has_at_most_30_facets(count: int, chosen: int) -> None:
+    rare_facets = [Facet(Kind.TAG, str(number)) for number in range(count)]
+    postings = {A: Postings(999, {}), **{facet: Postings(1, {}) for facet in rare_facets}}
+    assert len(choose_prefilter([rare_facets, [A]], postings).facets) == chosen

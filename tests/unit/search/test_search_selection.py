@@ -40,11 +40,6 @@ def make_postings(*facets: Facet) -> SearchPostings:
     return SearchPostings({}, {facet: Postings(1, {"s-1": 0}) for facet in facets}, Totals(1, 1))
 
 
-def make_day(text: str) -> date:
-    """Return a day of the calendar."""
-    return date.fromisoformat(text)
-
-
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [
@@ -55,14 +50,7 @@ def make_day(text: str) -> date:
         ([make_filter(SEA), make_filter(ANN)], True),
         ([make_filter(SEA), make_filter(FOOD)], False),
         ([make_filter(Facet(Kind.SOURCE, "s"), make_named_facet(Kind.TITLE, "s"))], True),
-        (
-            [
-                make_filter(
-                    Facet(Kind.SOURCE, "on anchors"), make_named_facet(Kind.TITLE, "On  ANCHORS")
-                )
-            ],
-            True,
-        ),
+        ([make_filter(make_named_facet(Kind.TITLE, "On  ANCHORS"))], True),
         ([make_filter(HAS_CARD)], False),
     ],
 )
@@ -88,10 +76,6 @@ def test_a_passages_date_must_lie_in_the_span(moment: datetime | None, *, expect
     assert selection.admits(make_chunk(dated_at=moment)) == expected
 
 
-def test_an_undated_passage_passes_without_a_span() -> None:
-    assert Selection((make_filter(SEA),)).admits(make_chunk(dated_at=None))
-
-
 @pytest.mark.parametrize(
     ("first", "last", "expected"),
     [
@@ -105,20 +89,21 @@ def test_an_undated_passage_passes_without_a_span() -> None:
     ],
 )
 def test_only_a_short_span_has_months(first: str, last: str, expected: list[str]) -> None:
-    selection = Selection(span=DateSpan(make_day(first), make_day(last)))
+    selection = Selection(span=DateSpan(date.fromisoformat(first), date.fromisoformat(last)))
     assert selection.months == [Facet(Kind.MONTH, name) for name in expected]
 
 
 def test_a_year_has_13_months_at_most() -> None:
-    starts = [make_day("2023-12-31") + timedelta(days=number) for number in range(400)]
+    starts = [date(2023, 12, 31) + timedelta(days=number) for number in range(400)]
     spans = [DateSpan(start, start + timedelta(days=365)) for start in starts]
     assert {len(Selection(span=span).months) for span in spans} == {12, 13}
 
 
 def test_an_empty_selection_admits_everything() -> None:
+    assert Selection((make_filter(SEA),)).admits(make_chunk(dated_at=None))
     assert Selection().is_unrestricted
     assert not Selection((make_filter(SEA),)).is_unrestricted
-    assert not Selection(span=DateSpan(last=make_day("2024-01-01"))).is_unrestricted
+    assert not Selection(span=DateSpan(last=date(2024, 1, 1))).is_unrestricted
 
 
 def test_values_that_no_passage_has_are_unknown() -> None:

@@ -35,23 +35,20 @@ WEIGHT_SUMS = st.integers(0, 10_000)
 TALLIES = st.builds(VoteTally, up=WEIGHT_SUMS, down=WEIGHT_SUMS, alarm=st.just(0))
 
 
-def test_new_trace_without_votes_has_factor_one() -> None:
-    assert compute_factor(TRACE, NOON) == 1
-
-
 def test_votes_change_the_factor_both_ways() -> None:
-    popular_trace = replace(TRACE, tally=POPULAR_TALLY)
-    unpopular_trace = replace(TRACE, tally=UNPOPULAR_TALLY)
-    assert compute_factor(unpopular_trace, NOON) < 1 < compute_factor(popular_trace, NOON)
+    tallies = {"popular": POPULAR_TALLY, "unpopular": UNPOPULAR_TALLY}
+    tallies["spam"] = VoteTally().plus(Vote(VoteType.DOWN, FeedbackTag.SPAM, 50))
+    factors = {
+        name: compute_factor(replace(TRACE, tally=tally), NOON) for name, tally in tallies.items()
+    }
+    assert compute_factor(TRACE, NOON) == 1
+    assert factors["unpopular"] < 1 < factors["popular"]
+    assert factors["spam"] < 1
 
 
-def test_a_trace_of_two_years_has_half_of_the_age_penalty() -> None:
-    two_years_later = NOON + timedelta(days=2 * 365.25)
-    assert compute_factor(TRACE, two_years_later) == pytest.approx(1 - MAX_AGE_PENALTY / 2)
-
-
-def test_a_trace_from_the_future_counts_as_new() -> None:
-    assert compute_factor(TRACE, NOON - timedelta(days=1)) == 1
+@pytest.mark.parametrize(("days", "penalty"), [(2 * 365.25, MAX_AGE_PENALTY / 2), (-1, 0)])
+def test_a_trace_of_two_years_has_half_of_the_age_penalty(days: float, penalty: float) -> None:
+    assert compute_factor(TRACE, NOON + timedelta(days=days)) == pytest.approx(1 - penalty)
 
 
 @given(TALLIES, st.timedeltas(timedelta(0), timedelta(days=36_500)))
@@ -69,11 +66,6 @@ def test_clearly_more_relevant_trace_ranks_first() -> None:
     assert score_of_relevant > score_of_less_relevant
 
 
-def test_spam_vote_lowers_the_factor() -> None:
-    tally = VoteTally().plus(Vote(VoteType.DOWN, FeedbackTag.SPAM, 50))
-    assert compute_factor(replace(TRACE, tally=tally), NOON) < 1
-
-
 @dataclass(frozen=True)
 class StubHit:
     """A search hit with a given score."""
@@ -83,27 +75,26 @@ class StubHit:
     similarity: float | None
 
 
-def find_best_hit(*hits: StubHit, popular_id: str) -> str:
-    """Return the id of the hit that ranks first, if one trace is popular and the others are not."""
+@pytest.mark.parametrize(
+    ("first", "second", "best"),
+    [
+        ((1, 0.60), (0, 0.59), "b"),
+        ((1, 0.60), (0, 0.30), "a"),
+        # Lexical hits are moderated by score.
+        ((5.0, None), (4.9, None), "b"),
+        ((5.0, None), (3.0, None), "a"),
+    ],
+)
+def test_votes_decide_between_similar_hits_only(
+    first: tuple[float, float | None], second: tuple[float, float | None], best: str
+) -> None:
+    hits = [StubHit("a", *first), StubHit("b", *second)]
     traces = {
-        hit.id: replace(TRACE, tally=POPULAR_TALLY if hit.id == popular_id else UNPOPULAR_TALLY)
-        for hit in hits
+        "a": replace(TRACE, tally=UNPOPULAR_TALLY),
+        "b": replace(TRACE, tally=POPULAR_TALLY),
     }
     scores = moderate_scores(hits, traces, NOON)
-    return max(scores, key=scores.__getitem__)
-
-
-def test_votes_decide_between_similar_hits() -> None:
-    assert find_best_hit(StubHit("a", 1, 0.60), StubHit("b", 0, 0.59), popular_id="b") == "b"
-
-
-def test_votes_do_not_decide_between_different_hits() -> None:
-    assert find_best_hit(StubHit("a", 1, 0.60), StubHit("b", 0, 0.30), popular_id="b") == "a"
-
-
-def test_lexical_hits_are_moderated_by_score() -> None:
-    assert find_best_hit(StubHit("a", 5.0, None), StubHit("b", 4.9, None), popular_id="b") == "b"
-    assert find_best_hit(StubHit("a", 5.0, None), StubHit("b", 3.0, None), popular_id="b") == "a"
+    assert max(scores, key=scores.__getitem__) == best
 
 
 def test_a_hit_without_a_trace_counts_for_the_spread_only() -> None:
