@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from shared.ai.generation import Generated, InvalidAnswer
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unavailable
@@ -61,7 +62,7 @@ async def test_an_answer_has_the_requested_shape_and_token_counts() -> None:
     assert answer == Generated(note, input_tokens=120, output_tokens=30 + 12)
 
 
-async def test_a_request_has_instruction_text_and_shape() -> None:
+async def test_a_request_has_instruction_text_and_shape(snapshot: SnapshotAssertion) -> None:
     with FakeVertex() as server:
         await generate_note(server)
     (call,) = server.calls
@@ -73,26 +74,7 @@ async def test_a_request_has_instruction_text_and_shape() -> None:
     assert call.authorization == f"Bearer {CREDENTIAL}"
     assert call.body["systemInstruction"]["parts"][0]["text"].startswith(INSTRUCTION)
     assert call.text == BEES
-    assert call.config == {
-        "temperature": 0.0,
-        "maxOutputTokens": 8192,
-        "responseMimeType": "application/json",
-        "thinkingConfig": {"thinking_budget": 0},
-        "responseJsonSchema": {
-            "title": "Note",
-            "description": "The subject of a text.",
-            "type": "object",
-            "properties": {
-                "subject": {"type": "string", "description": "In a word."},
-                "words": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "description": "Its main words. At most 3 entries.",
-                },
-            },
-            "required": ["subject", "words"],
-        },
-    }
+    assert call.config == snapshot
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from functions.tools.extractions.get_decisions.tool import DecisionResult
 from functions.tools.extractions.get_methodologies.tool import MethodologyResult
@@ -24,47 +25,28 @@ ORIGIN: dict[str, Any] = {
     "quote": "Use rye.",
     "similarity": None,
 }
-CITED = '   Quote from Bread at Home (ID baking-1): "Use rye."'
+RESULTS = [
+    DecisionResult(
+        question="Which flour?",
+        options=("rye", "wheat"),
+        considerations=(),
+        recommended_approach="Rye.",
+        **ORIGIN,
+    ),
+    PatternResult(
+        name="Timer", problem="It burns.", solution="Set one.", code_example="a\nb", **ORIGIN
+    ),
+    WarningResult(title="Starving", description="It dies.", symptoms=("smell",), **ORIGIN),
+    MethodologyResult(
+        name="Baking",
+        steps=(Step(order=1, title="Knead", description="Long.", tips=("Rest.",)),),
+        **ORIGIN,
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("result", "expected"),
-    [
-        (
-            DecisionResult(
-                question="Which flour?",
-                options=("rye", "wheat"),
-                considerations=(),
-                recommended_approach="Rye.",
-                **ORIGIN,
-            ),
-            "Which flour?\n   Options:\n   - rye\n   - wheat\n   Recommended approach: Rye.",
-        ),
-        (
-            PatternResult(
-                name="Timer",
-                problem="It burns.",
-                solution="Set one.",
-                code_example="a\nb",
-                **ORIGIN,
-            ),
-            "Timer\n   Problem: It burns.\n   Solution: Set one.\n   Code example:\n   a\n   b",
-        ),
-        (
-            WarningResult(title="Starving", description="It dies.", symptoms=("smell",), **ORIGIN),
-            "Starving\n   Description: It dies.\n   Symptoms:\n   - smell",
-        ),
-        (
-            MethodologyResult(
-                name="Baking",
-                steps=(Step(order=1, title="Knead", description="Long.", tips=("Rest.",)),),
-                **ORIGIN,
-            ),
-            "Baking\n   Steps:\n   1. Knead: Long.\n      - Rest.",
-        ),
-    ],
-)
+@pytest.mark.parametrize("result", RESULTS, ids=lambda result: type(result).__name__)
 def test_the_text_shows_the_content_and_the_quote_to_cite(
-    result: Attribution, expected: str
+    result: Attribution, snapshot: SnapshotAssertion
 ) -> None:
-    assert format_extraction(result) == f"{expected}\n{CITED}"
+    assert format_extraction(result) == snapshot

@@ -46,6 +46,14 @@ def find_file(client: McpClient, home: Path) -> Path:
     return client.path(home, sys.platform, os.environ)
 
 
+def write_file(name: str, content: str | bytes, home: Path) -> Path:
+    """Write the configuration file of a client."""
+    file = find_file(CLIENTS_BY_NAME[name], home)
+    file.parent.mkdir(parents=True)
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return file
+
+
 def read_entry(client: McpClient, text: str) -> dict[str, Any]:
     """Return what a configuration says about Carrel, without the name of the transport."""
     entry: dict[str, Any] = PARSERS[client.language](text)[client.section]["carrel"]
@@ -98,10 +106,19 @@ def test_an_address_has_the_form_of_the_client(
         assert PARSERS[client.language](text) == {client.section: {"carrel": entry}}
 
 
-def test_claude_desktop_takes_addresses_in_its_settings(home: Path) -> None:
-    result = run_init(CLIENTS_BY_NAME["claude-desktop"], "--url", URL)
-    assert result.exit_code == 1
-    assert f"Add custom connector, and enter {URL}" in result.output
+@pytest.mark.parametrize(
+    ("name", "url", "exit_code", "message"),
+    [
+        ("claude-desktop", URL, 1, f"Add custom connector, and enter {URL}"),
+        ("cursor", "localhost:8080/mcp", 2, "is not an address such as http://localhost:8080/mcp"),
+    ],
+)
+def test_an_address_that_no_file_can_have_is_refused(
+    name: str, url: str, exit_code: int, message: str, home: Path
+) -> None:
+    result = run_init(CLIENTS_BY_NAME[name], "--url", url)
+    assert result.exit_code == exit_code
+    assert message in result.output
     assert not list(home.iterdir())
 
 
@@ -133,10 +150,8 @@ def test_the_other_content_of_a_file_stays_and_is_copied(client: McpClient, home
 
 
 def test_the_text_of_a_toml_file_stays(home: Path) -> None:
-    file = home / ".codex" / "config.toml"
-    file.parent.mkdir()
-    file.write_text("# mine\nmodel = 'x'\n\n[mcp_servers.other]\ncommand = 'ü'\n", "utf-8")
-    original_text = file.read_text("utf-8")
+    original_text = "# mine\nmodel = 'x'\n\n[mcp_servers.other]\ncommand = 'ü'\n"
+    file = write_file("codex", original_text, home)
     assert run_init(CLIENTS_BY_NAME["codex"]).exit_code == 0
     assert file.read_text("utf-8").startswith(original_text)
     assert read_entry(CLIENTS_BY_NAME["codex"], file.read_text("utf-8")) == PROGRAM_ENTRY
@@ -165,10 +180,8 @@ def test_an_unchangeable_file_stays_and_the_entry_is_printed(
     name: str, text: str | bytes, reason: str, home: Path
 ) -> None:
     client = CLIENTS_BY_NAME[name]
-    file = find_file(client, home)
-    file.parent.mkdir(parents=True)
-    content = text.encode() if isinstance(text, str) else text
-    file.write_bytes(content)
+    file = write_file(name, text, home)
+    content = file.read_bytes()
     result = run_init(client)
 
     assert result.exit_code == 1
@@ -196,9 +209,7 @@ TOML_LAYOUTS: Final = {
 
 @pytest.mark.parametrize("layout", TOML_LAYOUTS)
 def test_carrel_is_added_to_toml_of_every_layout(layout: str, home: Path) -> None:
-    file = home / ".codex" / "config.toml"
-    file.parent.mkdir()
-    file.write_bytes(TOML_LAYOUTS[layout].encode())
+    file = write_file("codex", TOML_LAYOUTS[layout].encode(), home)
     result = run_init(CLIENTS_BY_NAME["codex"])
     assert result.exit_code == 0, result.output
     configuration = tomllib.loads(TOML_LAYOUTS[layout])
@@ -222,9 +233,7 @@ def test_another_server_of_the_name_is_replaced_on_request_only(
     name: str, text: str, description: str, home: Path
 ) -> None:
     client = CLIENTS_BY_NAME[name]
-    file = find_file(client, home)
-    file.parent.mkdir(parents=True)
-    file.write_text(text, "utf-8")
+    file = write_file(name, text, home)
     result = run_init(client)
     assert result.exit_code == 1
     assert f"another server named carrel, and stays as it is: {description}." in result.output
@@ -237,9 +246,7 @@ def test_another_server_of_the_name_is_replaced_on_request_only(
 
 @pytest.mark.parametrize("indent", ["\t", "    "])
 def test_json_keeps_its_indentation(indent: str, home: Path) -> None:
-    file = home / ".cursor" / "mcp.json"
-    file.parent.mkdir()
-    file.write_text(f'{{\n{indent}"theme": "dark"\n}}\n', "utf-8")
+    file = write_file("cursor", f'{{\n{indent}"theme": "dark"\n}}\n', home)
     run_init(CLIENTS_BY_NAME["cursor"])
     assert file.read_text("utf-8").startswith(f'{{\n{indent}"theme": "dark",\n{indent}"mcp')
 
@@ -248,9 +255,7 @@ def test_no_file_stays_after_an_error(home: Path, monkeypatch: pytest.MonkeyPatc
     def fail(path: Path, target: Path) -> None:
         raise OSError(28, "No space left on device", str(target), None, str(path))
 
-    file = home / ".cursor" / "mcp.json"
-    file.parent.mkdir()
-    file.write_text("{}")
+    file = write_file("cursor", "{}", home)
     monkeypatch.setattr(Path, "replace", fail)
     result = run_init(CLIENTS_BY_NAME["cursor"])
     assert result.exit_code == 1
@@ -305,12 +310,6 @@ def test_a_client_whose_files_were_moved_is_found(
     for ignored_value in ("", "relative", "~/unexpanded"):
         path = client.path(home, "linux", {variable: ignored_value})
         assert path == client.path(home, "linux", {})
-
-
-def test_an_address_without_a_scheme_is_refused() -> None:
-    result = run_init(CLIENTS_BY_NAME["cursor"], "--url", "localhost:8080/mcp")
-    assert result.exit_code == 2
-    assert "is not an address such as http://localhost:8080/mcp" in result.output
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

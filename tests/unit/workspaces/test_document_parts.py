@@ -6,6 +6,8 @@ import random
 from collections import Counter
 from typing import Final
 
+import pytest
+
 from shared.index.bm25 import Totals, unpack
 from shared.workspaces.model import (
     DocumentPart,
@@ -18,7 +20,7 @@ from shared.workspaces.model import (
 MIB: Final = 1024 * 1024
 
 
-def make_passages(count: int, words: int) -> list[ParsedPassage]:
+def make_passages(count: int, words: int, end_of_text: str = "\n") -> list[ParsedPassage]:
     """Make passages of incompressible words whose original text differs from the cleaned one."""
     generator = random.Random(6)  # noqa: S311 - no secret
     passages = []
@@ -28,14 +30,19 @@ def make_passages(count: int, words: int) -> list[ParsedPassage]:
         clean = " ".join(counts)
         start, end = end, end + len(clean)
         passages.append(
-            ParsedPassage(content_id(clean), position, start, end, f"{clean}\n", clean, counts)
+            ParsedPassage(
+                content_id(clean), position, start, end, f"{clean}{end_of_text}", clean, counts
+            )
         )
     return passages
 
 
 @pytest.mark.requirement("001-D5")
-def test_each_part_fits_a_firestore_document() -> None:
-    parts = build_parts(make_passages(3_000, 60))
+@pytest.mark.parametrize(
+    ("words", "end_of_text"), [(60, "\n"), (3, "\u200b" * 1_000)], ids=["words", "original text"]
+)
+def test_each_part_fits_a_firestore_document(words: int, end_of_text: str) -> None:
+    parts = build_parts(make_passages(3_000, words, end_of_text))
     assert len(parts) > 3
     assert max(len(part.to_bytes()) for part in parts) < MIB
 
