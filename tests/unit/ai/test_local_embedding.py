@@ -80,8 +80,6 @@ async def test_a_query_does_not_wait_for_a_whole_batch(embedder: LocalEmbedder) 
 
 async def test_an_error_stops_the_other_texts_of_the_call() -> None:
     class FailingModel:
-        """A model that fails at the first text."""
-
         def embed(self, text: str) -> Vector:
             if text == "0":
                 raise RuntimeError

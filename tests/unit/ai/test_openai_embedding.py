@@ -32,7 +32,6 @@ from tests.support.model_clients import (
 async def embed(
     server: FakeOpenAI, texts: list[str], purpose: Purpose = Purpose.DOCUMENT, **options: Any
 ) -> list[Vector]:
-    """Embed texts with a new embedder."""
     async with open_openai_embedder(server, **options) as embedder:
         return await embedder.embed(texts, purpose)
 

@@ -50,14 +50,12 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
 
 @pytest.fixture
 def vertex(storage: FakeCloudStorage) -> Iterator[FakeVertexBatch]:
-    """A fake Vertex AI."""
     with FakeVertexBatch(storage) as server:
         yield server
 
 
 @pytest.fixture
 async def batch(vertex: FakeVertexBatch) -> AsyncIterator[VertexBatch]:
-    """A client of the fake Vertex AI."""
     client = make_client(vertex.base_url)
     yield client
     await client.aclose()
@@ -105,12 +103,10 @@ async def yield_blocks(*blocks: bytes) -> AsyncIterator[bytes]:
 
 
 async def read_lines(files: BatchFiles, name: str) -> list[bytes]:
-    """Return all lines of a stored file."""
     return [line async for lines in files.iterate_lines(name) for line in lines]
 
 
 def make_answer(**fields: Any) -> bytes:
-    """Return a line of a job's output."""
     return json.dumps({"key": "hash:chunk", "status": ""} | fields).encode()
 
 

@@ -42,7 +42,6 @@ INVALID_NOTE = {"subject": "bees", "words": ["one", "two", "three", "four"]}
 
 
 async def generate_note(server: FakeVertex, text: str = BEES, **options: Any) -> Generated[Note]:
-    """Generate a note on a text, with a new generator."""
     async with open_generator(server, **options) as generator:
         return await generator.generate(INSTRUCTION, text, Note)
 

@@ -39,39 +39,28 @@ def test_imports_inside_functions_are_included() -> None:
 def test_imports_for_type_checking_are_excluded() -> None:
     # `invocation` imports `caller` only for type checking, but `messages`, which it imports at run
     # time, needs it. Nothing that `idempotency` needs imports `context` at run time.
-    invocation_files = find_imported_files("import shared.runtime.invocation")
-    assert "shared/core/caller.py" in invocation_files
-    assert "shared/runtime/context.py" not in find_imported_files(
-        "import shared.runtime.idempotency"
-    )
+    assert "shared/core/caller.py" in find_imported_files("import shared.runtime.invocation")
+    idempotency_files = find_imported_files("import shared.runtime.idempotency")
+    assert "shared/runtime/context.py" not in idempotency_files
 
 
 def test_third_party_modules_have_full_names() -> None:
-    source = "from google.cloud import firestore\nimport shared.core.dates"
     # `from google.cloud import firestore` may import a module or an attribute, so both names count.
-    assert {"google.cloud", "google.cloud.firestore", "zoneinfo"} <= follow_imports(
-        source
-    ).other_modules
+    imports = follow_imports("from google.cloud import firestore\nimport shared.core.dates")
+    assert {"google.cloud", "google.cloud.firestore", "zoneinfo"} <= imports.other_modules
 
 
 def test_data_files_of_a_module_are_included() -> None:
     gateway_files = find_imported_files(find_main_source("gateway"))
-
-    assert {
-        "functions/gateway/catalog.json",
-        "functions/gateway/oauth/page.css",
-        "functions/gateway/oauth/consent.html",
-    } <= gateway_files
-    assert "shared/text/data/stop-words.german.txt" in find_imported_files(
-        find_main_source("search_kb")
-    )
-    assert "shared/text/data/stop-words.german.txt" not in gateway_files
+    names = ("catalog.json", "oauth/page.css", "oauth/consent.html")
+    assert {f"functions/gateway/{name}" for name in names} <= gateway_files
+    stop_words = "shared/text/data/stop-words.german.txt"
+    assert stop_words in find_imported_files(find_main_source("search_kb"))
+    assert stop_words not in gateway_files
 
 
 def test_imports_of_excluded_modules_are_not_followed() -> None:
-    tool_source = find_main_source("search_kb")
-    local_embedding_files = {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"}
-    assert local_embedding_files <= find_imported_files(tool_source)
-    assert local_embedding_files.isdisjoint(
-        find_imported_files(tool_source, "shared.ai.local_embedding")
-    )
+    source = find_main_source("search_kb")
+    model_files = {"shared/ai/local_embedding.py", "shared/ai/_minilm.py"}
+    assert model_files <= find_imported_files(source)
+    assert model_files.isdisjoint(find_imported_files(source, "shared.ai.local_embedding"))

@@ -30,7 +30,6 @@ def load_json(path: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def server() -> dict[str, Any]:
-    """The content of `server.json`."""
     return load_json(ROOT / "server.json")
 
 

@@ -44,18 +44,15 @@ def test_keywords_distinguish_a_cluster_from_others() -> None:
     assert "知识" in chinese
 
 
-def test_a_name_has_a_capital_and_a_description_names_sources() -> None:
+def test_a_description_names_words_and_sources() -> None:
     clusters = [make_passages(BREAD, "Bread at Home"), make_passages(BOATS, "Under Sail")]
     bread, _ = describe_clusters(clusters, [None, None])
     assert bread.name.startswith("Sourdough starter, ")
     assert bread.description.startswith("Passages about sourdough starter, ")
     assert bread.description.endswith(", from Bread at Home.")
-
-
-def test_a_description_names_two_sources_and_counts_the_others() -> None:
     cluster = [TitledText(title, BOATS[0]) for title in ("A", "B", "B", "C", "D")]
-    [cluster_description] = describe_clusters([cluster], [None])
-    assert cluster_description.description.endswith(", from B, A and 2 other sources.")
+    [boats] = describe_clusters([cluster], [None])
+    assert boats.description.endswith(", from B, A and 2 other sources.")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,5 @@ def certificate(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(certificate: Path) -> Iterator[PublicWebServer]:
-    """A web server with TLS."""
     with PublicWebServer(certificate) as document_server:
         yield document_server

@@ -32,8 +32,6 @@ from tests.support.clock import SettableMonotonicClock
 
 
 class Call:
-    """A call that runs until the test ends it."""
-
     def __init__(self, breaker: CircuitBreaker) -> None:
         self._stack = ExitStack()
         self._attempt: Attempt = self._stack.enter_context(breaker.attempt())
@@ -46,7 +44,6 @@ class Call:
 
 @pytest.fixture
 def clock() -> SettableMonotonicClock:
-    """The clock of the breaker, in seconds."""
     return SettableMonotonicClock()
 
 
@@ -65,7 +62,6 @@ def admits_call(breaker: CircuitBreaker) -> bool:
 
 
 def fail_calls(breaker: CircuitBreaker, times: int) -> None:
-    """Let calls fail, one after the other."""
     for _ in range(times):
         Call(breaker).end(healthy=False)
 

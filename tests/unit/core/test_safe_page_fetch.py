@@ -66,7 +66,6 @@ async def get_page_rejection(fetch: SafeFetch, url: str = f"http://{HOST}/") -> 
 
 @pytest.fixture
 def plain_server() -> Iterator[PublicWebServer]:
-    """A web server without TLS."""
     with PublicWebServer(None) as document_server:
         yield document_server
 

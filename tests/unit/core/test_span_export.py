@@ -45,7 +45,6 @@ print(telemetry.is_on(), "opentelemetry" in sys.modules)
 def run_program(
     program: str, *arguments: str, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program in the checkout."""
     variables = {name: value for name, value in os.environ.items() if "OTEL" not in name}
     return subprocess.run(
         [sys.executable, "-c", program, *arguments],

@@ -34,7 +34,6 @@ OpenFolder = Callable[[Definitions], Databases]
 
 
 def define(*fields: dict[str, Any]) -> Definitions:
-    """Define an index of a collection."""
     index = {"collectionGroup": "c", "queryScope": "COLLECTION", "fields": list(fields)}
     return Definitions.from_json({"indexes": [index]})
 

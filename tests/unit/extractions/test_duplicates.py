@@ -65,7 +65,6 @@ def embedder(local_embedder: LocalEmbedder) -> LocalEmbedder:
 async def embed_extractions(
     embedder: LocalEmbedder, *extractions: Extraction
 ) -> list[EmbeddedExtraction]:
-    """Return each extraction with its vector."""
     texts = [extraction.content.text for extraction in extractions]
     vectors = await embedder.embed(texts, Purpose.DOCUMENT)
     return [EmbeddedExtraction(*pair) for pair in zip(extractions, vectors, strict=True)]

@@ -32,7 +32,6 @@ def find_collections(source: str) -> set[str]:
 
 
 def make_index(collection: str, path: str) -> Index:
-    """Return the index of a field."""
     field = tuple(path.split(".")), Kind.ASCENDING
     return Index(collection, group=False, fields=(field,))
 

@@ -13,7 +13,6 @@ from shared.workspaces.model import WorkspacePassage
 
 
 def make_random_vector(source: random.Random, dimension: int) -> tuple[float, ...]:
-    """Return a random vector of length 1."""
     numbers = [source.gauss(0, 1) for _ in range(dimension)]
     return tuple(number / math.hypot(*numbers) for number in numbers)
 

@@ -56,7 +56,6 @@ def merge(source: Source, stored: Sequence[Chunk] = ()) -> MergedHighlights:
 
 
 def merge_all(*sources: Source) -> list[Chunk]:
-    """Merge books one after another, and return the chunks."""
     chunks: list[Chunk] = []
     for source in sources:
         chunks = merge(source, chunks).chunks

@@ -46,7 +46,6 @@ def split_by_section(source: Source) -> list[Chunk]:
 
 
 def make_source(*texts: str) -> Source:
-    """Return the source with one section for each text."""
     return replace(SOURCE, sections=tuple(Section(text) for text in texts))
 
 

@@ -58,14 +58,12 @@ async def read_note(database: str = "(default)") -> Any:
 
 
 def read_members(archive: Path) -> dict[str, bytes]:
-    """Read the members of an archive by name."""
     with tarfile.open(archive) as tar:
         files = {member.name: tar.extractfile(member) for member in tar}
         return {name: file.read() for name, file in files.items() if file}
 
 
 def write_members(archive: Path, members: dict[str, bytes]) -> None:
-    """Write an archive."""
     with tarfile.open(archive, "w") as tar:
         for name, content in members.items():
             info = tarfile.TarInfo(name)
@@ -74,7 +72,6 @@ def write_members(archive: Path, members: dict[str, bytes]) -> None:
 
 
 def list_files(folder: Path) -> dict[str, bytes]:
-    """Return the content of all files of a folder by path."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
@@ -137,13 +134,11 @@ def test_no_process_starts_while_a_base_is_restored(state: Path, archive: Path) 
 
 
 def change_byte(content: bytes) -> bytes:
-    """Change a byte in the middle."""
     middle = len(content) // 2
     return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
 
 def change_manifest(members: dict[str, bytes], **fields: object) -> dict[str, bytes]:
-    """Change fields of the manifest."""
     manifest = json.loads(members[MANIFEST]) | fields
     return members | {MANIFEST: json.dumps(manifest).encode()}
 

@@ -25,7 +25,6 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def run_check(name: str, machine: Machine) -> CheckResult:
-    """Run the check of this name on a machine."""
     [check] = [check for check in CHECKS if check.name == name]
     return doctor.run_check(check, machine)
 

@@ -21,7 +21,6 @@ class CountedRuns(JobRuns):
     run_count = 0
 
     async def run(self, job: Job, progress: Progress) -> None:  # noqa: ARG002 - the same arguments
-        """Count a run."""
         self.run_count += 1
 
 

@@ -25,7 +25,6 @@ pytestmark = pytest.mark.usefixtures("state")
 
 
 def get_mode(path: Path) -> int:
-    """Return the permissions of a file."""
     return path.stat().st_mode & 0o777
 
 

@@ -37,17 +37,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_init(client: McpClient, *options: str) -> Result:
-    """Run `carrel init` for a client."""
     return CliRunner().invoke(main, ["init", client.name, *options])
 
 
 def find_file(client: McpClient, home: Path) -> Path:
-    """Return the configuration file of a client."""
     return client.path(home, sys.platform, os.environ)
 
 
 def write_file(name: str, content: str | bytes, home: Path) -> Path:
-    """Write the configuration file of a client."""
     file = find_file(CLIENTS_BY_NAME[name], home)
     file.parent.mkdir(parents=True)
     file.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -23,7 +23,6 @@ REQUEST = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\n\r\n"
 
 
 async def echo(request: Request) -> PlainTextResponse:
-    """Answer with the body of the request."""
     return PlainTextResponse(await request.body())
 
 
@@ -44,7 +43,6 @@ def run_server() -> Iterator[tuple[str, int]]:
 
 
 def connect(address: tuple[str, int], data: bytes) -> socket.socket:
-    """Open a connection, and send data."""
     connection = socket.create_connection(address, TIMEOUT_SECONDS)
     connection.sendall(data)
     return connection

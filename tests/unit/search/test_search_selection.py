@@ -31,7 +31,6 @@ def make_chunk(**fields: Any) -> Chunk:
 
 
 def make_filter(*facets: Facet) -> FacetFilter:
-    """Return a filter with one facet for each value."""
     return FacetFilter("tags", {facet.id: (facet,) for facet in facets})
 
 

@@ -30,14 +30,12 @@ TEXTS = st.text() | st.lists(st.sampled_from(PIECES), min_size=40, max_size=120)
 
 @st.composite
 def draw_limits(draw: st.DrawFn) -> ChunkLimits:
-    """Draw valid limits."""
     target = draw(st.integers(1, 40))
     maximum = draw(st.integers(target, 2 * target))
     return ChunkLimits(target, maximum, overlap=draw(st.integers(0, target // 2)))
 
 
 def split_text(text: str, limits: ChunkLimits) -> list[str]:
-    """Return the texts of the chunks."""
     return [text[span.start : span.end] for span in split_chunks(text, limits)]
 
 

@@ -17,7 +17,6 @@ TEXTS = st.text() | st.lists(st.sampled_from(CHARACTERS + SIGNS), min_size=10).m
 
 
 def estimate_tokens(text: str) -> list[str]:
-    """Return the texts of the tokens."""
     return [text[start:end] for start, end in find_tokens(text)]
 
 

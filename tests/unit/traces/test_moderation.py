@@ -68,8 +68,6 @@ def test_clearly_more_relevant_trace_ranks_first() -> None:
 
 @dataclass(frozen=True)
 class StubHit:
-    """A search hit with a given score."""
-
     id: str
     score: float
     similarity: float | None

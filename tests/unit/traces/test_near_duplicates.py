@@ -28,7 +28,6 @@ TRACE = TraceTerms.of(TITLE, CONTEXT, SOLUTION)
 
 
 def find_trace_terms(trace: dict[str, Any]) -> TraceTerms:
-    """Return the terms of a trace of the set."""
     return TraceTerms.of(trace["title"], trace["context_text"], trace["solution_text"])
 
 

@@ -39,7 +39,6 @@ MAX_LENGTHS = st.integers(MAX_TOKEN, 200)
 
 
 def split_text(text: str, max_length: int = 1500) -> list[str]:
-    """Return the texts of the passages."""
     return [text[span.start : span.end] for span in split_passages(text, max_length)]
 
 
