@@ -42,6 +42,7 @@ OTHER = f"{'b' * 32}/7;o=0"
     [
         ([(NEW, TRACEPARENT)], SPAN_ID, True),
         ([(NEW, f"00-{TRACE_ID}-{SPAN_ID}-00")], SPAN_ID, False),
+        ([(NEW, f"00-{TRACE_ID}-{SPAN_ID}-02")], SPAN_ID, False),
         ([(NEW, f"00-{TRACE_ID}-{SPAN_ID}-03")], SPAN_ID, True),
         ([(NEW, f"01-{TRACE_ID}-{SPAN_ID}-01-what-comes-later")], SPAN_ID, True),
         ([(OLD, OTHER), (NEW, TRACEPARENT)], SPAN_ID, True),

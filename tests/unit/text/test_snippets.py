@@ -28,9 +28,10 @@ TEXTS = st.text(alphabet=st.sampled_from("ab,.\n \té"), max_size=3 * SNIPPET_LE
         (" one\n\n two\t three ", "one two three"),
         ("word " * 100, "word " * 55 + "word…"),
         *((f"{'a' * 270}{sign} {'b' * 270}", "a" * 270 + "…") for sign in ",;:."),
-        # A last word of up to 60 characters is left out as a whole.
+        # What a last word would fill is left out if it is at most 60 characters.
+        (f"{'a' * 220} {'b' * 90}", f"{'a' * 220}…"),
+        (f"{'a' * 219} {'b' * 90}", f"{'a' * 219} {'b' * 59}…"),
         (f"{'a' * 225} {'b' * 60}", f"{'a' * 225}…"),
-        (f"{'a' * 200} {'b' * 90}", f"{'a' * 200} {'b' * 78}…"),
         ("* * *\n\n---", "* * * ---"),
     ],
 )
