@@ -85,7 +85,8 @@ def test_passages_cover_a_text_in_order_within_the_limit(text: str, max_length: 
 def test_heading_stays_with_the_next_paragraph() -> None:
     text = "# Shop\n\n## Refunds\n\nWithin 30 days.\n\nIn cash.\n\n## Opening\n\n"
     assert split_text(text) == ["# Shop\n\n## Refunds\n\nWithin 30 days.", "In cash.", "## Opening"]
-    assert split_text("## Refunds\n\n" + "x" * 45, 50) == ["## Refunds", "x" * 45]
+    assert split_text("## Refunds\n\n" + "x" * 38, 50) == ["## Refunds\n\n" + "x" * 38]
+    assert split_text("## Refunds\n\n" + "x" * 39, 50) == ["## Refunds", "x" * 39]
     assert split_text("#!/bin/sh\n\nls") == ["#!/bin/sh", "ls"]
 
 
