@@ -42,6 +42,7 @@ def test_an_id_is_valid_in_firestore_and_unique(facet: Facet, other_facet: Facet
     ("key", "other_key"), [("/", "%2F"), ("%", "%25"), ("%2F", "%252F"), ("x" * 999, "x" * 998)]
 )
 def test_keys_with_similar_encodings_have_different_ids(key: str, other_key: str) -> None:
+    assert len(Facet(Kind.TAG, "字" * 200).id.encode()) <= 400
     assert Facet(Kind.TAG, key).id != Facet(Kind.TAG, other_key).id
 
 

@@ -100,6 +100,8 @@ def test_a_highlight_with_the_same_id_is_replaced_and_one_with_its_text_kept() -
     )
     assert get_texts(merged.chunks) == ["Old.", "Ebb."]
     assert merged.removed_ids == frozenset()
+    moved = merge(make_log(make_section("Old.", "3", number=1)), merged.chunks).chunks
+    assert [chunk.location for chunk in moved] == [chunk.location for chunk in merged.chunks]
     stored = merge_all(make_log(make_section("Yes.", "10"), make_section("Yes.", "900")))
     assert merge(make_log(make_section("Yes.", "900")), stored).chunks == stored
 
