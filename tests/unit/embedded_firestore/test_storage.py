@@ -332,6 +332,7 @@ async def test_removed_vectors_are_purged_when_one_process_opens_the_file(
     [
         (f"PRAGMA user_version = {FORMAT + 1}", "later version"),
         ("PRAGMA application_id = 0", "another program"),
+        ("PRAGMA application_id = 0; PRAGMA user_version = 0", "another program"),
         (None, "damaged"),
     ],
 )
