@@ -13,9 +13,8 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.support.fakes.embedder import WordEmbedder
+from tests.support.apps import Apps
 from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import call, call_error, call_result
 from tests.support.trace_set import read_trace_set
@@ -52,7 +51,8 @@ SIBLING_TRACE = find_similar_trace("siblings", "s03")
 async def test_copy_returns_the_existing_trace(app: App) -> None:
     trace_id = await contribute(app, ORIGINAL)
     postings_before = await read_app_documents(app, "trace_lexicon")
-    answer = await call(app, "contribute_trace", "ben", **COPY)
+    arguments = COPY | {"idempotency_key": "k"}
+    answer, repeated = [await call(app, "contribute_trace", "ben", **arguments) for _ in range(2)]
     assert answer.result
     assert answer.result["trace_id"] == trace_id
     assert answer.result["duplicate"] is True
@@ -60,37 +60,37 @@ async def test_copy_returns_the_existing_trace(app: App) -> None:
     assert "undo" not in answer.result
     assert str(answer.text).startswith("Nothing was stored")
     assert trace_id in str(answer.text)
+    assert repeated.result == answer.result
+    assert repeated.receipt.replayed is True
     assert list(await read_app_documents(app, "traces")) == [trace_id]
     assert await read_app_documents(app, "trace_lexicon") == postings_before
 
-
-async def test_edited_copy_is_stored_and_names_the_original(app: App) -> None:
-    trace_id = await contribute(app, ORIGINAL)
-    result = await call_result(app, "contribute_trace", "ben", **NEAR)
-    assert not result["duplicate"]
-    [similar] = result["similar"]
-    assert similar["trace_id"] == trace_id
-    assert 0 < similar["similarity"] <= 1
+    own_text = str((await call(app, "contribute_trace", **COPY)).text)
+    assert "amend_trace" in own_text
+    assert "vote_trace" not in own_text
 
 
-async def test_six_calls_at_once_store_one_trace(settings: Settings, app: App) -> None:
-    apps = [App(settings, embedder=WordEmbedder()) for _ in range(6)]
+async def test_six_calls_at_once_store_one_trace(apps: Apps) -> None:
+    opened = [apps() for _ in range(6)]
     results = await asyncio.gather(
-        *(call_result(opened, "contribute_trace", "ben", **COPY) for opened in apps)
+        *(call_result(app, "contribute_trace", "ben", **COPY) for app in opened)
     )
-    for opened in apps:
-        await opened.aclose()
-    [trace_id] = await read_app_documents(app, "traces")
+    [trace_id] = await read_app_documents(opened[0], "traces")
     assert {result["trace_id"] for result in results} == {trace_id}
     assert sorted(result["duplicate"] for result in results) == [False, *[True] * 5]
 
 
-async def test_another_solution_is_stored_and_names_the_similar_one(app: App) -> None:
+@pytest.mark.parametrize("other", [NEAR, SIBLING_TRACE], ids=["negated", "sibling"])
+async def test_another_solution_is_stored_and_names_the_similar_one(
+    app: App, other: dict[str, Any]
+) -> None:
     trace_id = await contribute(app, ORIGINAL)
-    answer = await call(app, "contribute_trace", "ben", **SIBLING_TRACE)
+    answer = await call(app, "contribute_trace", "ben", **other)
     assert answer.result
     assert not answer.result["duplicate"]
-    assert [trace["trace_id"] for trace in answer.result["similar"]] == [trace_id]
+    [similar] = answer.result["similar"]
+    assert similar["trace_id"] == trace_id
+    assert 0 < similar["similarity"] <= 1
     assert trace_id in str(answer.text)
     assert len(await read_app_documents(app, "traces")) == 2
 
@@ -123,13 +123,6 @@ async def test_copy_may_supersede_its_original(app: App) -> None:
     assert await search_trace_ids(app, query=COPY["title"]) == [result["trace_id"]]
 
 
-async def test_superseded_trace_is_not_a_duplicate(app: App) -> None:
-    superseded_id = await contribute(app, ORIGINAL)
-    await contribute(app, 20, supersedes=superseded_id)
-    result = await call_result(app, "contribute_trace", "ben", **COPY)
-    assert superseded_id != result["trace_id"]
-
-
 async def test_copy_of_a_flagged_trace_is_warned(app: App) -> None:
     trace_id = await contribute(app, ORIGINAL)
     await add_votes(app, trace_id, 2, **SPAM)
@@ -137,23 +130,6 @@ async def test_copy_of_a_flagged_trace_is_warned(app: App) -> None:
     assert answer.result
     assert answer.result["duplicate"]
     assert "Voters warn against that trace" in str(answer.text)
-
-
-async def test_contributor_of_the_original_is_sent_to_amend(app: App) -> None:
-    await contribute(app, ORIGINAL)
-    answer = await call(app, "contribute_trace", **COPY)
-    assert "amend_trace" in str(answer.text)
-    assert "vote_trace" not in str(answer.text)
-
-
-async def test_key_replays_the_answer_of_a_duplicate(app: App) -> None:
-    await contribute(app, ORIGINAL)
-    arguments = COPY | {"idempotency_key": "k"}
-    answer, repeated_answer = [
-        await call(app, "contribute_trace", "ben", **arguments) for _ in range(2)
-    ]
-    assert repeated_answer.result == answer.result
-    assert repeated_answer.receipt.replayed is True
 
 
 async def test_supersedes_overrides_other_duplicates(app: App) -> None:
