@@ -41,18 +41,14 @@ def make_text(paragraphs: int = PARAGRAPH_COUNT, first: int = 0) -> str:
 
 def make_openai_settings(fake: FakeOpenAI, project: str, **overrides: Any) -> Settings:
     """Return settings for embedding with the fake server."""
-    return Settings(**make_openai_fields(fake, project, **overrides))
-
-
-def make_openai_fields(fake: FakeOpenAI, project: str, **overrides: Any) -> dict[str, Any]:
-    """Return the fields of `make_openai_settings`, for a process that makes its own settings."""
-    return {
+    fields = {
         "google_cloud_project": project,
         "embedding_provider": "openai",
         "openai_base_url": fake.base_url,
         "embedding_model": MODEL,
         "embedding_dimension": DIMENSION,
-    } | overrides
+    }
+    return Settings(**fields | overrides)
 
 
 async def call_extract_with_deadline(
