@@ -28,13 +28,11 @@ class Out(Result):
 
 
 async def embed(_args: In, ctx: Context) -> Out:
-    """Embed a query."""
     await ctx.embed_query("bread")
     return Out()
 
 
 async def write(_args: In, ctx: Context) -> Out:
-    """Write a document."""
     database = ctx.database
     snapshot = await database.get(Reference("notes", "one"))
     await database.commit([put_if_unchanged(snapshot, {"text": "milk"})])
@@ -42,7 +40,6 @@ async def write(_args: In, ctx: Context) -> Out:
 
 
 def make_tool(run: Any, effect: Effect = Effect.READ, *capabilities: Capability) -> Tool[Any, Any]:
-    """Make a tool that declares this effect and these capabilities."""
     return Tool(
         name="do_this",
         title="Do this",

@@ -26,19 +26,16 @@ from shared.runtime.messages import CallRequest
 from tests.support.knowledge import BAKING, store_sources
 from tests.support.log_metrics import METRICS, extract_labels, extract_values, parse_log_entry
 
-every_metric = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric["name"])
 CALLER = Caller.of("ada", task="essay")
 KEYRING = Keyring([SecretStr("s" * 32)])
 
 
 @pytest.fixture
 async def store_baking(ctx: Context) -> None:
-    """Store a book that searches find."""
     await store_sources(ctx, BAKING)
 
 
 async def run_call(app: App, name: str, arguments: dict[str, Any]) -> None:
-    """Call a tool, and log the call."""
     tool = Catalog.load().get(name, CALLER)
     assert tool
     request = CallRequest(
@@ -165,26 +162,17 @@ def test_other_lines_do_not_count_in_a_metric() -> None:
 
 
 @pytest.mark.requirement("001-O2")
-@every_metric
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric["name"])
 def test_every_label_is_declared_and_extracted(metric: dict[str, Any]) -> None:
-    declared = [label["key"] for label in metric["metricDescriptor"]["labels"]]
-    assert declared == list(metric["labelExtractors"])
-
-
-@every_metric
-def test_the_type_of_a_metric_matches_its_name(metric: dict[str, Any]) -> None:
-    suffix = metric["name"].rpartition("_")[2]
-    value_types = {"total": "INT64", "seconds": "DISTRIBUTION", "failures": "DISTRIBUTION"}
-    units = {"total": "1", "seconds": "s", "failures": "1"}
+    """The type of a metric matches its name, and the longest call has a bucket."""
     descriptor = metric["metricDescriptor"]
+    assert [label["key"] for label in descriptor["labels"]] == list(metric["labelExtractors"])
+    suffix = metric["name"].rpartition("_")[2]
+    units = {"total": "1", "seconds": "s", "failures": "1"}
     assert descriptor["metricKind"] == "DELTA"
-    assert descriptor["valueType"] == value_types[suffix]
+    assert descriptor["valueType"] == ("INT64" if suffix == "total" else "DISTRIBUTION")
     assert descriptor["unit"] == units[suffix]
     assert ("valueExtractor" in metric) == (suffix != "total")
-
-
-@every_metric
-def test_the_longest_possible_call_has_a_bucket(metric: dict[str, Any]) -> None:
     if options := metric.get("bucketOptions"):
         buckets = options["exponentialBuckets"]
         upper_bound = buckets["scale"] * buckets["growthFactor"] ** buckets["numFiniteBuckets"]

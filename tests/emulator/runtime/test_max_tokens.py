@@ -116,7 +116,6 @@ class Page(NamedTuple):
 
 
 async def read_pages(app: App, tool: str, **arguments: Any) -> list[Page]:
-    """Return all pages of a call."""
     pages: list[Page] = []
     cursor: dict[str, Any] = {}
     while len(pages) < 100:
