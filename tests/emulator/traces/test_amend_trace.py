@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
 from shared.runtime.context import App
 from tests.support.clock import NOON, SettableClock
 from tests.support.stored_documents import read_app_documents
@@ -94,17 +92,6 @@ async def test_same_content_changes_nothing(app: App) -> None:
         assert "undo" not in answer.result
         assert "Nothing changed" in str(answer.text)
     assert await read_app_documents(app, "traces") == traces_before
-
-
-@pytest.mark.parametrize(
-    ("tags", "field"), [(["c++"], "tags.0"), ([f"t{number}" for number in range(21)], "tags")]
-)
-async def test_invalid_tags_are_named(app: App, tags: list[str], field: str) -> None:
-    trace_id = await contribute(app)
-    error = await call_error(app, "amend_trace", trace_id=trace_id, tags=tags)
-    assert error.code == "VALIDATION_ERROR"
-    assert field in error.details
-    assert (await read_content(app, trace_id))["revision"] == 1
 
 
 async def test_withdrawn_trace_must_be_restored_first(app: App) -> None:
