@@ -15,7 +15,6 @@ import pytest
 from google.api_core.exceptions import ServiceUnavailable
 from google.cloud.firestore import DELETE_FIELD
 
-from shared.accounts.account import HOLD_LIFETIME
 from shared.accounts.call_record import PAID_LIFETIME, Bill, CallEntry, CallRecord, PaymentState
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.calls import CallRecords
@@ -27,7 +26,6 @@ from tests.support.clock import NOON
 from tests.support.commit_hooks import Response, Send, intercept_commits
 
 SOON = NOON + timedelta(minutes=1)
-LATE = NOON + HOLD_LIFETIME
 ANNA = "anna@example.com"
 BEFORE_CALL = CallEntry(started_at=NOON, arguments={"query": 12}, task="thesis")
 FACTS = {"passages": 7, "known": True, "scores": [0.5, 1.0], "document": "d3adbeef"}
@@ -101,6 +99,10 @@ async def test_a_record_of_another_version_can_be_read(
 async def test_a_cancelled_call_costs_nothing_and_says_why(store: AccessStore) -> None:
     await store.calls.reserve(BILL, "one", NOON)
     assert not await store.calls.cancel(FAILED, "stranger", SOON)
+    await store.calls.update_entry(LOST, SOON)
+    record = await store.calls.get("c1")
+    assert record
+    assert (record.state, record.bill) == (PaymentState.RESERVED, LOST)
     await assert_money(store, balance=100, available=70)
     assert await store.calls.cancel(FAILED, "one", SOON)
     await assert_money(store, balance=100, available=100)
@@ -133,37 +135,6 @@ async def test_concurrent_repeats_at_two_gateways_are_charged_once(access: Conne
     charges = await asyncio.gather(*map(reserve_and_settle, gateways, "abcdef"))
     assert charges == [30] * 6  # all answers name the price, but it is charged once
     await assert_money(gateways[0], balance=70, available=70)
-
-
-async def test_a_shared_hold_outlives_a_cancelled_call(store: AccessStore) -> None:
-    """A call is not free because another call with the same id fails."""
-    await store.calls.reserve(BILL, "faulty", NOON)
-    await store.calls.reserve(BILL, "good", NOON)
-    assert not await store.calls.cancel(FAILED, "faulty", SOON)
-    await assert_money(store, balance=100, available=70)
-    assert await store.calls.settle(PAID, "good", 30, SOON) == 30
-    await assert_money(store, balance=70, available=70)
-
-
-async def test_a_killed_gateway_blocks_the_money_for_an_hour(store: AccessStore) -> None:
-    """The gateway never settles the call, and nothing else reports its end."""
-    await store.calls.reserve(replace(BILL, price=100), "killed", NOON)
-    with pytest.raises(PaymentRequired):
-        await store.calls.reserve(replace(BILL, call_id="c2"), "two", SOON)
-    await store.calls.reserve(replace(BILL, call_id="c3"), "three", LATE)
-    assert (await store.accounts.get(ANNA)).compute_available(LATE) == 70
-
-
-async def test_an_unknown_outcome_is_settled_by_a_repeated_call(store: AccessStore) -> None:
-    await store.calls.reserve(BILL, "one", NOON)
-    await store.calls.update_entry(LOST, SOON)
-    record = await store.calls.get("c1")
-    assert record
-    assert record.state == PaymentState.RESERVED
-    assert record.bill == LOST
-    await store.calls.reserve(BILL, "two", SOON)
-    assert await store.calls.settle(PAID, "two", 30, SOON) == 30
-    await assert_money(store, balance=70, available=70)
 
 
 async def test_concurrent_calls_never_exceed_the_balance(access: Connection) -> None:

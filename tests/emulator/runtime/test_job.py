@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import timedelta
 
 import pytest
 
@@ -20,26 +19,11 @@ from shared.firestore.documents import Reference
 from shared.firestore.leases import Leases
 from shared.firestore.writes import Set
 from shared.runtime.context import App, Context
-from shared.runtime.job import AlreadyRunning, Budget, Failure, Job, Report, run_job
+from shared.runtime.job import AlreadyRunning, Budget, Failure, Report, run_job
 from tests.support.apps import Apps
 from tests.support.clock import NOON, SettableClock
+from tests.support.jobs import make_job
 from tests.support.stored_documents import read_documents, read_leased_jobs
-
-
-async def count_none(_context: Context) -> int:
-    return 0
-
-
-def make_job(run: Callable[[Context, Budget], Awaitable[Report]], timeout: float = 60.0) -> Job:
-    """Make a job with this run, and with this time in seconds."""
-    return Job(
-        name="dusting",
-        title="Dust the shelves",
-        run=run,
-        total=count_none,
-        schedule="0 4 * * *",
-        timeout=timeout,
-    )
 
 
 async def dust_shelf(ctx: Context, name: str) -> None:
@@ -65,26 +49,6 @@ async def test_a_run_reports_and_leaves_no_lease(ctx: Context, app: App) -> None
     assert progress == [2, 1]
     assert await read_leased_jobs(ctx) == set()
     assert Budget(time.monotonic()).spent
-
-
-async def test_one_of_two_concurrent_runs_works(ctx: Context, app: App) -> None:
-    started, may_end = asyncio.Event(), asyncio.Event()
-
-    async def run(ctx: Context, _budget: Budget) -> Report:
-        started.set()
-        await may_end.wait()
-        await dust_shelf(ctx, "a")
-        return Report()
-
-    first_run = asyncio.create_task(run_job(make_job(run), app))
-    await started.wait()
-    second_outcome = await run_job(make_job(run), app)
-    may_end.set()
-    assert isinstance(second_outcome, AlreadyRunning)
-    assert second_outcome.until > datetime.now(UTC)
-    assert await first_run == Report()
-    assert set(await read_documents(ctx, "shelves")) == {"a"}
-    assert await read_leased_jobs(ctx) == set()
 
 
 async def test_a_failed_run_releases_its_lease(ctx: Context, app: App) -> None:
@@ -138,7 +102,9 @@ async def test_a_dead_runs_lease_can_be_taken_when_it_expires(
     clock.now = NOON
     await Leases(ctx.database).acquire("dusting", 30, clock)
     clock.advance(seconds=29)
-    assert isinstance(await run_job(make_job(run), app), AlreadyRunning)
+    outcome = await run_job(make_job(run), app)
+    assert isinstance(outcome, AlreadyRunning)
+    assert outcome.until == NOON + timedelta(seconds=30)
     clock.advance(seconds=1)
     assert isinstance(await run_job(make_job(run), app), Report)
     assert await read_leased_jobs(ctx) == set()

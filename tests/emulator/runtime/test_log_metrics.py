@@ -21,8 +21,9 @@ from shared.accounts.keyring import Keyring
 from shared.core.caller import Caller
 from shared.pipeline.worker import run_isolated
 from shared.runtime.context import App, Context
-from shared.runtime.job import Budget, Failure, Job, Report, run_job
+from shared.runtime.job import Budget, Failure, Report, run_job
 from shared.runtime.messages import CallRequest
+from tests.support.jobs import make_job
 from tests.support.knowledge import BAKING, store_sources
 from tests.support.log_metrics import METRICS, extract_labels, extract_values, parse_log_entry
 
@@ -65,17 +66,6 @@ async def test_a_search_counts_in_all_call_metrics(
         assert 0 < latency_of_part <= latency
 
 
-@pytest.mark.usefixtures("store_baking")
-@pytest.mark.parametrize(("mode", "part"), [("lexical", "bm25"), ("semantic", "embedding")])
-async def test_a_search_is_timed_only_for_the_parts_it_uses(
-    app: App, capsys: pytest.CaptureFixture[str], mode: str, part: str
-) -> None:
-    await run_call(app, "search_kb", {"query": "how to knead", "mode": mode})
-    [line] = capsys.readouterr().err.splitlines()
-    metrics_of_every_call = {"tool_calls_total", "tool_latency_seconds"}
-    assert extract_values(line).keys() == metrics_of_every_call | {f"{part}_latency_seconds"}
-
-
 async def test_a_call_that_fails_counts_with_its_code(
     app: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,10 +99,7 @@ async def test_a_run_counts_with_its_time_and_failures(
     async def run(_context: Context, _budget: Budget) -> Report:
         return Report(failures=[Failure("shelf 3", "too high")])
 
-    async def count_none(_context: Context) -> int:
-        return 0
-
-    await run_job(Job(name="dust", title="Dust", run=run, total=count_none, schedule=""), app)
+    await run_job(make_job(run, "dust"), app)
     [line] = capsys.readouterr().err.splitlines()
     values = extract_values(line)
     assert values.keys() == {"job_runs_total", "job_duration_seconds", "job_failures"}

@@ -64,9 +64,8 @@ async def test_each_of_several_tasks_has_a_result(app: App) -> None:
     answer = await call_for_result(app, "complete_task", task_ids=task_ids)
     four, two_again, deleted, invalid, missing, four_again, one = answer["results"]
 
-    assert [result["success"] for result in answer["results"]] == [
-        *(True, True, False, False, False, True, True)
-    ]
+    successes = [result["success"] for result in answer["results"]]
+    assert successes == [True, True, False, False, False, True, True]
     assert four["task"]["task_id"] == "4"
     assert four["changed"] == ["status"]
     assert four_again == four

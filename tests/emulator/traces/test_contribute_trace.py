@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import defaultdict
 from types import ModuleType
 from typing import Any
 
@@ -149,25 +150,27 @@ async def test_screening_and_comparison_run_in_threads(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both take long enough to delay other calls of the process."""
-    threads_by_function: dict[str, set[threading.Thread]] = {}
+    threads: dict[str, set[threading.Thread]] = defaultdict(set)
 
     def record_threads(module: ModuleType, name: str) -> None:
         function = getattr(module, name)
-        threads = threads_by_function.setdefault(f"{module.__name__}.{name}", set())
 
         def call_and_record(*arguments: Any) -> Any:
-            threads.add(threading.current_thread())
+            threads[f"{module.__name__}.{name}"].add(threading.current_thread())
             return function(*arguments)
 
         monkeypatch.setattr(module, name, call_and_record)
 
-    record_threads(screen, "screen_texts")
-    record_threads(indexed_state, "terms")
-    record_threads(near_duplicates, "terms")
+    for module, name in (
+        (screen, "screen_texts"),
+        (indexed_state, "terms"),
+        (near_duplicates, "terms"),
+    ):
+        record_threads(module, name)
     trace_id = await contribute(app, 1)
     await call_result(app, "amend_trace", trace_id=trace_id, **make_sample_trace(2))
-    assert all(threads_by_function.values())
-    assert threading.current_thread() not in set().union(*threads_by_function.values())
+    assert len(threads) == 3
+    assert threading.current_thread() not in set().union(*threads.values())
 
 
 @pytest.mark.requirement("002-T2.1")

@@ -7,14 +7,14 @@ embedded it, and ready then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pytest
 
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
-from shared.ai.embedding import Purpose, Vector
+from shared.ai.embedding import Purpose
 from shared.core.meter import Meter
 from shared.runtime.context import App
 from shared.runtime.job import run_job
@@ -30,6 +30,7 @@ from tests.support.commit_hooks import (
     send_commit_twice,
 )
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.fakes.recording_embedder import RecordingEmbedder
 from tests.support.materials import READER
 from tests.support.stored_materials import (
     PARAGRAPH_COUNT,
@@ -64,25 +65,6 @@ PENDING_AT_FULL_PRICE: Final = Outcome("pending", FULL_PRICE)
 PENDING_FOR_FREE: Final = Outcome("pending", FREE)
 READY_AT_FULL_PRICE: Final = Outcome("ready", FULL_PRICE)
 READY_FOR_FREE: Final = Outcome("ready", FREE)
-
-
-class CountingEmbedder(WordEmbedder):
-    """An embedder that counts the passages that it embeds.
-
-    Attributes:
-        meanwhile: What it does once while it embeds passages.
-    """
-
-    passages = 0
-    meanwhile: Callable[[], Awaitable[None]] | None = None
-
-    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        if purpose is Purpose.DOCUMENT:
-            self.passages += len(texts)
-            act, self.meanwhile = self.meanwhile, None
-            if act:
-                await act()
-        return await super().embed(texts, purpose)
 
 
 async def die() -> None:
@@ -240,16 +222,21 @@ async def test_one_of_many_texts_with_the_same_key_is_paid(open_app: Open) -> No
 
 
 async def test_one_call_at_a_time_embeds_a_deferred_text(open_app: Open) -> None:
-    embedder = CountingEmbedder()
+    embedder = RecordingEmbedder()
     app = open_app(embedder=embedder)
     await call_for_outcome(app, materials=TEXT)
     later_outcomes: list[Outcome] = []
-    embedder.meanwhile = partial(ask_and_append, app, later_outcomes)
+
+    async def ask_meanwhile(_: Purpose) -> None:
+        embedder.meanwhile = None
+        await ask_and_append(app, later_outcomes)
+
+    embedder.meanwhile = ask_meanwhile
     outcomes = await asyncio.gather(*(call_for_outcome(app, document=DOCUMENT) for _ in range(5)))
     assert {READY_FOR_FREE, PENDING_FOR_FREE, READY_AT_FULL_PRICE}.issuperset(outcomes)
     assert outcomes.count(READY_FOR_FREE) == 1
     assert later_outcomes == [PENDING_FOR_FREE]
-    assert embedder.passages == PARAGRAPH_COUNT
+    assert len(embedder.passages) == PARAGRAPH_COUNT
 
 
 async def test_a_failed_text_is_uploaded_again_for_free(open_app: Open) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -18,14 +17,13 @@ from hypothesis import HealthCheck, Phase, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from shared.ai.embedding import Purpose, Vector
 from shared.core.caller import Caller
 from shared.core.ids import safe_id
 from shared.runtime.context import App
 from shared.runtime.messages import CallAnswer
 from shared.workspaces.model import content_id
 from tests.support.apps import Apps
-from tests.support.fakes.embedder import WordEmbedder
+from tests.support.fakes.recording_embedder import RecordingEmbedder
 from tests.support.jobs import make_job_context
 from tests.support.materials import BREAD, BRIDGE, COMET, MAST, call_extract, extract_result
 from tests.support.workspaces import erase_workspace, read_write_times
@@ -85,19 +83,6 @@ steps = st.builds(
     number=st.integers(0, len(DOCUMENTS) - 1),
     question=st.sampled_from(QUESTIONS),
 )
-
-
-class CountingEmbedder(WordEmbedder):
-    """An embedder that counts how often it embeds each passage."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedded: Counter[str] = Counter()
-
-    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        if purpose is Purpose.DOCUMENT:
-            self.embedded.update(texts)
-        return await super().embed(texts, purpose)
 
 
 @dataclass
@@ -192,9 +177,9 @@ def assert_answers(answer: CallAnswer, step: Step, texts: set[str]) -> None:
 
 
 @pytest.fixture
-def embedder() -> CountingEmbedder:
-    """The embedder of `app`, which counts."""
-    return CountingEmbedder()
+def embedder() -> RecordingEmbedder:
+    """The embedder of `app`."""
+    return RecordingEmbedder()
 
 
 @pytest.mark.requirement(
@@ -212,12 +197,12 @@ def embedder() -> CountingEmbedder:
 async def test_each_workspace_answers_from_its_own_texts(
     apps: Apps, project: str, script: list[Step]
 ) -> None:
-    embedder = CountingEmbedder()
+    embedder = RecordingEmbedder()
     app = apps(embedder=embedder, project=f"{project}-{next(_ROUNDS)}")
     model = WorkspaceModel(app)
     for step in script:
         await model.take_step(step)
-    assert model.embedded == embedder.embedded
+    assert model.embedded == Counter(embedder.passages)
     await assert_stored(model)
 
 
@@ -247,13 +232,13 @@ def test_different_task_ids_are_different_workspaces() -> None:
 
 @pytest.mark.requirement("001-P3")
 async def test_equal_texts_are_stored_for_each_workspace(
-    app: App, embedder: CountingEmbedder
+    app: App, embedder: RecordingEmbedder
 ) -> None:
     callers = [Caller.of(user) for user in ("ann", "ann.b")]
     for caller, task in itertools.product(callers, ("notes", "Notes")):
         result = await extract_result(app, "rye", caller, materials=TEXTS[0], task_id=task)
         assert not result["known"]
-    assert embedder.embedded == {MAST: 4, BREAD: 4}
+    assert Counter(embedder.passages) == {MAST: 4, BREAD: 4}
     ctx = make_job_context(app)
 
     times_before = await read_write_times(ctx, "users/")
