@@ -191,7 +191,7 @@ async def test_half_a_surrogate_pair_is_refused(app: App, name: str) -> None:
         assert answer.receipt.round_trips == 0
 
 
-@pytest.mark.requirement("003-V1", "003-V2")
+@pytest.mark.requirement("003-V1", "003-V2", "003-V4")
 @every_tool
 def test_values_that_are_barely_valid_are_accepted(name: str) -> None:
     example, tool = EXAMPLES[name], find_tool(name)

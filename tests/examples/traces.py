@@ -52,8 +52,9 @@ EXAMPLES: Final = {
     "amend_trace": Example(
         arguments={"trace_id": TRACE, "title": "A hinge that squeaks"},
         lengths=_LENGTHS,
+        counts={"tags": 20},
         ranges={"revision": (1, 1_000_000)},
-        wrong=_REQUIRED_TEXTS,
+        wrong=_REQUIRED_TEXTS | {"tags": _WRONG_TAGS},
         contradictions=(
             ({"trace_id": TRACE}, "trace_id", "new texts or tags, or a revision"),
             ({"trace_id": TRACE, "title": None}, "trace_id", "new texts or tags, or a revision"),

@@ -7,17 +7,32 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.runtime.context import App, Context
-from shared.runtime.job import Budget
+from shared.runtime.job import Budget, Job, Report
 
 
 def make_job_context(app: App) -> Context:
     """Make the context of a job run, which has no user."""
     return app.context(Caller(), Meter())
+
+
+def make_job(
+    run: Callable[[Context, Budget], Awaitable[Report]],
+    name: str = "dusting",
+    timeout: float = 60.0,
+) -> Job:
+    """Make a job with this run, and with this time in seconds. Nothing is pending."""
+
+    async def count_none(_context: Context) -> int:
+        return 0
+
+    return Job(
+        name=name, title="Dust the shelves", run=run, total=count_none, schedule="", timeout=timeout
+    )
 
 
 def make_ample_budget() -> Budget:

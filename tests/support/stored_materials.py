@@ -41,18 +41,14 @@ def make_text(paragraphs: int = PARAGRAPH_COUNT, first: int = 0) -> str:
 
 def make_openai_settings(fake: FakeOpenAI, project: str, **overrides: Any) -> Settings:
     """Return settings for embedding with the fake server."""
-    return Settings(**make_openai_fields(fake, project, **overrides))
-
-
-def make_openai_fields(fake: FakeOpenAI, project: str, **overrides: Any) -> dict[str, Any]:
-    """Return the fields of `make_openai_settings`, for a process that makes its own settings."""
-    return {
+    fields = {
         "google_cloud_project": project,
         "embedding_provider": "openai",
         "openai_base_url": fake.base_url,
         "embedding_model": MODEL,
         "embedding_dimension": DIMENSION,
-    } | overrides
+    }
+    return Settings(**fields | overrides)
 
 
 async def call_extract_with_deadline(
@@ -98,13 +94,6 @@ async def read_texts_with_vectors(app: App) -> set[str]:
     return {fields["text"] for fields in documents.values() if "embedding" in fields}
 
 
-async def read_stored_answers(app: App, caller: Caller = READER) -> list[dict[str, Any]]:
-    """Return the answers that are stored for calls that a client repeats."""
-    client = app.context(Caller(), Meter()).database.connection.client
-    replays = client.collection(f"users/{caller.user_id}/replays")
-    return [snapshot.to_dict() or {} async for snapshot in replays.stream()]
-
-
 async def assert_workspace_is_empty(app: App, *materials: str, **arguments: Any) -> None:
     """Assert that a workspace is empty, and has none of these texts.
 
@@ -126,30 +115,6 @@ def assert_says_to_call_again(error: WireError | None) -> None:
     assert error.code == "UNAVAILABLE"
     assert error.retry_after, error
     assert re.search(r"\b[Cc]all it again in \d+ s\b", error.message), error.message
-
-
-def find_differing_documents(
-    expected: dict[str, dict[str, Any]], stored: dict[str, dict[str, Any]]
-) -> dict[str, dict[str, Any]]:
-    """Return the stored values of all fields that differ from the expected ones, by path."""
-    paths = expected.keys() | stored.keys()
-    return {
-        path: _find_differing_fields(expected.get(path, {}), stored.get(path))
-        for path in sorted(paths)
-        if expected.get(path) != stored.get(path)
-    }
-
-
-def _find_differing_fields(
-    expected: dict[str, Any], stored: dict[str, Any] | None
-) -> dict[str, Any]:
-    if stored is None:
-        return {"missing": True}
-    return {
-        name: stored.get(name)
-        for name in expected.keys() | stored.keys()
-        if expected.get(name) != stored.get(name)
-    }
 
 
 def _strip_ids(name: str, upload_ids: set[str]) -> str:

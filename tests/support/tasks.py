@@ -8,7 +8,7 @@ from typing import Any, Final
 from shared.runtime.context import App
 from shared.runtime.messages import CallAnswer
 from shared.tasks.schemas import ENVELOPE
-from tests.support.tool_calls import call, call_error, call_result
+from tests.support.tool_calls import call, call_all_pages, call_error, call_result
 
 NOON: Final = datetime(2026, 3, 10, 12, tzinfo=UTC)
 """The default time of calls, on a Tuesday."""
@@ -46,23 +46,15 @@ async def add_tasks(app: App, *titles: str, user: str = "anna", **arguments: Any
     return [result["task"]["task_id"] for result in results]
 
 
-async def list_all(app: App, user: str = "anna", **arguments: Any) -> list[dict[str, Any]]:
+async def list_all(
+    app: App, user: str = "anna", *, now: datetime = NOON, **arguments: Any
+) -> list[dict[str, Any]]:
     """Return the tasks of all pages. By default, a page has at most three tasks."""
-    tasks: list[dict[str, Any]] = []
-    page_arguments = {"limit": 3} | arguments
-    while True:
-        page = await call_for_result(app, "list_tasks", user, **page_arguments)
-        tasks += page["tasks"]
-        if "next_cursor" not in page:
-            return tasks
-        page_arguments["cursor"] = page["next_cursor"]
+    app.clock = lambda: now
+    pages = await call_all_pages(app, "list_tasks", user, **{"limit": 3} | arguments)
+    return [task for page in pages for task in page["tasks"]]
 
 
 async def list_ids(app: App, user: str = "anna", **arguments: Any) -> list[str]:
     """Return the ids of the tasks of all pages."""
     return [task["task_id"] for task in await list_all(app, user, **arguments)]
-
-
-async def undo(app: App, result: dict[str, Any], user: str = "anna") -> Any:
-    """Make the call by which a result says it can be undone, and return its result."""
-    return await call_for_result(app, result["undo"]["tool"], user, **result["undo"]["arguments"])

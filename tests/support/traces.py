@@ -17,6 +17,7 @@ from shared.runtime.context import App
 from shared.traces.corpus import build_index_entry
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
+from shared.traces.trust import VoteTally
 from tests.support.tool_calls import ANNA, ANONYMOUS, call_all_pages, call_result
 from tests.support.trace_set import read_trace_set
 
@@ -56,15 +57,26 @@ async def contribute(app: App, number: int = 0, user: str = ANNA, **changes: Any
     return str(result["trace_id"])
 
 
-async def store_trace(app: App, title: str) -> str:
-    """Store a trace without the check for duplicates, and return its id."""
+async def store_trace(
+    app: App, title: str, *, tally: VoteTally | None = None, **content: Any
+) -> str:
+    """Store a trace without the check for duplicates, and return its id, the title with hyphens.
+
+    Args:
+        app: The app.
+        title: The title of the trace.
+        tally: The sum of its votes, which are not stored themselves.
+        content: Further fields of the content.
+    """
     ctx = app.context(Caller.of(ANNA), Meter())
+    texts = {"context_text": "It jams.", "solution_text": "Oil it."} | content
     trace = Trace(
         trace_id=title.replace(" ", "-"),
-        content=TraceContent(title=title, context_text="It jams.", solution_text="Oil it."),
+        content=TraceContent(title=title, **texts),
         contributor=ANNA,
         created_at=ctx.clock(),
         updated_at=ctx.clock(),
+        tally=tally or VoteTally(),
     )
     entry = await build_index_entry(trace, ctx)
     await ctx.database.commit(Traces(ctx.database).build_creation_writes(trace, entry))
@@ -102,8 +114,3 @@ async def read_tag_counts(app: App, **arguments: Any) -> dict[str, int]:
     """Return all tags with their counts."""
     pages = await call_all_pages(app, "list_tags", **arguments)
     return {tag["name"]: tag["count"] for page in pages for tag in page["tags"]}
-
-
-async def undo(app: App, result: dict[str, Any], user: str = ANNA) -> dict[str, Any]:
-    """Make the call by which a result says it can be undone, and return its result."""
-    return await call_result(app, result["undo"]["tool"], user, **result["undo"]["arguments"])

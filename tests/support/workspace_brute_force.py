@@ -42,16 +42,8 @@ class ExpectedScores:
     passages: int
 
 
-async def score_by_brute_force(
-    texts: Iterable[str], query: str, weight: float = 0.65
-) -> ExpectedScores:
-    """Score the candidates of both searches among the passages of these texts.
-
-    Args:
-        texts: The texts of a workspace.
-        query: The query.
-        weight: The weight of the score by meaning; the score by words has the rest.
-    """
+async def score_by_brute_force(texts: Iterable[str], query: str) -> ExpectedScores:
+    """Score the candidates of both searches among the passages of these texts."""
     passages = {
         normalize_line(text[span.start : span.end])
         for text in texts
@@ -70,8 +62,7 @@ async def score_by_brute_force(
     scaled_dense = _scale({passage_id: max(0.0, dense[passage_id]) for passage_id in candidates})
     scaled_lexical = _scale({passage_id: lexical.get(passage_id, 0.0) for passage_id in candidates})
     scores = {
-        texts_by_id[passage_id]: weight * scaled_dense[passage_id]
-        + (1 - weight) * scaled_lexical[passage_id]
+        texts_by_id[passage_id]: 0.65 * scaled_dense[passage_id] + 0.35 * scaled_lexical[passage_id]
         for passage_id in candidates
     }
     return ExpectedScores(scores, len(texts_by_id))

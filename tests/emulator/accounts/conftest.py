@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from shared.accounts.repositories.access_store import AccessStore
+from shared.core.meter import Meter
 from shared.firestore.connection import Connection
 
 
@@ -15,3 +17,9 @@ async def access(project: str) -> AsyncIterator[Connection]:
     connection = Connection(project, "access")
     yield connection
     await connection.aclose()
+
+
+@pytest.fixture
+def store(access: Connection, meter: Meter) -> AccessStore:
+    """The repositories of the database, with a meter of reads and writes."""
+    return AccessStore(access, meter)

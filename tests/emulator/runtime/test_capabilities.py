@@ -13,9 +13,10 @@ from shared.firestore.writes import put_if_unchanged
 from shared.runtime.capabilities import Capability
 from shared.runtime.context import App, Context
 from shared.runtime.invocation import invoke
-from shared.runtime.job import Budget, Job, Report, run_job
+from shared.runtime.job import Budget, Report, run_job
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
+from tests.support.jobs import make_job
 from tests.support.tool_calls import make_call_request
 
 
@@ -28,13 +29,11 @@ class Out(Result):
 
 
 async def embed(_args: In, ctx: Context) -> Out:
-    """Embed a query."""
     await ctx.embed_query("bread")
     return Out()
 
 
 async def write(_args: In, ctx: Context) -> Out:
-    """Write a document."""
     database = ctx.database
     snapshot = await database.get(Reference("notes", "one"))
     await database.commit([put_if_unchanged(snapshot, {"text": "milk"})])
@@ -42,7 +41,6 @@ async def write(_args: In, ctx: Context) -> Out:
 
 
 def make_tool(run: Any, effect: Effect = Effect.READ, *capabilities: Capability) -> Tool[Any, Any]:
-    """Make a tool that declares this effect and these capabilities."""
     return Tool(
         name="do_this",
         title="Do this",
@@ -78,9 +76,5 @@ async def test_a_job_uses_a_model_only_if_it_declares_it(app: App) -> None:
     async def run(ctx: Context, _budget: Budget) -> Report:
         return Report(note=str(ctx.generator))
 
-    async def count_none(_context: Context) -> int:
-        return 0
-
-    job = Job(name="ask", title="Ask", run=run, total=count_none, schedule="")
     with pytest.raises(PlatformFault, match="does not declare the capability generation"):
-        await run_job(job, app)
+        await run_job(make_job(run), app)

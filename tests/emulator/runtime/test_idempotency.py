@@ -2,6 +2,8 @@
 
 The tool `write_note` stores a note and returns the number of notes. For tests, its argument `then`
 makes it fail after the commit (`break`) or before it (`refuse`).
+
+Stored answers are found by the data that they belong to, and so deleted with these data.
 """
 
 from __future__ import annotations
@@ -13,15 +15,34 @@ from typing import Any
 
 import pytest
 
-from shared.core.caller import Caller
+from shared.core.caller import Caller, Role
+from shared.core.meter import Meter
+from shared.firestore.database import WriteConflict
+from shared.firestore.idempotency_records import IdempotencyRecords
+from shared.firestore.values import DELETE_FIELD
+from shared.firestore.writes import Update, delete_if_unchanged
 from shared.runtime.context import App, Context
 from shared.runtime.invocation import invoke
 from shared.runtime.messages import CallAnswer, CallRequest
+from shared.runtime.outcome import Outcome
 from tests.support.commit_hooks import intercept_commits, send_commit_twice
 from tests.support.notebook_tools import TOOLS, Note, Written
-from tests.support.tool_calls import make_call_request
+from tests.support.stored_documents import read_app_documents
+from tests.support.tool_calls import call_result, make_call_request
+from tests.support.traces import make_sample_trace
 
 WRITE, READ, *_ = TOOLS
+EDITOR = Caller.of("anna", role=Role.EDITOR)
+TASK: dict[str, Any] = {"title": "Buy flour", "due_date": "2026-03-12"}
+WRITES: list[Any] = [
+    pytest.param("save_note", {"text": "Rye bread keeps for a week."}, "sources", id="save_note"),
+    pytest.param("contribute_trace", make_sample_trace(0), "traces", id="contribute_trace"),
+    pytest.param("add_task", TASK, "users/anna/tasks", id="add_task"),
+    pytest.param("add_task", {"tasks": [TASK, {"title": "x"}]}, "users/anna/tasks", id="tasks"),
+]
+"""Calls that a client may repeat without a key, and the collections in which they store."""
+WORKSPACE = "rag_tasks/notes"
+"""The path of the data that an answer belongs to, below the user."""
 
 
 async def write(
@@ -32,7 +53,6 @@ async def write(
 
 
 async def read_notes(app: App, user: str = "anna") -> list[str]:
-    """Return the texts of a user's notes."""
     request = CallRequest(
         call_id="r", arguments={}, caller=Caller.of(user), deadline=time.time() + 20
     )
@@ -43,37 +63,16 @@ async def read_notes(app: App, user: str = "anna") -> list[str]:
 
 
 async def test_a_repeated_call_is_answered_as_the_first_time(app: App) -> None:
-    first = await write(app, text="one", idempotency_key="k")
-    await write(app, text="between")
-    repeated = await write(app, text="one", idempotency_key="k")
-    assert first.result == {"number": 1}
-    assert repeated.result == {"number": 1}
-    assert first.receipt.replayed is None
-    assert repeated.receipt.replayed is True
-    assert repeated.receipt.documents_written == 0
-    assert await read_notes(app) == ["one", "between"]
-
-
-async def test_a_replayed_answer_has_the_same_text(app: App) -> None:
-    tool = replace(WRITE, text=lambda result: f"There are {result.number} notes.")
-    request = make_call_request(WRITE, Caller.of("anna"), {"text": "one", "idempotency_key": "k"})
-    first, repeated = [await invoke(tool, request, app) for _ in range(2)]
-    assert first.text == "There are 1 notes."
-    assert repeated.text == "There are 1 notes."
-
-
-async def test_a_replayed_call_has_the_first_price(app: App) -> None:
-    for _ in range(2):
-        receipt = (await write(app, text="three", idempotency_key="k")).receipt
-        assert receipt.price == len("three")  # as the tool charges
-
-
-async def test_a_key_with_other_arguments_is_a_conflict(app: App) -> None:
-    await write(app, text="one", idempotency_key="k")
-    answer = await write(app, text="two", idempotency_key="k")
-    assert answer.error
-    assert answer.error.code == "CONFLICT"
-    assert await read_notes(app) == ["one"]
+    """Its price is the same, too. A call without a key always takes effect."""
+    answers = [
+        await write(app, text="one", **({"idempotency_key": "k"} if has_key else {}))
+        for has_key in (True, False, True, False)
+    ]
+    assert [answer.result for answer in answers] == [{"number": n} for n in (1, 2, 1, 3)]
+    assert [answer.receipt.replayed for answer in answers] == [None, None, True, None]
+    assert [answer.receipt.price for answer in answers] == [len("one")] * 4
+    assert answers[2].receipt.documents_written == 0
+    assert await read_notes(app) == ["one"] * 3
 
 
 async def test_the_same_key_in_another_task_is_a_conflict(app: App) -> None:
@@ -83,38 +82,12 @@ async def test_the_same_key_in_another_task_is_a_conflict(app: App) -> None:
     assert answer.error.code == "CONFLICT"
 
 
-async def test_every_call_without_a_key_takes_effect(app: App) -> None:
-    for _ in range(2):
-        assert (await write(app, text="one")).receipt.replayed is None
-    assert await read_notes(app) == ["one", "one"]
-
-
 async def test_keys_of_different_users_are_different_keys(app: App) -> None:
     for user in ("anna", "ben"):
         answer = await write(app, user, text=user, idempotency_key="k")
         assert answer.receipt.replayed is None
     assert await read_notes(app) == ["anna"]
     assert await read_notes(app, "ben") == ["ben"]
-
-
-async def test_concurrent_calls_with_one_key_write_once(app: App) -> None:
-    repeated_calls = [write(app, text="one", idempotency_key="k") for _ in range(8)]
-    other_calls = [write(app, text=f"other {number}") for number in range(4)]
-    answers = await asyncio.gather(*repeated_calls, *other_calls)
-    assert [answer.error for answer in answers] == [None] * 12
-    assert (await read_notes(app)).count("one") == 1
-    assert len(await read_notes(app)) == 5
-    assert len({str(answer.result) for answer in answers[:8]}) == 1
-
-
-async def test_a_lost_answer_is_replayed(app: App) -> None:
-    arguments = {"text": "one", "then": "break", "idempotency_key": "k"}
-    lost = await write(app, **arguments)
-    assert lost.error
-    repeated = await write(app, **arguments)
-    assert repeated.result == {"number": 1}
-    assert repeated.receipt.replayed is True
-    assert await read_notes(app) == ["one"]
 
 
 async def test_a_refused_call_may_be_repeated_with_its_key(app: App) -> None:
@@ -136,12 +109,6 @@ async def test_a_commit_with_a_lost_answer_is_recognized(
     assert await read_notes(app) == ["one", "two"]
 
 
-async def test_twenty_concurrent_calls_all_take_effect(app: App) -> None:
-    answers = await asyncio.gather(*(write(app, text=str(number)) for number in range(20)))
-    assert [answer.error for answer in answers] == [None] * 20
-    assert set(await read_notes(app)) == {str(number) for number in range(20)}
-
-
 async def test_a_call_commits_once(app: App) -> None:
     async def write_twice(_args: Note, ctx: Context) -> Written:
         await ctx.commit([], Written(number=1))
@@ -153,3 +120,58 @@ async def test_a_call_commits_once(app: App) -> None:
     answer = await invoke(replace(WRITE, run=write_twice), request, app)
     assert answer.error
     assert answer.error.code == "INTERNAL_ERROR"
+
+
+async def store_answer(app: App, about: str | None, key: str, user: str = "anna") -> None:
+    async def run(args: Note, ctx: Context) -> Outcome[Written]:
+        outcome = Outcome(Written(number=len(args.text)), belongs_to=about)
+        return await ctx.commit([], outcome)
+
+    tool = replace(WRITE, run=run)
+    arguments = {"text": key, "idempotency_key": key}
+    answer = await invoke(tool, make_call_request(tool, Caller.of(user), arguments), app)
+    assert answer.error is None
+
+
+async def test_answers_are_found_by_their_data(app: App, ctx: Context, meter: Meter) -> None:
+    await store_answer(app, WORKSPACE, "one")
+    await store_answer(app, WORKSPACE, "two")
+    await store_answer(app, "rag_tasks/other", "three")
+    await store_answer(app, None, "four")
+    await store_answer(app, WORKSPACE, "of another user", user="ben")
+
+    records = IdempotencyRecords(ctx.database, "anna")
+    snapshots = await records.find_for(WORKSPACE, limit=10)
+    assert len(snapshots) == 2
+    assert meter.round_trips == 1
+    for snapshot in snapshots:
+        assert snapshot.reference.path.startswith("users/anna/")
+        assert snapshot.fields == {"about": WORKSPACE}
+    assert len(await records.find_for(WORKSPACE, limit=1)) == 1
+
+
+async def test_an_answer_is_deleted_by_its_update_time(app: App, ctx: Context) -> None:
+    """An old one does not belong to any data."""
+    await store_answer(app, WORKSPACE, "one")
+    records = IdempotencyRecords(ctx.database, "anna")
+    [snapshot] = await records.find_for(WORKSPACE, limit=10)
+    await ctx.database.commit([Update(snapshot.reference, {"about": DELETE_FIELD})])
+    record = await records.get(snapshot.id)
+    assert record
+    assert record.belongs_to is None
+    with pytest.raises(WriteConflict):
+        await ctx.database.commit([delete_if_unchanged(snapshot)])
+    await ctx.database.commit([Update(snapshot.reference, {"about": WORKSPACE})])
+    [snapshot] = await records.find_for(WORKSPACE, limit=10)
+    await ctx.database.commit([delete_if_unchanged(snapshot)])
+    assert await records.find_for(WORKSPACE, limit=10) == []
+
+
+@pytest.mark.parametrize(("tool", "arguments", "collection"), WRITES)
+async def test_a_repeated_call_stores_once(
+    app: App, tool: str, arguments: dict[str, Any], collection: str
+) -> None:
+    """So do calls at the same moment."""
+    await asyncio.gather(*(call_result(app, tool, EDITOR, **arguments) for _ in range(3)))
+    await call_result(app, tool, EDITOR, **arguments)
+    assert len(await read_app_documents(app, collection)) == len(arguments.get("tasks", "x"))

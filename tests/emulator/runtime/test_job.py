@@ -7,39 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from shared.core.caller import Caller
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.firestore.database import LeaseLost
 from shared.firestore.documents import Reference
 from shared.firestore.leases import Leases
 from shared.firestore.writes import Set
 from shared.runtime.context import App, Context
-from shared.runtime.job import AlreadyRunning, Budget, Failure, Job, Report, run_job
+from shared.runtime.job import AlreadyRunning, Budget, Failure, Report, run_job
+from tests.support.apps import Apps
+from tests.support.clock import NOON, SettableClock
+from tests.support.jobs import make_job
 from tests.support.stored_documents import read_documents, read_leased_jobs
-
-
-async def count_none(_context: Context) -> int:
-    """Return that nothing is pending."""
-    return 0
-
-
-def make_job(run: Callable[[Context, Budget], Awaitable[Report]], timeout: float = 60.0) -> Job:
-    """Make a job with this run, and with this time in seconds."""
-    return Job(
-        name="dusting",
-        title="Dust the shelves",
-        run=run,
-        total=count_none,
-        schedule="0 4 * * *",
-        timeout=timeout,
-    )
 
 
 async def dust_shelf(ctx: Context, name: str) -> None:
@@ -49,51 +33,22 @@ async def dust_shelf(ctx: Context, name: str) -> None:
 
 
 async def test_a_run_reports_and_leaves_no_lease(ctx: Context, app: App) -> None:
+    """It has the time that its job declares."""
     progress: list[int] = []
 
     async def run(ctx: Context, budget: Budget) -> Report:
+        assert 900 < budget.deadline - time.monotonic() <= 1000
+        assert not budget.spent
         assert await read_leased_jobs(ctx) == {"dusting"}
         budget.progress(2)
         budget.progress(1)
         return Report(failures=[Failure("shelf 3", "too high")], finished=False)
 
-    report = await run_job(make_job(run), app, progress.append)
+    report = await run_job(make_job(run, timeout=1000), app, progress.append)
     assert report == Report(failures=[Failure("shelf 3", "too high")], finished=False)
     assert progress == [2, 1]
     assert await read_leased_jobs(ctx) == set()
-
-
-async def test_a_run_has_the_time_its_job_declares(app: App) -> None:
-    seconds: list[float] = []
-
-    async def run(_context: Context, budget: Budget) -> Report:
-        seconds.append(budget.deadline - time.monotonic())
-        assert not budget.spent
-        return Report()
-
-    await run_job(make_job(run, timeout=1000), app)
-    assert 900 < seconds[0] <= 1000
     assert Budget(time.monotonic()).spent
-
-
-async def test_one_of_two_concurrent_runs_works(ctx: Context, app: App) -> None:
-    started, may_end = asyncio.Event(), asyncio.Event()
-
-    async def run(ctx: Context, _budget: Budget) -> Report:
-        started.set()
-        await may_end.wait()
-        await dust_shelf(ctx, "a")
-        return Report()
-
-    first_run = asyncio.create_task(run_job(make_job(run), app))
-    await started.wait()
-    second_outcome = await run_job(make_job(run), app)
-    may_end.set()
-    assert isinstance(second_outcome, AlreadyRunning)
-    assert second_outcome.until > datetime.now(UTC)
-    assert await first_run == Report()
-    assert set(await read_documents(ctx, "shelves")) == {"a"}
-    assert await read_leased_jobs(ctx) == set()
 
 
 async def test_a_failed_run_releases_its_lease(ctx: Context, app: App) -> None:
@@ -107,26 +62,26 @@ async def test_a_failed_run_releases_its_lease(ctx: Context, app: App) -> None:
     assert await read_leased_jobs(ctx) == set()
 
 
-async def test_a_run_that_lost_its_lease_stops(ctx: Context, app: App, settings: Settings) -> None:
-    later_app = App(settings, clock=lambda: datetime.now(UTC) + timedelta(hours=1))
-    later_leases = Leases(later_app.context(Caller(), Meter()).database)
+async def test_a_run_that_lost_its_lease_stops(
+    ctx: Context, apps: Apps, clock: SettableClock
+) -> None:
+    app = apps(clock=clock)
+    leases = Leases(apps(clock=clock).context(Caller(), Meter()).database)
 
     async def run(ctx: Context, _budget: Budget) -> Report:
         await dust_shelf(ctx, "before")
-        await later_leases.acquire("dusting", 30, later_app.clock)
+        clock.advance(hours=1)
+        await leases.acquire("dusting", 30, clock)
         await dust_shelf(ctx, "after")
         return Report()
 
     with pytest.raises(LeaseLost):
         await run_job(make_job(run), app)
-    await later_app.aclose()
     assert set(await read_documents(ctx, "shelves")) == {"before"}
     assert await read_leased_jobs(ctx) == {"dusting"}
 
 
-async def test_a_run_that_commits_nothing_renews_its_lease(ctx: Context, project: str) -> None:
-    app = App(Settings(google_cloud_project=project, lease_seconds=0.3))
-
+async def test_a_run_that_commits_nothing_renews_its_lease(ctx: Context, apps: Apps) -> None:
     async def run(ctx: Context, _budget: Budget) -> Report:
         lease = await read_documents(ctx, "leases")
         while lease == await read_documents(ctx, "leases"):
@@ -134,21 +89,22 @@ async def test_a_run_that_commits_nothing_renews_its_lease(ctx: Context, project
         return Report()
 
     async with asyncio.timeout(120):
-        assert await run_job(make_job(run), app) == Report()
-    await app.aclose()
+        assert await run_job(make_job(run), apps(lease_seconds=0.3)) == Report()
     assert await read_leased_jobs(ctx) == set()
 
 
 async def test_a_dead_runs_lease_can_be_taken_when_it_expires(
-    ctx: Context, app: App, settings: Settings
+    ctx: Context, app: App, clock: SettableClock
 ) -> None:
-    await Leases(ctx.database).acquire("dusting", 30, ctx.clock)
-
     async def run(_context: Context, _budget: Budget) -> Report:
         return Report()
 
-    later_app = App(settings, clock=lambda: datetime.now(UTC) + timedelta(seconds=31))
-    assert isinstance(await run_job(make_job(run), app), AlreadyRunning)
-    assert isinstance(await run_job(make_job(run), later_app), Report)
-    await later_app.aclose()
+    clock.now = NOON
+    await Leases(ctx.database).acquire("dusting", 30, clock)
+    clock.advance(seconds=29)
+    outcome = await run_job(make_job(run), app)
+    assert isinstance(outcome, AlreadyRunning)
+    assert outcome.until == NOON + timedelta(seconds=30)
+    clock.advance(seconds=1)
+    assert isinstance(await run_job(make_job(run), app), Report)
     assert await read_leased_jobs(ctx) == set()

@@ -6,7 +6,7 @@ It limits the size of an answer, for models whose context is small.
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from pydantic_core import to_json
@@ -27,36 +27,22 @@ from tests.support.themed_passages import make_themed_source
 from tests.support.tool_calls import ANNA, call, call_result
 from tests.support.traces import contribute
 
-
-class PagedCall(NamedTuple):
-    """A call that returns a list page by page.
-
-    Attributes:
-        tool: The name of the tool.
-        arguments: The arguments.
-        field: The field of the result that has the items.
-    """
-
-    tool: str
-    arguments: dict[str, Any]
-    field: str
-
-
-PAGED_CALLS = [
-    PagedCall("search_kb", {"query": "bread1"}, "results"),
-    PagedCall("search_kb", {"filters": {"source": "bread"}, "detail": "full"}, "results"),
-    PagedCall("get_source", {"source_id": "bread"}, "chunks"),
-    PagedCall("get_source", {"source_id": "bread", "detail": "full"}, "chunks"),
-    PagedCall("get_cluster", {}, "members"),
-    PagedCall("get_recent", {"period": "today"}, "chunks"),
-    PagedCall("list_sources", {}, "sources"),
-    PagedCall("list_clusters", {}, "clusters"),
-    PagedCall("get_decisions", {}, "results"),
-    PagedCall("list_topics", {}, "topics"),
-    PagedCall("list_tasks", {}, "tasks"),
-    PagedCall("search_traces", {"query": "error"}, "results"),
-    PagedCall("list_tags", {}, "tags"),
+PAGED_CALLS: list[tuple[str, dict[str, Any], str]] = [
+    ("search_kb", {"query": "bread1"}, "results"),
+    ("search_kb", {"filters": {"source": "bread"}, "detail": "full"}, "results"),
+    ("get_source", {"source_id": "bread"}, "chunks"),
+    ("get_source", {"source_id": "bread", "detail": "full"}, "chunks"),
+    ("get_cluster", {}, "members"),
+    ("get_recent", {"period": "today"}, "chunks"),
+    ("list_sources", {}, "sources"),
+    ("list_clusters", {}, "clusters"),
+    ("get_decisions", {}, "results"),
+    ("list_topics", {}, "topics"),
+    ("list_tasks", {}, "tasks"),
+    ("search_traces", {"query": "error"}, "results"),
+    ("list_tags", {}, "tags"),
 ]
+"""The tool, the arguments and the field of the result that has the items."""
 TOOLS_LIKE_GET_DECISIONS = {"get_patterns", "get_warnings", "get_methodologies"}
 """The tools that differ from `get_decisions` only in the fields of their items."""
 
@@ -83,46 +69,40 @@ async def app(shared_apps: Apps) -> App:
 def test_every_tool_with_pages_is_tested() -> None:
     public_tools = [tool for tool in tools() if not tool.internal]
     names = {tool.name for tool in public_tools if issubclass(tool.input, PagedArguments)}
-    assert names == {paged_call.tool for paged_call in PAGED_CALLS} | TOOLS_LIKE_GET_DECISIONS
+    assert names == {tool for tool, *_ in PAGED_CALLS} | TOOLS_LIKE_GET_DECISIONS
 
 
-@pytest.mark.parametrize("paged_call", PAGED_CALLS)
-async def test_short_pages_are_the_same_list(app: App, paged_call: PagedCall) -> None:
-    tool, arguments, field = paged_call
+@pytest.mark.parametrize(("tool", "arguments", "field"), PAGED_CALLS)
+async def test_short_pages_are_the_same_list(
+    app: App, tool: str, arguments: dict[str, Any], field: str
+) -> None:
     if tool == "get_cluster":
         clusters = (await call_result(app, "list_clusters"))["clusters"]
         arguments = {"cluster_id": clusters[0]["cluster_id"]}
     full_pages = await read_pages(app, tool, **arguments)
-    items = [item for page in full_pages for item in page.result[field]]
+    items = [item for result, _ in full_pages for item in result[field]]
     assert len(items) > 1
 
     page_counts = []
     for max_tokens in (100, 600, 2_000):
         pages = await read_pages(app, tool, **arguments, max_tokens=max_tokens)
         page_counts.append(len(pages))
-        assert [item for page in pages for item in page.result[field]] == items
-        for page in pages:
-            size = max(len(page.text.encode()), len(to_compact_json(page.result)))
+        assert [item for result, _ in pages for item in result[field]] == items
+        for result, text in pages:
+            size = max(len(text.encode()), len(to_compact_json(result)))
             # An item that alone exceeds the limit has a page of its own.
-            assert size <= max_tokens * BYTES_PER_TOKEN or len(page.result[field]) == 1
+            assert size <= max_tokens * BYTES_PER_TOKEN or len(result[field]) == 1
     assert page_counts[0] > page_counts[-1]
 
 
-class Page(NamedTuple):
-    """A page of a list, and the text that models read."""
-
-    result: dict[str, Any]
-    text: str
-
-
-async def read_pages(app: App, tool: str, **arguments: Any) -> list[Page]:
-    """Return all pages of a call."""
-    pages: list[Page] = []
+async def read_pages(app: App, tool: str, **arguments: Any) -> list[tuple[dict[str, Any], str]]:
+    """Return the results of all pages, and the texts that models read."""
+    pages: list[tuple[dict[str, Any], str]] = []
     cursor: dict[str, Any] = {}
     while len(pages) < 100:
         answer = await call(app, tool, **arguments, **cursor)
         assert answer.result is not None, answer.error
-        pages.append(Page(answer.result, answer.text or to_compact_json(answer.result)))
+        pages.append((answer.result, answer.text or to_compact_json(answer.result)))
         next_cursor = answer.result.get("metadata", answer.result).get("next_cursor")
         if next_cursor is None:
             return pages

@@ -15,7 +15,6 @@ from shared.tasks.schemas import ENVELOPE, ItemError, get_own_tasks
 from tests.support.tool_calls import find_tool
 
 NAMES = ("add_task", "complete_task", "delete_task", "list_tasks", "restore_task", "update_task")
-TOOLS = [find_tool(name) for name in NAMES]
 
 
 async def test_anonymous_caller_is_refused(app: App) -> None:
@@ -24,14 +23,9 @@ async def test_anonymous_caller_is_refused(app: App) -> None:
 
 
 def test_all_task_tools_share_one_envelope() -> None:
-    assert all(tool.envelope is ENVELOPE for tool in TOOLS)
-
-
-def test_items_of_a_batch_have_the_error_codes_of_calls() -> None:
+    """Items of a batch have its codes, too, and the fields with their own code exist."""
+    tools = [find_tool(name) for name in NAMES]
+    assert all(tool.envelope is ENVELOPE for tool in tools)
+    assert ENVELOPE.fields.keys() <= {name for tool in tools for name in tool.input.model_fields}
     codes = {*ENVELOPE.codes.values(), *ENVELOPE.fields.values(), ENVELOPE.other}
     assert codes == set(ItemError.model_json_schema()["properties"]["code"]["enum"])
-
-
-def test_fields_with_their_own_code_exist() -> None:
-    fields = {name for tool in TOOLS for name in tool.input.model_fields}
-    assert ENVELOPE.fields.keys() <= fields

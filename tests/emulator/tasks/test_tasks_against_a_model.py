@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.runtime.context import App
-from tests.support.tasks import call_at, list_ids
+from tests.support.tasks import call_at, list_all
 
 Strategies = dict[str, st.SearchStrategy[Any]]
 Model = list[dict[str, Any]]
@@ -69,7 +69,6 @@ filters = st.fixed_dictionaries(
 
 
 def apply_call(model: Model, name: str, arguments: dict[str, Any]) -> dict[str, Any] | str:
-    """Apply a call to the model; return the task, or the error code."""
     if name == "add_task":
         defaults = {"description": None, "priority": "Medium", "due_date": None, "status": "open"}
         added = defaults | arguments
@@ -99,7 +98,6 @@ def apply_call(model: Model, name: str, arguments: dict[str, Any]) -> dict[str, 
 
 
 def list_expected_ids(model: Model, arguments: dict[str, Any]) -> list[str]:
-    """Return the ids that `list_tasks` must return."""
     status = arguments.get("status", "all")
     overdue = arguments.get("overdue")
     words = arguments.get("query", "").lower().split()
@@ -128,7 +126,7 @@ def get_visible_fields(task: dict[str, Any]) -> dict[str, Any]:
     return {name: task[name] for name in FIELDS if task.get(name) is not None}
 
 
-@pytest.mark.requirement("003-N1")
+@pytest.mark.requirement("003-D10", "003-M1", "003-Q3", "003-T2", "003-N1")
 @settings(
     deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -148,7 +146,11 @@ async def test_stored_list_equals_its_model(
             await check_call(app, user, model, undo["tool"], undo["arguments"])
             assert [get_visible_fields(task) for task in model] == tasks_before
     for query in queries:
-        assert await list_ids(app, user, **query) == list_expected_ids(model, query)
+        tasks = await list_all(app, user, **query)
+        assert [task["task_id"] for task in tasks] == list_expected_ids(model, query)
+        overdue_ids = list_expected_ids(model, query | {"overdue": True})
+        if query.get("overdue") is None:
+            assert [task["task_id"] for task in tasks if task["overdue"]] == overdue_ids
 
 
 async def check_call(

@@ -1,7 +1,8 @@
-"""`contribute_trace` of a duplicate returns the existing trace and stores nothing.
+"""`contribute_trace` of a duplicate stores nothing, and with `supersedes` replaces a trace.
 
 A trace is a solved coding problem that users share. A duplicate solves the same problem in the same
-way. The words may differ.
+way. The words may differ. A user's own trace is hidden from search while it has a successor.
+Another user's trace stays.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ import pytest
 
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.support.fakes.embedder import WordEmbedder
+from tests.support.apps import Apps
 from tests.support.stored_documents import read_app_documents
-from tests.support.tool_calls import call, call_error, call_result
+from tests.support.tool_calls import ANONYMOUS, call, call_error, call_result, call_text
 from tests.support.trace_set import read_trace_set
 from tests.support.traces import (
     FIELDS,
@@ -52,7 +52,8 @@ SIBLING_TRACE = find_similar_trace("siblings", "s03")
 async def test_copy_returns_the_existing_trace(app: App) -> None:
     trace_id = await contribute(app, ORIGINAL)
     postings_before = await read_app_documents(app, "trace_lexicon")
-    answer = await call(app, "contribute_trace", "ben", **COPY)
+    arguments = COPY | {"idempotency_key": "k"}
+    answer, repeated = [await call(app, "contribute_trace", "ben", **arguments) for _ in range(2)]
     assert answer.result
     assert answer.result["trace_id"] == trace_id
     assert answer.result["duplicate"] is True
@@ -60,37 +61,37 @@ async def test_copy_returns_the_existing_trace(app: App) -> None:
     assert "undo" not in answer.result
     assert str(answer.text).startswith("Nothing was stored")
     assert trace_id in str(answer.text)
+    assert repeated.result == answer.result
+    assert repeated.receipt.replayed is True
     assert list(await read_app_documents(app, "traces")) == [trace_id]
     assert await read_app_documents(app, "trace_lexicon") == postings_before
 
-
-async def test_edited_copy_is_stored_and_names_the_original(app: App) -> None:
-    trace_id = await contribute(app, ORIGINAL)
-    result = await call_result(app, "contribute_trace", "ben", **NEAR)
-    assert not result["duplicate"]
-    [similar] = result["similar"]
-    assert similar["trace_id"] == trace_id
-    assert 0 < similar["similarity"] <= 1
+    own_text = str((await call(app, "contribute_trace", **COPY)).text)
+    assert "amend_trace" in own_text
+    assert "vote_trace" not in own_text
 
 
-async def test_six_calls_at_once_store_one_trace(settings: Settings, app: App) -> None:
-    apps = [App(settings, embedder=WordEmbedder()) for _ in range(6)]
+async def test_six_calls_at_once_store_one_trace(apps: Apps) -> None:
+    opened = [apps() for _ in range(6)]
     results = await asyncio.gather(
-        *(call_result(opened, "contribute_trace", "ben", **COPY) for opened in apps)
+        *(call_result(app, "contribute_trace", "ben", **COPY) for app in opened)
     )
-    for opened in apps:
-        await opened.aclose()
-    [trace_id] = await read_app_documents(app, "traces")
+    [trace_id] = await read_app_documents(opened[0], "traces")
     assert {result["trace_id"] for result in results} == {trace_id}
     assert sorted(result["duplicate"] for result in results) == [False, *[True] * 5]
 
 
-async def test_another_solution_is_stored_and_names_the_similar_one(app: App) -> None:
+@pytest.mark.parametrize("other", [NEAR, SIBLING_TRACE], ids=["negated", "sibling"])
+async def test_another_solution_is_stored_and_names_the_similar_one(
+    app: App, other: dict[str, Any]
+) -> None:
     trace_id = await contribute(app, ORIGINAL)
-    answer = await call(app, "contribute_trace", "ben", **SIBLING_TRACE)
+    answer = await call(app, "contribute_trace", "ben", **other)
     assert answer.result
     assert not answer.result["duplicate"]
-    assert [trace["trace_id"] for trace in answer.result["similar"]] == [trace_id]
+    [similar] = answer.result["similar"]
+    assert similar["trace_id"] == trace_id
+    assert 0 < similar["similarity"] <= 1
     assert trace_id in str(answer.text)
     assert len(await read_app_documents(app, "traces")) == 2
 
@@ -123,13 +124,6 @@ async def test_copy_may_supersede_its_original(app: App) -> None:
     assert await search_trace_ids(app, query=COPY["title"]) == [result["trace_id"]]
 
 
-async def test_superseded_trace_is_not_a_duplicate(app: App) -> None:
-    superseded_id = await contribute(app, ORIGINAL)
-    await contribute(app, 20, supersedes=superseded_id)
-    result = await call_result(app, "contribute_trace", "ben", **COPY)
-    assert superseded_id != result["trace_id"]
-
-
 async def test_copy_of_a_flagged_trace_is_warned(app: App) -> None:
     trace_id = await contribute(app, ORIGINAL)
     await add_votes(app, trace_id, 2, **SPAM)
@@ -137,23 +131,6 @@ async def test_copy_of_a_flagged_trace_is_warned(app: App) -> None:
     assert answer.result
     assert answer.result["duplicate"]
     assert "Voters warn against that trace" in str(answer.text)
-
-
-async def test_contributor_of_the_original_is_sent_to_amend(app: App) -> None:
-    await contribute(app, ORIGINAL)
-    answer = await call(app, "contribute_trace", **COPY)
-    assert "amend_trace" in str(answer.text)
-    assert "vote_trace" not in str(answer.text)
-
-
-async def test_key_replays_the_answer_of_a_duplicate(app: App) -> None:
-    await contribute(app, ORIGINAL)
-    arguments = COPY | {"idempotency_key": "k"}
-    answer, repeated_answer = [
-        await call(app, "contribute_trace", "ben", **arguments) for _ in range(2)
-    ]
-    assert repeated_answer.result == answer.result
-    assert repeated_answer.receipt.replayed is True
 
 
 async def test_supersedes_overrides_other_duplicates(app: App) -> None:
@@ -189,3 +166,128 @@ async def test_trace_cannot_be_amended_into_a_duplicate(app: App) -> None:
     almost_same_text = f"{make_sample_trace(0)['solution_text']} That is all."
     arguments = {"trace_id": own_id, "solution_text": almost_same_text}
     assert (await call_result(app, "amend_trace", **arguments))["changed"]
+
+
+async def withdraw(app: App, trace_id: str, *, withdrawn: bool = True) -> None:
+    """Withdraw a trace; or restore it, if `withdrawn` is false."""
+    await call_result(app, "withdraw_trace", trace_id=trace_id, withdrawn=withdrawn)
+
+
+async def are_found(app: App, *trace_ids: str) -> list[bool]:
+    """Return for each trace whether search finds it, by words and by tags alike."""
+    ids_by_words = await search_trace_ids(app, query="oranges", limit=50)
+    ids_by_tags = await search_trace_ids(app, tags=["orange"], limit=50)
+    assert set(ids_by_words) == set(ids_by_tags)
+    return [trace_id in ids_by_tags for trace_id in trace_ids]
+
+
+async def contribute_chain(app: App, length: int) -> list[str]:
+    trace_ids: list[str] = []
+    for number in range(length):
+        arguments = {"supersedes": trace_ids[-1]} if trace_ids else {}
+        title = f"Oranges {make_sample_trace(number)['title']}"
+        trace_ids.append(await contribute(app, number, title=title, tags=["orange"], **arguments))
+    return trace_ids
+
+
+async def test_superseded_trace_of_the_same_user_is_not_found(app: App) -> None:
+    superseded_id, successor_id = await contribute_chain(app, 2)
+    assert await are_found(app, superseded_id, successor_id) == [False, True]
+    superseded = await call_result(app, "get_trace", ANONYMOUS, trace_id=superseded_id)
+    assert superseded["superseded_by"] == successor_id
+    successor = await call_result(app, "get_trace", ANONYMOUS, trace_id=successor_id)
+    assert successor["supersedes"] == superseded_id
+
+    await withdraw(app, successor_id)
+    assert await are_found(app, superseded_id, successor_id) == [True, False]
+    trace = await call_result(app, "get_trace", ANONYMOUS, trace_id=superseded_id)
+    assert "superseded_by" not in trace
+    await withdraw(app, successor_id, withdrawn=False)
+    assert await are_found(app, superseded_id, successor_id) == [False, True]
+
+
+async def test_only_the_last_of_a_chain_is_found(app: App) -> None:
+    trace_ids = await contribute_chain(app, 3)
+    _, middle, last = trace_ids
+    assert await are_found(app, *trace_ids) == [False, False, True]
+    await withdraw(app, middle)
+    assert await are_found(app, *trace_ids) == [False, False, True]
+    text = await call_text(app, "withdraw_trace", trace_id=middle, withdrawn=False)
+    assert f"replaced by the trace {last}" in text
+    assert await are_found(app, *trace_ids) == [False, False, True]
+    await withdraw(app, last)
+    assert await are_found(app, *trace_ids) == [False, True, False]
+    await withdraw(app, middle)
+    assert await are_found(app, *trace_ids) == [True, False, False]
+    await withdraw(app, last, withdrawn=False)
+    await withdraw(app, middle, withdrawn=False)
+    assert await are_found(app, *trace_ids) == [False, False, True]
+
+
+async def test_superseding_a_trace_again_names_its_successor(app: App) -> None:
+    [superseded_id] = await contribute_chain(app, 1)
+    successor_id = await contribute(
+        app, 1, title="Oranges", tags=["orange"], supersedes=superseded_id
+    )
+    error = await call_error(
+        app, "contribute_trace", **make_sample_trace(2, supersedes=superseded_id)
+    )
+    assert error.code == "CONFLICT"
+    assert list(error.details) == ["supersedes"]
+    assert f"is replaced by {successor_id}" in error.message
+
+
+async def test_superseded_trace_of_another_user_stays(app: App) -> None:
+    [superseded_id] = await contribute_chain(app, 1)
+    successor_id = await contribute(
+        app, 1, "ben", title="Oranges again", tags=["orange"], supersedes=superseded_id
+    )
+    assert await are_found(app, superseded_id, successor_id) == [True, True]
+    superseded = await call_result(app, "get_trace", ANONYMOUS, trace_id=superseded_id)
+    assert "superseded_by" not in superseded
+    successor = await call_result(app, "get_trace", ANONYMOUS, trace_id=successor_id)
+    assert successor["supersedes"] == superseded_id
+
+    await call_result(app, "withdraw_trace", "ben", trace_id=successor_id)
+    await call_result(app, "withdraw_trace", "ben", trace_id=successor_id, withdrawn=False)
+    assert await are_found(app, superseded_id, successor_id) == [True, True]
+
+
+async def test_trace_withdrawn_by_another_user_is_not_found(app: App) -> None:
+    """The contributor learns that it is withdrawn."""
+    [superseded_id] = await contribute_chain(app, 1)
+    await withdraw(app, superseded_id)
+    arguments = make_sample_trace(1, supersedes=superseded_id)
+    error = await call_error(app, "contribute_trace", "ben", **arguments)
+    assert error.code == "NOT_FOUND"
+    error = await call_error(app, "contribute_trace", **arguments)
+    assert error.code == "CONFLICT"
+    assert "is withdrawn" in error.message
+
+
+async def test_own_flagged_trace_cannot_be_superseded(app: App) -> None:
+    [superseded_id] = await contribute_chain(app, 1)
+    await add_votes(app, superseded_id, 2, **SPAM)
+    error = await call_error(
+        app, "contribute_trace", **make_sample_trace(1, supersedes=superseded_id)
+    )
+    assert error.code == "CONFLICT"
+    assert "amend it" in error.message
+
+
+async def test_restoring_a_successor_cannot_hide_a_flagged_trace(app: App) -> None:
+    superseded_id, successor_id = await contribute_chain(app, 2)
+    await withdraw(app, successor_id)
+    await add_votes(app, superseded_id, 2, **SPAM)
+    error = await call_error(app, "withdraw_trace", trace_id=successor_id, withdrawn=False)
+    assert error.code == "CONFLICT"
+    assert error.details == {"supersedes": superseded_id}
+
+
+async def test_flagged_trace_cannot_be_copied_by_superseding(app: App) -> None:
+    flagged_id = await contribute(app)
+    other_id = await contribute(app, 1, "ben")
+    await add_votes(app, flagged_id, 2, **SPAM)
+    result = await call_result(app, "contribute_trace", **make_sample_trace(0, supersedes=other_id))
+    assert result["duplicate"] is True
+    assert result["trace_id"] == flagged_id

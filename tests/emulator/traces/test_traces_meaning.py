@@ -18,7 +18,6 @@ from tests.support.traces import (
     collect_trace_ids,
     contribute,
     make_sample_trace,
-    read_tag_counts,
     search_trace_ids,
     store_trace,
 )
@@ -76,13 +75,13 @@ async def test_the_trusted_of_two_equal_matches_ranks_first(app: App) -> None:
 
 
 async def test_amended_trace_is_found_by_its_new_text(app: App) -> None:
-    trace_id = await contribute(app, tags=["old"])
-    await contribute(app, 3, "ben", tags=["old"])
-    await call_result(app, "amend_trace", trace_id=trace_id, **make_sample_trace(1, tags=["new"]))
-    assert (await search_trace_ids(app, query="background task vanishes silently"))[0] == trace_id
-    assert await search_trace_ids(app, query="add_done_callback", limit=1) == [trace_id]
-    assert await search_trace_ids(app, tags=["new"]) == [trace_id]
-    assert trace_id not in await search_trace_ids(app, tags=["old"])
-    old_text = "billing rates editable install"
-    assert trace_id not in await search_trace_ids(app, query=old_text, limit=1)
-    assert await read_tag_counts(app) == {"new": 1, "old": 1}
+    trace_id = await contribute(app)
+    await contribute(app, 3, "ben")
+    await call_result(app, "amend_trace", trace_id=trace_id, **make_sample_trace(1))
+    for query, is_first in (
+        ("background task vanishes silently", True),
+        ("add_done_callback", True),
+        ("billing rates editable install", False),
+    ):
+        ids = await search_trace_ids(app, query=query)
+        assert (ids[:1] == [trace_id]) == is_first

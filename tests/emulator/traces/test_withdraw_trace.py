@@ -8,15 +8,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
-from shared.core.caller import Caller
-from shared.core.meter import Meter
-from shared.runtime.context import App
+from shared.runtime.context import App, Context
 from shared.traces.repository import Traces
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.stored_documents import read_app_documents
-from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_error, call_result, call_text
+from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_error, call_result
 from tests.support.traces import (
     DOWN,
     add_votes,
@@ -76,25 +72,20 @@ async def test_withdrawn_and_missing_traces_look_the_same(app: App) -> None:
 
 async def test_result_has_status_and_undo(app: App) -> None:
     trace_id = await contribute(app)
-    common = {"trace_id": trace_id, "title": make_sample_trace(0)["title"], "changed": True}
-
-    result = await withdraw(app, trace_id)
-    undo = {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id, "withdrawn": False}}
-    assert result == common | {"status": "withdrawn", "undo": undo}
-
-    result = await withdraw(app, trace_id, withdrawn=False)
-    undo = {"tool": "withdraw_trace", "arguments": {"trace_id": trace_id, "withdrawn": True}}
-    assert result == common | {"status": "pending", "undo": undo}
-
-
-async def test_text_confirms_the_withdrawal(app: App) -> None:
-    trace_id = await contribute(app)
-    text = await call_text(app, "withdraw_trace", trace_id=trace_id)
-    assert all(
-        part in text for part in (trace_id, make_sample_trace(0)["title"], '"withdrawn": false')
-    )
-    text = await call_text(app, "withdraw_trace", trace_id=trace_id)
-    assert "Nothing changed" in text
+    common = {"trace_id": trace_id, "title": make_sample_trace(0)["title"]}
+    for withdrawn, status in ((True, "withdrawn"), (False, "pending")):
+        arguments: dict[str, Any] = {"trace_id": trace_id, "withdrawn": withdrawn}
+        answer = await call(app, "withdraw_trace", **arguments)
+        undo = {"tool": "withdraw_trace", "arguments": arguments | {"withdrawn": not withdrawn}}
+        expected = common | {"status": status}
+        assert answer.result == expected | {"changed": True, "undo": undo}
+        assert f'"withdrawn": {str(not withdrawn).lower()}' in str(answer.text)
+        assert str(common["title"]) in str(answer.text)
+        before = await read_app_documents(app, "trace_lexicon")
+        repeated = await call(app, "withdraw_trace", **arguments)
+        assert repeated.result == expected | {"changed": False}
+        assert "Nothing changed" in str(repeated.text)
+        assert await read_app_documents(app, "trace_lexicon") == before
 
 
 async def test_votes_survive_a_withdrawal(app: App) -> None:
@@ -109,22 +100,6 @@ async def test_votes_survive_a_withdrawal(app: App) -> None:
     assert await read_app_documents(app, "contributors") == record
 
 
-async def test_withdrawing_twice_changes_nothing(app: App) -> None:
-    trace_id = await contribute(app)
-    for withdrawn in (True, False):
-        await withdraw(app, trace_id, withdrawn=withdrawn)
-        postings_before = await read_app_documents(app, "trace_lexicon")
-        repeated_result = await withdraw(app, trace_id, withdrawn=withdrawn)
-        assert not repeated_result["changed"]
-        assert "undo" not in repeated_result
-        assert await read_app_documents(app, "trace_lexicon") == postings_before
-
-
-async def test_restoring_a_public_trace_changes_nothing(app: App) -> None:
-    trace_id = await contribute(app)
-    assert not (await withdraw(app, trace_id, withdrawn=False))["changed"]
-
-
 async def test_concurrent_withdrawals_change_the_trace_once(app: App) -> None:
     trace_id = await contribute(app)
     results = await asyncio.gather(*(withdraw(app, trace_id) for _ in range(6)))
@@ -134,7 +109,6 @@ async def test_concurrent_withdrawals_change_the_trace_once(app: App) -> None:
     assert totals == {"documents": 0, "length": 0}
 
 
-@pytest.mark.parametrize("embedder", [WordEmbedder()])
 async def test_trace_is_withdrawn_while_embedding_is_down(app: App, embedder: WordEmbedder) -> None:
     trace_id = await contribute(app)
     embedder.is_down = True
@@ -147,21 +121,17 @@ async def test_trace_is_withdrawn_while_embedding_is_down(app: App, embedder: Wo
     assert (await withdraw(app, trace_id, withdrawn=False))["changed"]
 
 
-async def test_withdrawn_trace_is_not_loaded_for_search(app: App) -> None:
+async def test_withdrawn_trace_is_not_loaded_for_search(app: App, ctx: Context) -> None:
     """A trace may be withdrawn after search reads its postings, and before its document."""
     trace_id = await contribute(app)
     await withdraw(app, trace_id)
-    traces = Traces(app.context(Caller(), Meter()).database)
-    assert await traces.get_all([trace_id]) == []
+    assert await Traces(ctx.database).get_all([trace_id]) == []
 
 
-async def test_withdrawal_takes_at_most_four_round_trips(app: App) -> None:
+async def test_withdrawal_of_a_successor_takes_at_most_four_round_trips(app: App) -> None:
     superseded_id = await contribute(app)
-    plain_id = await contribute(app, 2)
     successor_id = await contribute(app, 1, supersedes=superseded_id)
-    for trace_id, max_round_trips in ((plain_id, 2), (successor_id, 3)):
-        answer = await call(app, "withdraw_trace", trace_id=trace_id)
+    for withdrawn, max_round_trips in ((True, 3), (False, 4)):
+        arguments: dict[str, Any] = {"trace_id": successor_id, "withdrawn": withdrawn}
+        answer = await call(app, "withdraw_trace", **arguments)
         assert answer.receipt.round_trips <= max_round_trips
-    for trace_id in (plain_id, successor_id):
-        answer = await call(app, "withdraw_trace", trace_id=trace_id, withdrawn=False)
-        assert answer.receipt.round_trips <= 4

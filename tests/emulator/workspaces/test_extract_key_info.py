@@ -6,38 +6,117 @@ searches all texts of the workspace.
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
+from shared.core.caller import Caller
 from shared.runtime.context import App
-from tests.support.materials import BREAD, COMET, TEXT, extract_result
+from tests.support.apps import Apps
+from tests.support.clock import SettableClock
+from tests.support.materials import BREAD, COMET, TEXT, extract_error, extract_result
 
 
 @pytest.mark.requirement("001-B2", "001-C6", "001-F9", "001-X2")
 async def test_the_passage_that_answers_comes_first_verbatim(app: App) -> None:
-    result = await extract_result(app, "Why does rye need sour dough?", materials=TEXT)
+    result = await extract_result(app, "Why does rye need sour dough?", materials=TEXT, top_k=20)
     assert result["contexts"][0] == BREAD
     passage = result["passages"][0]
     assert TEXT[passage["start"] : passage["end"]] == BREAD
     assert passage["position"] == 2
-    assert result["considered"] == 4
+    assert len(result["contexts"]) == len(result["passages"]) == result["considered"] == 4
     assert result["known"] is False
     assert result["status"] == "ready"
 
 
 @pytest.mark.requirement("001-C4")
 async def test_a_known_text_gives_the_same_answer(app: App) -> None:
-    question = "Where does a comet's tail point?"
-    first_result = await extract_result(app, question, materials=TEXT)
-    result_of_text = await extract_result(app, question, materials=TEXT)
-    result_of_id = await extract_result(app, question, document=first_result["document"])
-    assert first_result["contexts"][0] == COMET
-    assert result_of_text == first_result | {"known": True}
-    assert result_of_id == result_of_text
+    """So does a query without words, or with white space around it."""
+    for query in (
+        *("Where does a comet's tail point?", " \n Where does a comet's tail point?\t"),
+        *("?", "🌠", "x" * 2_000, "the of and", "\x00comet\x1b", "a\u0301"),
+    ):
+        task_id = query.strip()[:9]
+        first = await extract_result(app, query, materials=TEXT, task_id=task_id)
+        by_text = await extract_result(app, query.strip(), materials=TEXT, task_id=task_id)
+        by_id = await extract_result(app, query, document=first["document"], task_id=task_id)
+        assert len(first["contexts"]) == 4
+        assert first["contexts"][0] == COMET or "comet" not in query
+        assert by_text == first | {"known": True}
+        assert by_id == by_text
 
 
-async def test_scope_task_searches_all_texts(app: App) -> None:
-    await extract_result(app, "comet", materials=COMET)
-    await extract_result(app, "bread", materials=BREAD)
-    result = await extract_result(app, "What does rye bread need?", scope="task")
-    assert result["contexts"] == [BREAD, COMET]
-    assert result["considered"] == 2
+async def test_the_scope_is_the_text_alone_or_all_texts(app: App) -> None:
+    document = (await extract_result(app, "comet", materials=COMET, scope="task"))["document"]
+    default = await extract_result(app, "comet", materials=BREAD)
+    text_alone = await extract_result(app, "comet", materials=BREAD, scope="materials")
+    assert default["contexts"] == text_alone["contexts"] == [BREAD]
+    for target in ({"materials": BREAD}, {"document": document}, {}):
+        result = await extract_result(app, "comet", **target, scope="task")
+        assert result["contexts"] == [COMET, BREAD]
+        assert result["considered"] == 2
+        assert result.get("known") is (True if target else None)
+    text_alone = await extract_result(app, "comet", document=document)
+    assert text_alone["contexts"] == [COMET]
+    assert text_alone["document"] == document
+
+    result = await extract_result(app, "rust", materials="Rust.", scope="task")
+    assert result["considered"] == 3
+    assert result["known"] is False
+
+
+@pytest.mark.requirement("001-C5", "001-C2", "001-G4")
+async def test_five_contexts_are_the_default(apps: Apps) -> None:
+    """The default is a setting, and `topK` a second name of the argument."""
+    text = "\n\n".join(f"Line {number} of the log says {number * 7}." for number in range(30))
+    cases: list[tuple[dict[str, Any], dict[str, Any], int]] = [
+        ({}, {}, 5),
+        ({}, {"top_k": None}, 5),
+        ({}, {"top_k": 1}, 1),
+        ({}, {"top_k": 20}, 20),
+        ({}, {"topK": 7.0}, 7),
+        ({"extract_top_k": 3}, {}, 3),
+        ({"extract_top_k": 3}, {"top_k": 4}, 4),
+    ]
+    for settings, arguments, count in cases:
+        result = await extract_result(apps(**settings), "log", materials=text, **arguments)
+        assert len(result["contexts"]) == count
+
+
+async def test_invisible_materials_are_refused(app: App) -> None:
+    for materials in ("\x00\x01\x1f", "\u200b\ufeff"):
+        error = await extract_error(app, "comet", materials=materials)
+        assert error.code == "VALIDATION_ERROR"
+        assert error.details.keys() == {"materials"}
+
+
+@pytest.mark.requirement("001-F3")
+async def test_the_workspace_is_the_argument_the_key_or_default(app: App) -> None:
+    essay = Caller.of("reader", task="essay")  # a key can name a workspace
+    by_argument = await extract_result(app, "comet", essay, materials=TEXT, task_id="thesis")
+    by_key = await extract_result(app, "comet", essay, materials=TEXT)
+    by_default = await extract_result(app, "comet", materials=TEXT)
+    results = (by_argument, by_key, by_default)
+    assert [result["task_id"] for result in results] == ["thesis", "essay", "default"]
+    assert not any(result["known"] for result in results)
+
+
+@pytest.mark.requirement("001-G6")
+async def test_the_length_of_a_passage_is_a_setting(apps: Apps) -> None:
+    text = " ".join(f"Sentence number {number} is about the sea." for number in range(60))
+    for max_characters in (200, 1_500):
+        app = apps(extract_passage_characters=max_characters)
+        result = await extract_result(app, "sea", materials=text, top_k=20)
+        assert max(map(len, result["contexts"])) <= max_characters
+        assert len(result["contexts"]) == min(result["considered"], 20)
+        assert result["considered"] >= len(text) // max_characters
+
+
+async def test_simultaneous_calls_after_a_while_all_succeed(app: App, clock: SettableClock) -> None:
+    """Each of them records that the workspace is in use."""
+    document = (await extract_result(app, "comet", materials=TEXT))["document"]
+    clock.advance(days=7)
+    targets: list[dict[str, Any]] = [{"document": document}, {"scope": "task"}] * 3
+    results = await asyncio.gather(*(extract_result(app, "comet", **each) for each in targets))
+    assert [result["contexts"][0] for result in results] == [COMET] * 6

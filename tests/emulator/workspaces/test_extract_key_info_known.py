@@ -6,24 +6,15 @@ call has embedded it.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
-
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
 
 from functions.jobs.ingest_materials.job import ingest_materials
-from shared.ai.embedding import Purpose, Vector
-from shared.core.caller import Caller
-from shared.core.meter import Meter
-from shared.core.settings import Settings
+from shared.ai.embedding import Purpose
 from shared.runtime.context import App
 from shared.text.terms import ANALYZER_VERSION
-from tests.support.fakes.embedder import WordEmbedder
-from tests.support.jobs import make_ample_budget
+from tests.support.apps import Apps
+from tests.support.fakes.recording_embedder import RecordingEmbedder
+from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.materials import (
     BREAD,
     BRIDGE,
@@ -34,110 +25,53 @@ from tests.support.materials import (
     extract_error,
     extract_result,
 )
-from tests.support.stored_documents import read_documents
+from tests.support.monotonic_clock import MonotonicClock
+from tests.support.stored_documents import read_app_documents
+from tests.support.stored_materials import (
+    assert_says_to_call_again,
+    assert_workspace_is_empty,
+    read_texts_with_vectors,
+)
 
 LONG_TEXT = "\n\n".join(f"Line {number} of a long log." for number in range(100))
-
-
-class RecordingEmbedder(WordEmbedder):
-    """An embedder that records the texts that it embeds.
-
-    Attributes:
-        passages: The embedded passages of materials.
-        queries: The embedded questions.
-        largest_batch: The largest number of texts that were embedded with one call.
-    """
-
-    def __init__(self) -> None:
-        """Start without records."""
-        super().__init__()
-        self.passages: list[str] = []
-        self.queries: list[str] = []
-        self.largest_batch = 0
-
-    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Record the texts, and embed them."""
-        (self.passages if purpose is Purpose.DOCUMENT else self.queries).extend(texts)
-        self.largest_batch = max(self.largest_batch, len(texts))
-        return await super().embed(texts, purpose)
+STORED = "users/reader/rag_tasks/default"
+"""The path of the workspace."""
+BATCH_SIZE = 32
+"""The number of passages that are embedded at a time."""
 
 
 @pytest.fixture
 def embedder() -> RecordingEmbedder:
-    """The embedder of `app`, which records."""
     return RecordingEmbedder()
-
-
-@pytest.fixture
-async def open_app(project: str, embedder: RecordingEmbedder) -> AsyncIterator[Callable[..., App]]:
-    """A function that makes apps with other settings for one database."""
-    apps: list[App] = []
-
-    def make_app(**settings: Any) -> App:
-        app_settings = Settings(google_cloud_project=project, **settings)
-        apps.append(App(app_settings, embedder=embedder))
-        return apps[-1]
-
-    yield make_app
-    for app in apps:
-        await app.aclose()
-
-
-async def read_stored(app: App, name: str, task: str = "default") -> dict[str, dict[str, Any]]:
-    """Return the documents of a collection in a workspace of the user `reader`, by id."""
-    ctx = app.context(Caller(), Meter())
-    return await read_documents(ctx, f"users/reader/rag_tasks/{task}/{name}")
 
 
 @pytest.mark.requirement("001-D4", "001-F4", "001-F5")
 async def test_a_known_text_embeds_only_the_query(app: App, embedder: RecordingEmbedder) -> None:
     await extract_result(app, "rye", materials=TEXT)
-    answer = await call_extract(app, "comet", materials=TEXT)
+    for query in ("comet", "rye"):
+        answer = await call_extract(app, query, materials=TEXT)
+        assert answer.receipt.documents_written == 0
     assert len(embedder.passages) == 4
-    assert embedder.queries == ["rye", "comet"]
-    assert answer.receipt.documents_written == 0
-
-
-async def test_a_repeated_query_embeds_nothing(app: App, embedder: RecordingEmbedder) -> None:
-    for _ in range(2):
-        await extract_result(app, "rye", materials=TEXT)
-    assert len(embedder.passages) == 4
-    assert embedder.queries == ["rye"]
+    assert embedder.queries == ["rye", "comet"]  # the vector of the first is kept
 
 
 @pytest.mark.requirement("001-D3", "001-P3")
 async def test_shared_passages_are_embedded_and_stored_once(
     app: App, embedder: RecordingEmbedder
 ) -> None:
+    """They have the positions of the text that is asked about."""
     await extract_result(app, "rye", materials=f"{MAST}\n\n{BREAD}\n\n{BREAD}")
     bread_on_many_lines = BREAD.replace(" ", "\n")
-    await extract_result(app, "rye", materials=f"{COMET}\n\n{bread_on_many_lines}\n\n{BRIDGE}")
+    text = f"{COMET}\n\n{BRIDGE}\n\n{bread_on_many_lines}"
+    result = await extract_result(app, "What does rye bread need?", materials=text)
+    assert result["known"] is False
+    assert result["contexts"][0] == bread_on_many_lines
+    assert result["passages"][0]["position"] == 3
     distinct_passages = sorted((MAST, BREAD, COMET, BRIDGE))
     assert sorted(embedder.passages) == distinct_passages
-    stored_passages = await read_stored(app, "passages")
+    stored_passages = await read_app_documents(app, f"{STORED}/passages")
     assert sorted(fields["text"] for fields in stored_passages.values()) == distinct_passages
-    assert len(await read_stored(app, "documents")) == 2
-
-
-async def test_known_passages_have_the_positions_of_the_new_text(
-    app: App, embedder: RecordingEmbedder
-) -> None:
-    await extract_result(app, "rye", materials=TEXT)
-    reversed_text = "\n\n".join(TEXT.split("\n\n")[::-1])
-    result = await extract_result(app, "What does rye bread need?", materials=reversed_text)
-    assert result["known"] is False
-    assert result["contexts"][0] == BREAD
-    assert result["passages"][0]["position"] == 3
-    assert len(embedder.passages) == 4
-
-
-@pytest.mark.requirement("001-P3")
-async def test_workspaces_do_not_share_passages(app: App, embedder: RecordingEmbedder) -> None:
-    await extract_result(app, "rye", materials=TEXT, task_id="one")
-    await extract_result(app, "rye", materials=TEXT, task_id="two")
-    assert len(embedder.passages) == 8
-    assert len(await read_stored(app, "passages", "one")) == 4
-    assert len(await read_stored(app, "passages", "two")) == 4
+    assert len(await read_app_documents(app, f"{STORED}/documents")) == 2
 
 
 @pytest.mark.requirement("001-E1")
@@ -146,53 +80,29 @@ async def test_passages_are_embedded_thirty_two_at_a_time(
 ) -> None:
     text = "\n\n".join(f"Line {number}." for number in range(70))
     await extract_result(app, "line", materials=text)
-    assert len(embedder.passages) == 70
-    assert embedder.largest_batch == 32
-
-
-@hypothesis_settings(
-    deadline=None,
-    derandomize=True,
-    max_examples=10,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-@given(
-    st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8), min_size=1, max_size=4)
-)
-async def test_no_passage_of_a_workspace_is_embedded_twice(
-    app: App, embedder: RecordingEmbedder, uploads: list[list[str]]
-) -> None:
-    task = uuid.uuid4().hex
-    count_before = len(embedder.passages)
-    for letters in uploads:
-        text = "\n\n".join(f"passage {letter}" for letter in letters)
-        await extract_result(app, "passage", materials=text, task_id=task)
-
-    different_letters = set().union(*uploads)
-    assert len(embedder.passages) - count_before == len(different_letters)
-    assert len(await read_stored(app, "passages", task)) == len(different_letters)
-    different_texts = set(map(tuple, uploads))
-    assert len(await read_stored(app, "documents", task)) == len(different_texts)
+    assert embedder.batches == [32, 32, 6, 1]
 
 
 @pytest.mark.requirement("001-A7", "001-F1", "001-P5")
 async def test_a_text_beyond_the_limit_is_embedded_by_a_job(
-    open_app: Callable[..., App], embedder: RecordingEmbedder
+    apps: Apps, embedder: RecordingEmbedder
 ) -> None:
-    app = open_app(extract_materials_characters=1_000)
+    limit = len(LONG_TEXT) - 1
+    app = apps(embedder=embedder, extract_materials_characters=limit)
+    assert (await extract_result(app, "line", materials=LONG_TEXT[:-1]))["status"] == "ready"
+    embedder.passages.clear()
     result = await extract_result(app, "line 7", materials=LONG_TEXT)
     assert result["status"] == "pending"
-    assert result["contexts"] == []
-    assert result["passages"] == []
+    assert result["contexts"] == result["passages"] == []
     assert result["known"] is False
     assert 0 < result["ask_again_after"] <= 600
-    assert result["document"] in str(await read_stored(app, "documents"))
+    assert result["document"] in str(await read_app_documents(app, f"{STORED}/documents"))
     assert embedder.passages == []
     assert "document" in result["message"]
 
-    report = await ingest_materials(app.context(Caller(), Meter()), make_ample_budget())
+    report = await ingest_materials(make_job_context(app), make_ample_budget())
     assert report.finished
-    assert len(embedder.passages) == 100
+    assert embedder.passages == ["Line 99 of a long log."]  # the others were known
 
     ready = await extract_result(app, "line 7", document=result["document"])
     assert ready["status"] == "ready"
@@ -201,97 +111,96 @@ async def test_a_text_beyond_the_limit_is_embedded_by_a_job(
     assert ready["considered"] == 100
     assert "ask_again_after" not in ready
     assert await extract_result(app, "line 7", materials=LONG_TEXT) == ready
-    assert len(embedder.passages) == 100
 
 
-async def test_job_and_call_embed_alike(open_app: Callable[..., App]) -> None:
-    deferring_app = open_app(extract_materials_characters=1_000)
-    app = open_app()
-    await extract_result(deferring_app, "line 7", materials=LONG_TEXT, task_id="job")
-    await ingest_materials(deferring_app.context(Caller(), Meter()), make_ample_budget())
-    by_job = await extract_result(deferring_app, "line 7", materials=LONG_TEXT, task_id="job")
-    by_call = await extract_result(app, "line 7", materials=LONG_TEXT, task_id="call")
-    assert by_call["passages"] == by_job["passages"]
-    assert by_call["contexts"] == by_job["contexts"]
-
-
-async def test_a_text_as_long_as_the_limit_is_answered_at_once(
-    open_app: Callable[..., App],
-) -> None:
-    for limit, status in ((len(LONG_TEXT), "ready"), (len(LONG_TEXT) - 1, "pending")):
-        app = open_app(extract_materials_characters=limit)
-        result = await extract_result(app, "line", materials=LONG_TEXT, task_id=status)
-        assert status == result["status"]
-
-
-@pytest.mark.requirement("001-P5")
-async def test_a_deferred_document_can_be_asked_before_the_job(
-    open_app: Callable[..., App],
-) -> None:
-    app = open_app(extract_materials_characters=1_000)
-    document = (await extract_result(app, "line 7", materials=LONG_TEXT))["document"]
-    result = await extract_result(app, "line 7", document=document)
-    assert result["status"] in ("ready", "pending")
-    if result["status"] == "ready":
-        assert result["contexts"][0] == "Line 7 of a long log."
-    else:
-        assert result["ask_again_after"] > 0
-
-
-async def test_scope_task_omits_pending_texts(open_app: Callable[..., App]) -> None:
-    app = open_app(extract_materials_characters=1_000)
-    await extract_result(app, "line", materials=LONG_TEXT)
+async def test_scope_task_omits_pending_texts_and_counts_them(apps: Apps) -> None:
+    app = apps(extract_materials_characters=1_000)
+    result = await extract_result(app, "line", materials=LONG_TEXT, scope="task")
+    assert result["status"] == "pending"
+    assert result["contexts"] == []
     error = await extract_error(app, "line", scope="task")
     assert error.code == "NOT_FOUND"
+    assert "still being embedded: 1." in error.message
 
     text_with_shared_passage = "Line 7 of a long log.\n\nA short text."
     await extract_result(app, "line", materials=text_with_shared_passage)
     result = await extract_result(app, "Line 8 of a long log", scope="task")
     assert result["considered"] == 2
     assert set(result["contexts"]) == {"Line 7 of a long log.", "A short text."}
+    assert "still being embedded" in result["message"]
 
 
-async def test_scope_task_with_a_pending_text_is_pending(open_app: Callable[..., App]) -> None:
-    app = open_app(extract_materials_characters=1_000)
-    await extract_result(app, "bread", materials=BREAD)
-    result = await extract_result(app, "line", materials=LONG_TEXT, scope="task")
+VERY_MANY = [f"Passage {number} of very many." for number in range(10 * BATCH_SIZE)]
+VERY_LONG_TEXT = "\n\n".join(VERY_MANY)
+QUERY = "passage 7 of very many"
+
+
+def make_slow_embedder(clock: MonotonicClock, seconds: float) -> RecordingEmbedder:
+    """Return an embedder that takes this time for each batch."""
+    embedder = RecordingEmbedder()
+
+    async def advance(_: Purpose) -> None:
+        clock.advance(seconds)
+
+    embedder.meanwhile = advance
+    return embedder
+
+
+async def test_a_call_without_time_is_pending_and_the_next_continues(
+    apps: Apps, monotonic: MonotonicClock
+) -> None:
+    """No passage is embedded twice. A further call begins at the end, as a job does not."""
+    embedder = make_slow_embedder(monotonic, seconds=200)
+    app = apps(embedder=embedder)
+    result = (await call_extract(app, QUERY, materials=VERY_LONG_TEXT, seconds=1_000)).result
+    assert result
     assert result["status"] == "pending"
     assert result["contexts"] == []
+    assert result["known"] is False
+    assert result["ask_again_after"] > 0
+    assert embedder.passages == VERY_MANY[: len(embedder.passages)]
+    assert await read_texts_with_vectors(app) == set(embedder.passages)
+    assert (await extract_error(app, QUERY, scope="task")).code == "NOT_FOUND"
+
+    first_passages, embedder.passages = embedder.passages, []
+    answer = await call_extract(app, QUERY, document=result["document"], seconds=1_000)
+    assert answer.result
+    assert answer.result["status"] == "pending"
+    assert answer.result["known"] is True
+    assert answer.receipt.price == 0
+    assert embedder.passages
+    assert embedder.passages == VERY_MANY[::-1][: len(embedder.passages)]
+
+    embedder.meanwhile = None
+    ready = await extract_result(app, QUERY, document=result["document"], seconds=1_000)
+    assert ready["status"] == "ready"
+    assert ready["contexts"][0] == VERY_MANY[7]
+    assert sorted(first_passages + embedder.passages) == sorted(VERY_MANY)
 
 
-async def test_a_call_without_time_fails_or_is_pending(
-    app: App, embedder: RecordingEmbedder
-) -> None:
-    """A repeated call succeeds, and embeds only the batches in progress again."""
-    text = "\n\n".join(f"Passage {number} of very many." for number in range(2_000))
-    query = "passage 7 of very many"
-    answer = await call_extract(app, query, materials=text, seconds=0.8)
-    if answer.error:
-        assert answer.error.code == "UNAVAILABLE"
-        target: dict[str, Any] = {"materials": text}
-    else:
-        assert answer.result is not None
-        assert answer.result["status"] == "pending"
-        target = {"document": answer.result["document"]}
+async def test_a_call_that_times_out_is_repeated(apps: Apps, monotonic: MonotonicClock) -> None:
+    """At most the two batches in progress are embedded again."""
+    embedder = make_slow_embedder(monotonic, seconds=400)
+    app = apps(embedder=embedder)
+    answer = await call_extract(app, QUERY, materials=VERY_LONG_TEXT, seconds=300)
+    assert_says_to_call_again(answer.error)
+    await assert_workspace_is_empty(app, VERY_LONG_TEXT)
+    assert 0 < len(embedder.passages) < len(VERY_MANY)
 
-    # On a busy machine, the usual 30 seconds are not enough for so many passages.
-    result = await extract_result(app, query, **target, seconds=300)
-    assert result["status"] == "ready"
-    assert result["contexts"][0] == "Passage 7 of very many."
-    assert len(set(embedder.passages)) == 2_000
-    assert len(embedder.passages) <= 2_000 + 2 * 32  # two batches are in progress at a time
+    embedder.meanwhile = None
+    result = await extract_result(app, QUERY, materials=VERY_LONG_TEXT, seconds=1_000)
+    assert result["contexts"][0] == VERY_MANY[7]
+    assert set(embedder.passages) == set(VERY_MANY)
+    assert len(embedder.passages) <= len(VERY_MANY) + 2 * BATCH_SIZE
 
 
 async def test_the_receipt_has_the_times_of_embedding_and_bm25(app: App) -> None:
-    first = (await call_extract(app, "comet", materials=TEXT)).receipt
+    first, repeated = [(await call_extract(app, "comet", materials=TEXT)).receipt for _ in range(2)]
     assert first.embedding_ms is not None
     assert first.bm25_ms is not None
     assert 0 <= first.embedding_ms + first.bm25_ms <= first.milliseconds + 1
-
-    repeated = (await call_extract(app, "comet", materials=TEXT)).receipt
     assert repeated.embedding_ms is None
     assert repeated.bm25_ms is not None
-    assert repeated.documents_written == 0
 
 
 @pytest.mark.requirement("001-B3", "001-F10")
@@ -314,7 +223,7 @@ async def test_the_stored_fields_of_a_document_keep_their_names(
 ) -> None:
     """Existing databases have these names, some of which differ from those in the code."""
     await extract_result(app, "bread", materials=TEXT)
-    [fields] = (await read_stored(app, "documents")).values()
+    [fields] = (await read_app_documents(app, f"{STORED}/documents")).values()
     assert fields.keys() == {
         *("document_id", "arrival", "status", "making", "passage_characters", "cutting"),
         *("characters", "passages", "parts", "brought_at", "prepaid", "reason", "worked_until"),
@@ -325,25 +234,5 @@ async def test_the_stored_fields_of_a_document_keep_their_names(
         "dimension": embedder.dimension,
         "analysis": ANALYZER_VERSION,
     }
-    passages = await read_stored(app, "passages")
+    passages = await read_app_documents(app, f"{STORED}/passages")
     assert {passage["embedding_model"] for passage in passages.values()} == {embedder.model}
-
-
-async def test_another_passage_length_leaves_no_earlier_parts(open_app: Callable[..., App]) -> None:
-    text = "A boat has a mast. " * 40
-    for characters in (1500, 200, 1500):
-        app = open_app(extract_passage_characters=characters)
-        await extract_result(app, "mast", materials=text)
-    assert len(await read_stored(app, "parts")) == 2
-
-
-async def test_scope_task_says_how_many_texts_are_pending(open_app: Callable[..., App]) -> None:
-    app = open_app(extract_materials_characters=100)
-    await extract_result(app, "bread", materials=TEXT)
-    error = await extract_error(app, "bread", scope="task")
-    assert error.code == "NOT_FOUND"
-    assert "still being embedded: 1." in error.message
-    await extract_result(app, "comet", materials=COMET)
-    result = await extract_result(app, "bread", scope="task")
-    assert result["considered"] == 1
-    assert "still being embedded" in result["message"]

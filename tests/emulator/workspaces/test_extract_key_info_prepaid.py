@@ -7,19 +7,20 @@ embedded it, and ready then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pytest
 
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
+from shared.ai.embedding import Purpose
 from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import run_job
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import Workspace
+from tests.support.apps import Apps
 from tests.support.commit_hooks import (
     KILL_AT_SOME_OR_ALL_COMMITS,
     CommitHook,
@@ -29,8 +30,14 @@ from tests.support.commit_hooks import (
     send_commit_twice,
 )
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.fakes.recording_embedder import RecordingEmbedder
 from tests.support.materials import READER
-from tests.support.stored_materials import call_extract_with_deadline, make_text, read_workspaces
+from tests.support.stored_materials import (
+    PARAGRAPH_COUNT,
+    call_extract_with_deadline,
+    make_text,
+    read_workspaces,
+)
 
 Open = Callable[..., WatchedApp]
 
@@ -38,8 +45,6 @@ Open = Callable[..., WatchedApp]
 TEXT: Final = make_text()
 DOCUMENT: Final = content_id(TEXT)
 """The id under which the text is stored."""
-LOW_LIMIT: Final[dict[str, Any]] = {"extract_materials_characters": 500}
-"""Settings that defer the text."""
 FREE: Final = 0
 FULL_PRICE: Final = None
 """A receipt without a price means the price of the tool."""
@@ -63,31 +68,22 @@ READY_FOR_FREE: Final = Outcome("ready", FREE)
 
 
 async def die() -> None:
-    """Kill the process."""
     raise Killed
 
 
 @pytest.fixture
-async def open_app(project: str) -> AsyncIterator[Open]:
+def open_app(apps: Apps, project: str) -> Open:
     """A function that makes apps, which defer the text. Each number has its own database."""
-    apps: list[WatchedApp] = []
 
-    def make_app(
-        number: int = 0, commit_hook: CommitHook = send_commit, *, is_down: bool = False
-    ) -> WatchedApp:
-        settings = Settings(google_cloud_project=f"{project}-{number}", **LOW_LIMIT)
-        embedder = WordEmbedder()
-        embedder.is_down = is_down
-        apps.append(WatchedApp(settings, commit_hook, embedder=embedder))
-        return apps[-1]
+    def make_app(number: int = 0, hook: CommitHook = send_commit, **options: Any) -> WatchedApp:
+        return apps(
+            hook, project=f"{project}-{number}", extract_materials_characters=500, **options
+        )
 
-    yield make_app
-    for app in apps:
-        await app.aclose()
+    return make_app
 
 
 async def call_for_outcome(app: App, **arguments: Any) -> Outcome:
-    """Call the tool, and return the outcome."""
     answer = await call_extract_with_deadline(app, **arguments)
     if answer.error:
         return Outcome(answer.error.code, FREE)
@@ -96,13 +92,11 @@ async def call_for_outcome(app: App, **arguments: Any) -> Outcome:
 
 
 async def upload_and_ask(app: App) -> None:
-    """Upload the text and get an answer."""
     assert await call_for_outcome(app, materials=TEXT) == PENDING_AT_FULL_PRICE
     assert await call_for_outcome(app, document=DOCUMENT) == READY_FOR_FREE
 
 
 async def ask_and_append(app: App, outcomes: list[Outcome]) -> None:
-    """Ask about the document, and append the outcome."""
     outcomes.append(await call_for_outcome(app, document=DOCUMENT))
 
 
@@ -114,38 +108,27 @@ async def test_an_immediate_answer_costs_each_time(open_app: Open) -> None:
     assert await call_for_outcome(app, document=content_id(text)) == READY_AT_FULL_PRICE
 
 
-@pytest.mark.parametrize("target", [{"document": DOCUMENT}, {"materials": TEXT}])
-async def test_the_first_answer_of_a_deferred_text_is_prepaid(
-    open_app: Open, target: dict[str, str]
-) -> None:
-    app = open_app()
-    assert await call_for_outcome(app, materials=TEXT) == PENDING_AT_FULL_PRICE
-    await run_job(INGEST_MATERIALS, app)
-    assert await call_for_outcome(app, **target) == READY_FOR_FREE
-    assert await call_for_outcome(app, **target) == READY_AT_FULL_PRICE
-
-
-async def test_a_pending_text_is_asked_again_for_free(open_app: Open) -> None:
-    app = open_app()
-    assert await call_for_outcome(app, materials=TEXT) == PENDING_AT_FULL_PRICE
-    assert await call_for_outcome(open_app(is_down=True), document=DOCUMENT) == (
-        "UNAVAILABLE",
-        FREE,
-    )
-    assert await call_for_outcome(app, document=DOCUMENT) == READY_FOR_FREE
-    assert await call_for_outcome(app, document=DOCUMENT) == READY_AT_FULL_PRICE
-
-
 async def test_one_of_many_simultaneous_answers_is_prepaid(open_app: Open) -> None:
     app = open_app()
-    await call_for_outcome(app, materials=TEXT)
+    assert await call_for_outcome(app, materials=TEXT) == PENDING_AT_FULL_PRICE
     await run_job(INGEST_MATERIALS, app)
     apps = (app, open_app()) * 3
+    targets = ({"document": DOCUMENT}, {"materials": TEXT}) * 3
     outcomes = await asyncio.gather(
-        *(call_for_outcome(asking_app, document=DOCUMENT) for asking_app in apps)
+        *(call_for_outcome(app, **target) for app, target in zip(apps, targets, strict=True))
     )
-    assert outcomes.count(READY_FOR_FREE) == 1
-    assert outcomes.count(READY_AT_FULL_PRICE) == 5
+    assert sorted(outcomes, key=str) == [READY_FOR_FREE, *[READY_AT_FULL_PRICE] * 5]
+
+
+@pytest.mark.requirement("001-P5")
+async def test_a_pending_text_is_asked_again_for_free(open_app: Open) -> None:
+    app, broken = open_app(), WordEmbedder()
+    broken.is_down = True
+    assert await call_for_outcome(app, materials=TEXT) == PENDING_AT_FULL_PRICE
+    unavailable = await call_for_outcome(open_app(embedder=broken), document=DOCUMENT)
+    assert unavailable == ("UNAVAILABLE", FREE)
+    assert await call_for_outcome(app, document=DOCUMENT) == READY_FOR_FREE
+    assert await call_for_outcome(app, document=DOCUMENT) == READY_AT_FULL_PRICE
 
 
 @KILL_AT_SOME_OR_ALL_COMMITS
@@ -202,19 +185,12 @@ async def test_a_lost_answer_stays_prepaid(open_app: Open, step: int) -> None:
 async def test_a_repeated_commit_changes_nothing(open_app: Open, step: int) -> None:
     """Google's client repeats commits by itself."""
     calm_app = open_app(-1)
-    expected_outcomes = [
-        await call_for_outcome(calm_app, materials=TEXT),
-        await call_for_outcome(calm_app, document=DOCUMENT),
-    ]
+    await upload_and_ask(calm_app)
     expected_documents = await read_workspaces(calm_app)
     for commit in range(1, 20, step):
         app = open_app(commit, send_commit_twice(commit))
-        outcomes = [
-            await call_for_outcome(app, materials=TEXT),
-            await call_for_outcome(app, document=DOCUMENT),
-        ]
-        assert outcomes == expected_outcomes, commit
-        assert await read_workspaces(app) == expected_documents
+        await upload_and_ask(app)
+        assert await read_workspaces(app) == expected_documents, commit
         if app.commits < commit:
             break
     assert commit > 6
@@ -223,17 +199,13 @@ async def test_a_repeated_commit_changes_nothing(open_app: Open, step: int) -> N
 async def test_one_payment_buys_one_text(open_app: Open) -> None:
     """The gateway accepts a call with the idempotency key of a paid call without payment."""
     app = open_app()
-    assert await call_for_outcome(app, materials=TEXT, idempotency_key="k") == (
-        "pending",
-        FULL_PRICE,
-    )
-    for arguments in ({"materials": make_text(first=100)}, {"document": DOCUMENT}):
-        outcome = await call_for_outcome(app, idempotency_key="k", **arguments)
-        assert outcome == ("CONFLICT", FREE)
-    assert await call_for_outcome(app, materials=TEXT, idempotency_key="k") == (
-        "pending",
-        FULL_PRICE,
-    )
+    for arguments, outcome in (
+        ({"materials": TEXT}, PENDING_AT_FULL_PRICE),
+        ({"materials": make_text(first=100)}, Outcome("CONFLICT", FREE)),
+        ({"document": DOCUMENT}, Outcome("CONFLICT", FREE)),
+        ({"materials": TEXT}, PENDING_AT_FULL_PRICE),
+    ):
+        assert await call_for_outcome(app, idempotency_key="k", **arguments) == outcome
 
 
 async def test_one_of_many_texts_with_the_same_key_is_paid(open_app: Open) -> None:
@@ -250,11 +222,21 @@ async def test_one_of_many_texts_with_the_same_key_is_paid(open_app: Open) -> No
 
 
 async def test_one_call_at_a_time_embeds_a_deferred_text(open_app: Open) -> None:
-    app = open_app()
+    embedder = RecordingEmbedder()
+    app = open_app(embedder=embedder)
     await call_for_outcome(app, materials=TEXT)
+    later_outcomes: list[Outcome] = []
+
+    async def ask_meanwhile(_: Purpose) -> None:
+        embedder.meanwhile = None
+        await ask_and_append(app, later_outcomes)
+
+    embedder.meanwhile = ask_meanwhile
     outcomes = await asyncio.gather(*(call_for_outcome(app, document=DOCUMENT) for _ in range(5)))
     assert {READY_FOR_FREE, PENDING_FOR_FREE, READY_AT_FULL_PRICE}.issuperset(outcomes)
     assert outcomes.count(READY_FOR_FREE) == 1
+    assert later_outcomes == [PENDING_FOR_FREE]
+    assert len(embedder.passages) == PARAGRAPH_COUNT
 
 
 async def test_a_failed_text_is_uploaded_again_for_free(open_app: Open) -> None:
@@ -267,3 +249,11 @@ async def test_a_failed_text_is_uploaded_again_for_free(open_app: Open) -> None:
     await run_job(INGEST_MATERIALS, app)
     assert await call_for_outcome(app, document=DOCUMENT) == READY_FOR_FREE
     assert await call_for_outcome(app, document=DOCUMENT) == READY_AT_FULL_PRICE
+
+
+async def test_a_text_that_is_split_anew_stays_prepaid(open_app: Open) -> None:
+    assert await call_for_outcome(open_app(), materials=TEXT) == PENDING_AT_FULL_PRICE
+    app = open_app(extract_passage_characters=200)
+    assert await call_for_outcome(app, materials=TEXT) == PENDING_FOR_FREE
+    await run_job(INGEST_MATERIALS, app)
+    assert await call_for_outcome(app, document=DOCUMENT) == READY_FOR_FREE

@@ -8,8 +8,7 @@ from __future__ import annotations
 import itertools
 import random
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
@@ -19,11 +18,11 @@ from hypothesis import strategies as st
 
 from functions.tools.workspaces.extract_key_info import tool
 from shared.ai.local_embedding import LocalEmbedder
-from shared.core.dates import utc_now
-from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.support.fakes.embedder import WordEmbedder
+from tests.support.apps import Apps
+from tests.support.clock import SettableClock
 from tests.support.materials import extract_result
+from tests.support.stored_documents import read_app_documents
 from tests.support.workspace_brute_force import (
     DENSE_CANDIDATES,
     assert_scores_match,
@@ -47,7 +46,6 @@ TEXTS: Final = st.lists(
 QUERIES: Final = st.lists(st.sampled_from((*WORDS, "unheard")), min_size=1, max_size=4).map(
     " ".join
 )
-NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)
 MAX_CONTEXTS: Final = 20
 """The maximum number of contexts that settings allow."""
 
@@ -59,36 +57,7 @@ few_examples = hypothesis_settings(
 )
 
 
-@pytest.fixture(scope="session")
-def local_model() -> LocalEmbedder:
-    """The embedding model of a local installation."""
-    return LocalEmbedder()
-
-
-@pytest.fixture
-def settings(project: str) -> Settings:
-    """Settings of `app` with the largest number of contexts."""
-    return Settings(google_cloud_project=project)
-
-
-@pytest.fixture
-async def open_app(settings: Settings) -> AsyncIterator[Callable[..., App]]:
-    """A function that makes apps at other times or with other settings for one database."""
-    apps: list[App] = []
-
-    def make_app(moment: datetime | None = None, **changes: Any) -> App:
-        changed_settings = Settings(**(settings.model_dump(exclude_unset=True) | changes))
-        clock = (lambda: moment) if moment else utc_now
-        apps.append(App(changed_settings, embedder=WordEmbedder(), clock=clock))
-        return apps[-1]
-
-    yield make_app
-    for app in apps:
-        await app.aclose()
-
-
 def make_filler(seed: str, passages: int) -> str:
-    """Return a text with a number of passages, most of them different."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     return "\n\n".join(" ".join(rng.choices(WORDS, k=7)) for _ in range(passages))
 
@@ -121,7 +90,7 @@ def assert_quoted(texts: dict[str, str], result: dict[str, Any]) -> None:
     assert len({" ".join(quote.split()) for quote in quoted}) == len(quoted)
 
 
-@pytest.mark.requirement("001-A4", "001-A6")
+@pytest.mark.requirement("001-F8", "001-A4", "001-A6")
 @few_examples
 @given(TEXTS, QUERIES)
 async def test_memory_and_database_rank_as_brute_force(app: App, text: str, query: str) -> None:
@@ -144,9 +113,9 @@ async def test_more_passages_than_candidates_rank_the_same(app: App, passages: i
 @pytest.mark.requirement("001-F6")
 @pytest.mark.slow
 async def test_memory_and_database_agree_with_the_local_model(
-    settings: Settings, local_model: LocalEmbedder
+    apps: Apps, local_embedder: LocalEmbedder
 ) -> None:
-    app = App(settings, embedder=local_model)
+    app = apps(embedder=local_embedder)
     text = make_filler("shelf of the model", 80)
     for query in ("anchor in a storm", "oven of salt and yeast", "unheard"):
         options: dict[str, Any] = {"task_id": query[:5], "top_k": 20}
@@ -154,7 +123,6 @@ async def test_memory_and_database_agree_with_the_local_model(
         document = in_memory["document"]
         from_database = await extract_result(app, query, document=document, **options)
         assert from_database == in_memory | {"known": True}
-    await app.aclose()
 
 
 @pytest.mark.requirement("001-F7")
@@ -187,82 +155,59 @@ async def test_a_workspace_of_many_texts_is_ranked_as_one_text(app: App) -> None
         assert_quoted(documents, result)
 
 
-async def test_a_changed_passage_length_applies_to_a_new_upload(
-    open_app: Callable[..., App],
-) -> None:
-    """The passages of the earlier splitting are gone."""
+async def test_another_passage_length_applies_to_a_new_upload(apps: Apps) -> None:
+    """The earlier passages and parts are gone, and the document is still found by its id."""
     text = " ".join(f"{sentence}." for sentence in make_filler("long", 60).split("\n\n"))
-    query = "anchor storm"
-    await extract_result(open_app(), query, materials=text, top_k=MAX_CONTEXTS)
-
-    app = open_app(extract_passage_characters=200)
-    upload = await extract_result(app, query, materials=text, top_k=MAX_CONTEXTS)
-    by_text = await extract_result(app, query, materials=text, top_k=MAX_CONTEXTS)
-    of_workspace = await extract_result(app, query, scope="task", top_k=MAX_CONTEXTS)
-    for result in (by_text, of_workspace):
-        assert result["contexts"] == upload["contexts"]
-        assert result["passages"] == upload["passages"]
-
-
-async def test_a_longer_passage_length_applies_to_a_new_upload(
-    open_app: Callable[..., App],
-) -> None:
-    text = " ".join(f"{sentence}." for sentence in make_filler("long", 120).split("\n\n"))
-    query = "anchor storm"
-    earlier_app = open_app(extract_passage_characters=200)
-    await extract_result(earlier_app, query, materials=text, top_k=MAX_CONTEXTS)
-
-    app = open_app(extract_passage_characters=600)
-    upload = await extract_result(app, query, materials=text, top_k=MAX_CONTEXTS)
-    by_text = await extract_result(app, query, materials=text, top_k=MAX_CONTEXTS)
-    assert by_text == upload | {"known": True}
-
-
-async def test_a_document_is_found_after_passages_changed_in_length(
-    open_app: Callable[..., App],
-) -> None:
-    """The caller of a known document may no longer have its text."""
-    text = make_filler("kept", 5)
-    document = (await extract_result(open_app(), "anchor", materials=text))["document"]
-    later_app = open_app(extract_passage_characters=1_000)
-    result = await extract_result(later_app, "anchor", document=document)
-    assert result["considered"] == 5
+    results = {}
+    for characters in (1_500, 200, 600):
+        app = apps(extract_passage_characters=characters)
+        upload = await extract_result(app, "anchor storm", materials=text, top_k=MAX_CONTEXTS)
+        by_text = await extract_result(app, "anchor storm", materials=text, top_k=MAX_CONTEXTS)
+        by_task = await extract_result(app, "anchor storm", scope="task", top_k=MAX_CONTEXTS)
+        assert by_text == upload | {"known": True}
+        assert by_task["passages"] == upload["passages"]
+        assert len(await read_app_documents(app, "users/reader/rag_tasks/default/parts")) == 2
+        results[characters] = upload["considered"]
+    assert results[200] > results[600] > results[1_500]
+    result = await extract_result(apps(), "anchor", document=upload["document"])
+    assert result["considered"] == results[600]
 
 
 async def test_a_passage_repeated_in_a_later_text_counts_as_later(
-    open_app: Callable[..., App],
+    app: App, clock: SettableClock
 ) -> None:
-    for number, text in enumerate(("anchor storm", "ANCHOR storm", "rye\n\nanchor \tstorm")):
-        await extract_result(open_app(NOON + timedelta(seconds=number)), "sail", materials=text)
-    result = await extract_result(open_app(NOON), "anchor storm", scope="task")
+    for text in ("anchor storm", "ANCHOR storm", "rye\n\nanchor \tstorm"):
+        await extract_result(app, "sail", materials=text)
+        clock.advance(seconds=1)
+    result = await extract_result(app, "anchor storm", scope="task")
     assert result["contexts"] == ["anchor \tstorm", "ANCHOR storm", "rye"]
 
 
 @pytest.mark.requirement("001-F8")
-@pytest.mark.parametrize("other_spelling", ["ANCHOR storm", "anchor STORM"])
 async def test_the_later_of_two_texts_with_equal_scores_comes_first(
-    open_app: Callable[..., App], other_spelling: str
+    app: App, clock: SettableClock
 ) -> None:
-    texts = ["anchor storm", other_spelling]
-    for task_id, uploads in (("forth", texts), ("back", texts[::-1])):
-        for number, text in enumerate(uploads):
-            app = open_app(NOON + timedelta(seconds=number))
+    texts = ["anchor storm", "ANCHOR storm", "anchor STORM"]
+    for uploads in itertools.permutations(texts, 2):
+        task_id = " ".join(uploads)
+        for text in uploads:
             await extract_result(app, "sail", materials=text, task_id=task_id)
-        result = await extract_result(open_app(NOON), "anchor storm", scope="task", task_id=task_id)
-        assert result["contexts"] == uploads[::-1]
+            clock.advance(seconds=1)
+        result = await extract_result(app, "anchor storm", scope="task", task_id=task_id)
+        assert result["contexts"] == list(uploads[::-1])
         assert len({passage["score"] for passage in result["passages"]}) == 1
 
 
 async def test_the_latest_of_many_texts_with_equal_scores_come_first(
-    open_app: Callable[..., App],
+    app: App, clock: SettableClock
 ) -> None:
     """There are as many spellings with equal scores as the search by meaning returns."""
     variants = itertools.product(*((letter, letter.upper()) for letter in "anchor"))
     spellings = ["".join(letters) for letters in itertools.islice(variants, DENSE_CANDIDATES)]
-    for number, text in enumerate(spellings):
-        app = open_app(NOON + timedelta(seconds=number))
+    for text in spellings:
         await extract_result(app, "sail", materials=text)
-    result = await extract_result(open_app(NOON), "anchor", scope="task")
+        clock.advance(seconds=1)
+    result = await extract_result(app, "anchor", scope="task")
     assert result["contexts"] == spellings[::-1][:5]
 
 
@@ -293,24 +238,16 @@ async def test_only_a_truncated_workspace_says_so(
 
 
 async def test_matching_words_outrank_distant_vectors(app: App) -> None:
-    """An embedding model finds all lines of a log alike, so the differences are noise."""
-    log = [
-        f"2026-11-22T10:{second // 60:02}:{second % 60:02} INFO worker {second % 7} "
-        f"took job {second} in {second % 90} ms"
-        for second in range(600)
-    ]
-    log[431] = "2026-11-22T10:07:11 ERROR disk full on /var/lib/db, write aborted"
-    for query in ("disk full", "write aborted"):
-        result = await extract_result(app, query, materials="\n".join(log))
-        assert "disk full" in result["contexts"][0]
-
-
-async def test_the_end_of_a_long_passage_is_found_by_its_words(app: App) -> None:
-    """The local model reads only the first 256 tokens."""
-    chapters = [
-        f"Chapter {number} is about the marketing plan of region {number}." for number in range(40)
-    ]
+    """A model finds all lines of a log alike, and reads only the first 256 tokens of a passage."""
+    log = [f"10:{second // 60:02} INFO worker took job {second} in 9 ms" for second in range(600)]
+    log[431] = "10:07 ERROR disk full on /var/lib/db, write aborted"
+    chapters = [f"Chapter {number} is about the plan of region {number}." for number in range(40)]
     long_beginning = "The committee met and talked of the weather. " * 30
     chapters[17] = f"{long_beginning}The treasurer keeps the vault key in Lisbon."
-    result = await extract_result(app, "Where is the vault key?", materials="\n\n".join(chapters))
-    assert "Lisbon" in result["contexts"][0]
+    for query, materials, words in (
+        ("disk full", "\n".join(log), "disk full"),
+        ("write aborted", "\n".join(log), "disk full"),
+        ("Where is the vault key?", "\n\n".join(chapters), "Lisbon"),
+    ):
+        result = await extract_result(app, query, materials=materials)
+        assert words in result["contexts"][0]

@@ -79,22 +79,22 @@ async def amend_trace(args: In, ctx: Context) -> Out:
         NotFound: The trace or the revision does not exist.
         Forbidden: Someone else contributed the trace.
         Conflict: The trace is withdrawn or superseded, or would duplicate another trace.
-        InvalidInput: There is nothing to change, or a text contains a secret.
+        InvalidInput: There is nothing to change, a tag is invalid, or a text contains a secret.
     """
-    new_fields = [name for name in _FIELDS if getattr(args, name) is not None]
+    new_fields = _get_given_fields(args)
     if not new_fields and args.revision is None:
         message = "There is nothing to change: give new texts or tags, or a revision to bring back."
         raise InvalidInput(message, details={"trace_id": "given without anything to change"})
     if new_fields and args.revision is not None:
         message = "Give either a revision to bring back, or new texts and tags, but not both."
         raise InvalidInput(message, details={"revision": f"given with {', '.join(new_fields)}"})
-    return await ctx.database.retry_on_conflict(lambda: _attempt(args, ctx))
+    return await ctx.database.retry_on_conflict(lambda: _attempt(args, new_fields, ctx))
 
 
-async def _attempt(args: In, ctx: Context) -> Out:
+async def _attempt(args: In, new_fields: dict[str, Any], ctx: Context) -> Out:
     stored = await get_own_trace(args.trace_id, ctx)
     _require_listed(stored.trace)
-    content = await _resolve_content(args, stored.trace, ctx)
+    content = await _resolve_content(args, new_fields, stored.trace, ctx)
     before = asdict(stored.trace.content)
     after = asdict(content)
     changed = [name for name in after if after[name] != before[name]]
@@ -125,9 +125,11 @@ def _require_listed(trace: Trace) -> None:
     raise Conflict(f"This trace {reason}", details={"trace_id": trace.trace_id})
 
 
-async def _resolve_content(args: In, trace: Trace, ctx: Context) -> TraceContent:
+async def _resolve_content(
+    args: In, new_fields: dict[str, Any], trace: Trace, ctx: Context
+) -> TraceContent:
     if args.revision is None:
-        return replace(trace.content, **_get_given_fields(args))
+        return replace(trace.content, **new_fields)
     content = await Traces(ctx.database).get_revision(trace.trace_id, args.revision)
     if content is None:
         raise NotFound(
