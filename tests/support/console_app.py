@@ -17,11 +17,17 @@ from functions.gateway.catalog import Catalog
 from functions.gateway.console.routes import LazyConsole
 from functions.gateway.mcp.selection import SelectedServers
 from shared.core.settings import Settings
+from tests.support.fake_catalog import FakeDispatcher
 
 URL: Final = "http://localhost:8080"
 """The URL of the console."""
 CATALOG: Final = Catalog.load()
 """The real declarations of all tools."""
+PAGES: Final = [
+    *("/", "/?q=x&tag=x", "/sources", "/sources?tag=x&author=x", "/sources/s?passage=c"),
+    *("/map", "/map?q=x&cluster=c", "/clusters/c", "/forgotten"),
+]
+"""The paths of pages that show the results of tools."""
 
 
 def make_access() -> Access:
@@ -36,6 +42,16 @@ def make_console_client(dispatcher: Dispatcher) -> httpx2.AsyncClient:
     find_server = SelectedServers(CATALOG, pipeline).find
     app = make_mcp_app(access, dispatcher, find_server, LazyConsole(access, CATALOG, pipeline))
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=URL)
+
+
+def make_answering_client(text: str = "text") -> httpx2.AsyncClient:
+    """Make a client of a console whose tools answer with valid results of this text."""
+    return make_console_client(answer_with(text))
+
+
+def answer_with(text: str = "text", **changes: Any) -> FakeDispatcher:
+    """Answer every call with a valid result in which every text is this one, and these fields."""
+    return FakeDispatcher(lambda tool, _: make_result(tool, text) | changes)
 
 
 def parse_page(response: httpx2.Response) -> html.HtmlElement:
