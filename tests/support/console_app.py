@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import httpx2
@@ -12,10 +13,14 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.app import make_mcp_app
+from functions.gateway.auth.public_url import get_issuer_url
 from functions.gateway.calls.dispatch import Dispatcher
 from functions.gateway.catalog import Catalog
 from functions.gateway.console.routes import LazyConsole
 from functions.gateway.mcp.selection import SelectedServers
+from shared.accounts.access_key import new_key
+from shared.accounts.repositories.access_store import AccessStore
+from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from tests.support.fake_catalog import FakeDispatcher
 
@@ -23,6 +28,10 @@ URL: Final = "http://localhost:8080"
 """The URL of the console."""
 CATALOG: Final = Catalog.load()
 """The real declarations of all tools."""
+WORDS_FOR_MODELS: Final = re.compile(
+    r"[a-z]+_[a-z]+|`|\bcalls?\b|\btools?\b|cursor|chunk", re.IGNORECASE
+)
+"""These words are for a model that calls tools, not for a person who reads a page."""
 PAGES: Final = [
     *("/", "/?q=x&tag=x", "/sources", "/sources?tag=x&author=x", "/sources/s?passage=c"),
     *("/map", "/map?q=x&cluster=c", "/clusters/c", "/forgotten"),
@@ -124,3 +133,24 @@ def _fill(  # noqa: PLR0911 - a case each
             return True
         case _:
             return text
+
+
+@asynccontextmanager
+async def open_signed_in_console(
+    access: Access, dispatcher: Dispatcher, user: str = "ada"
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """Open a browser that signed in to the console of a gateway with a key of a user."""
+    pipeline = access.make_pipeline(dispatcher)
+    find_server = SelectedServers(CATALOG, pipeline).find
+    app = make_mcp_app(access, dispatcher, find_server, LazyConsole(access, CATALOG, pipeline))
+    key, record = new_key(access.keyring, user, "key", FULL_ACCESS, created_at=access.clock())
+    await AccessStore(access.connection).keys.add(record)
+    url = get_issuer_url(access.settings)
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=url) as client:
+        consent = await client.get("/map", follow_redirects=True)
+        form = dict(html.fromstring(consent.content).forms[0].form_values())
+        decision = {"key": key, "decision": "allow"}
+        response = await client.post("/consent", data=form | decision)
+        callback = await client.get(response.headers["location"])
+        assert callback.headers["location"] == "/map"
+        yield client

@@ -6,19 +6,11 @@ from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
-from lxml import html
 
 from functions.gateway.access import Access
-from functions.gateway.app import make_mcp_app
-from functions.gateway.console.routes import LazyConsole
-from functions.gateway.mcp.selection import SelectedServers
-from shared.accounts.access_key import new_key
-from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from tests.support.clock import SettableClock
-from tests.support.console_app import CATALOG, make_result
-from tests.support.fake_catalog import FakeDispatcher
+from tests.support.console_app import answer_with, open_signed_in_console
 
 COOKIE = "__Host-carrel-session"
 
@@ -34,21 +26,7 @@ def settings(settings: Settings) -> Settings:
 @pytest.fixture
 async def browser(access: Access) -> AsyncIterator[httpx2.AsyncClient]:
     """A browser that signed in with a key."""
-    dispatcher = FakeDispatcher(lambda tool, _: make_result(tool, "text"))
-    pipeline = access.make_pipeline(dispatcher)
-    find_server = SelectedServers(CATALOG, pipeline).find
-    app = make_mcp_app(access, dispatcher, find_server, LazyConsole(access, CATALOG, pipeline))
-    key, record = new_key(access.keyring, "ada", "key", FULL_ACCESS, created_at=access.clock())
-    await AccessStore(access.connection).keys.add(record)
-    transport = httpx2.ASGITransport(app)
-    url = "https://carrel.example"
-    async with httpx2.AsyncClient(transport=transport, base_url=url) as client:
-        consent = await client.get("/map", follow_redirects=True)
-        form = dict(html.fromstring(consent.content).forms[0].form_values())
-        decision = {"key": key, "decision": "allow"}
-        response = await client.post("/consent", data=form | decision)
-        callback = await client.get(response.headers["location"])
-        assert callback.headers["location"] == "/map"
+    async with open_signed_in_console(access, answer_with()) as client:
         yield client
 
 

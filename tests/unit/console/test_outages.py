@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from shared.core.errors import (
 from shared.runtime.messages import WireError
 from tests.support.console_app import (
     PAGES,
+    WORDS_FOR_MODELS,
     answer_with,
     make_console_client,
     make_result,
@@ -111,8 +111,6 @@ FAILURES = [
     Unavailable("get_source is not reachable."),
     make_internal_error("get_source", "4711"),
 ]
-TOOL_WORDS = re.compile(r"[a-z]+_[a-z]+|`|\bcalls?\b|\btools?\b|cursor|chunk", re.IGNORECASE)
-"""These words are for a model that calls tools, not for a person who reads a page."""
 
 
 @pytest.mark.parametrize("error", FAILURES, ids=lambda error: error.message)
@@ -127,7 +125,7 @@ async def test_no_page_shows_advice_that_is_meant_for_models(path: str, error: C
     messages = read_texts(parse_page(response), "[role=alert]")
     assert messages
     for message in messages:
-        assert TOOL_WORDS.search(message) is None, message
+        assert WORDS_FOR_MODELS.search(message) is None, message
         assert message.endswith(".")
     assert ("4711" in messages[0]) is isinstance(error, PlatformFault)
 
@@ -158,7 +156,7 @@ def test_every_code_has_a_sentence_for_each_tool(tool: str, kind: type[ToolFailu
     assert described.code == kind.code
     unknown = WireError(code="NEW_CODE", message="", details={})  # of a later version
     assert described.message != describe_error(tool, unknown).message
-    assert TOOL_WORDS.search(described.message) is None
+    assert WORDS_FOR_MODELS.search(described.message) is None
 
 
 @pytest.mark.parametrize(
