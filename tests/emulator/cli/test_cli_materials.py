@@ -46,6 +46,7 @@ def count_documents() -> Counter[str]:
     return Counter(path.split("/", 3)[1] for path in paths)
 
 
+@pytest.mark.requirement("001-O3")
 def test_erasing_a_workspace_prints_a_receipt() -> None:
     upload("notes", MAST, BREAD, f"{MAST}\n\n{BREAD}")
     upload("other")

@@ -73,6 +73,7 @@ async def test_callers_without_a_key_have_no_embedding_key(settings: Settings) -
     await public.aclose()
 
 
+@pytest.mark.requirement("001-G7")
 @pytest.mark.parametrize(
     "changes", [{"openai_key_of_caller": False}, {"embedding_provider": "vertex"}]
 )

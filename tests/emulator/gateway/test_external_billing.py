@@ -287,6 +287,7 @@ async def test_a_failure_to_settle_or_cancel_does_not_fail_the_call(
     assert await billing.settle(await billing.reserve(BILL), 30, REPLAYED) == 30
 
 
+@pytest.mark.requirement("002-C5")
 async def test_the_threshold_of_the_circuit_breaker_is_a_setting(
     service: FakeBilling, settings: Settings
 ) -> None:

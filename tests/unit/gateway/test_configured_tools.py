@@ -29,6 +29,7 @@ def disable_tools(*names: str) -> Catalog:
     return CATALOG.apply_settings(Settings(disabled_tools=names))
 
 
+@pytest.mark.requirement("001-A2", "001-G9")
 def test_setting_changes_the_price_of_a_tool() -> None:
     """And its time limit. By default, no tool changes."""
     catalog = Catalog(

@@ -27,6 +27,7 @@ def get_text(content: object) -> str:
     return content.text
 
 
+@pytest.mark.requirement("002-A4", "002-F8", "002-K2")
 def test_text_accompanies_the_structured_result() -> None:
     """Without a text, the result is shown as JSON."""
     for text in (None, "One a."):
