@@ -114,7 +114,8 @@ async def summarize_databases(app: WatchedApp, access: Access) -> list[dict[str,
 async def test_a_form_refuses_what_is_missing_wrong_or_too_long(
     browser: httpx2.AsyncClient, app: WatchedApp, access: Access
 ) -> None:
-    names, problems = set(), []
+    names: set[str] = set()
+    problems: list[tuple[object, ...]] = []
     origin = {"origin": str(browser.base_url).rstrip("/")}
     paths = await store_what_forms_change(app)
     before = await summarize_databases(app, access)

@@ -121,6 +121,6 @@ async def test_a_code_of_an_unknown_or_another_users_key_is_invalid(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
     _, proof = await store_key(server)
-    for changes in ({"key_id": "0123456789ab"}, {"user_id": "eve"}):
-        code = await server.issue_code(client.client_id, replace(proof, **changes))
+    for wrong in (replace(proof, key_id="0123456789ab"), replace(proof, user_id="eve")):
+        code = await server.issue_code(client.client_id, wrong)
         assert parse_error(await server.exchange(client, code)) == INVALID_GRANT

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from mcp.shared.auth import OAuthClientInformationFull
@@ -155,10 +156,11 @@ async def test_a_client_must_be_known_and_send_its_secret(server: AuthorizationS
     code = await server.issue_code(client.client_id)
     secrets = (None, "", "wrong", other_client.client_secret, "\x00", "ü" * 43)
     client_ids = ("", "x", f"{client.client_id}a", client.client_id[:-1], "a/b", "__x__")
-    for changes in (
+    changes_of_thieves: list[dict[str, Any]] = [
         *({"client_secret": secret} for secret in secrets),
         *({"client_id": client_id} for client_id in client_ids),
-    ):
+    ]
+    for changes in changes_of_thieves:
         thief = client.model_copy(update=changes)
         assert parse_error(await server.exchange(thief, code)) == (401, "invalid_client")
     parse_tokens(await server.exchange(client, code))

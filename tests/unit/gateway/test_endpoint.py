@@ -115,15 +115,15 @@ INVALID_ENVELOPES: Final[dict[str, tuple[dict[str, Any], list[tuple[str, str]]]]
         CALL,
         [*(CALL_HEADERS | {"mcp-name": "=?base64?%?="}).items()],
     ),
+    "no envelope": (make_request("tools/list"), [*LIST_HEADERS.items()]),
     "no params": ({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, [*LIST_HEADERS.items()]),
     **{
-        name: (make_request("tools/list", **meta), [*LIST_HEADERS.items()])
+        name: (make_request("tools/list", _meta=meta), [*LIST_HEADERS.items()])
         for name, meta in {
-            "no envelope": {},
-            "an envelope of a wrong type": {"_meta": 5},
-            "no version in the envelope": {"_meta": {CAPABILITIES_KEY: {}}},
-            "no capabilities": {"_meta": {VERSION_KEY: MODERN}},
-            "another version in the envelope": {"_meta": OTHER_VERSION},
+            "an envelope of a wrong type": 5,
+            "no version in the envelope": {CAPABILITIES_KEY: {}},
+            "no capabilities": {VERSION_KEY: MODERN},
+            "another version in the envelope": OTHER_VERSION,
         }.items()
     },
     "an unknown version": (

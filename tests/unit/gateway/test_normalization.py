@@ -117,8 +117,8 @@ def test_a_tool_that_writes_names_what_is_absent_if_empty() -> None:
         "details": "",
         "tasks": [{"title": ""}],
     }
-    given = {"query": "", "details": "", "filters": {"author": ""}, "unknown": None}
-    assert normalize(given, is_read=False) == given
+    kept: dict[str, Any] = {"query": "", "details": "", "filters": {"author": ""}, "unknown": None}
+    assert normalize(kept, is_read=False) == kept
 
 
 def test_infinite_numbers_and_deep_lists_are_left_to_the_check() -> None:

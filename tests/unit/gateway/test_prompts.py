@@ -82,9 +82,11 @@ def test_a_prompt_calls_tools_that_exist_and_says_how_to_answer(
     assert "If nothing fits, say so" in text
 
     described = prompt.to_mcp()
-    for part in (described, *(described.arguments or [])):
-        assert part.title
-        assert part.description
+    assert described.title
+    assert described.description
+    for argument in described.arguments or []:
+        assert argument.title
+        assert argument.description
 
 
 @pytest.mark.requirement("002-I1")

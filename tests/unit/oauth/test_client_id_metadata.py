@@ -43,7 +43,7 @@ DOCUMENT: dict[str, Any] = {
     "token_endpoint_auth_method": "none",
 }
 """A metadata document like that of Claude Code."""
-KEY_ONLY = {"token_endpoint_auth_method": "private_key_jwt"}
+KEY_ONLY: dict[str, Any] = {"token_endpoint_auth_method": "private_key_jwt"}
 INVALID_DOCUMENTS: list[tuple[str, dict[str, Any]]] = [
     ("client_id", {"client_id": f"{DOCUMENT_URL}?"}),
     ("client_id", {"client_id": DOCUMENT_URL.replace("client.example", "Client.example")}),
