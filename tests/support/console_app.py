@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import httpx2
@@ -12,16 +13,30 @@ from pydantic import SecretStr
 
 from functions.gateway.access import Access
 from functions.gateway.app import make_mcp_app
+from functions.gateway.auth.public_url import get_issuer_url
 from functions.gateway.calls.dispatch import Dispatcher
 from functions.gateway.catalog import Catalog
 from functions.gateway.console.routes import LazyConsole
 from functions.gateway.mcp.selection import SelectedServers
+from shared.accounts.access_key import new_key
+from shared.accounts.repositories.access_store import AccessStore
+from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
+from tests.support.fake_catalog import FakeDispatcher
 
 URL: Final = "http://localhost:8080"
 """The URL of the console."""
 CATALOG: Final = Catalog.load()
 """The real declarations of all tools."""
+WORDS_FOR_MODELS: Final = re.compile(
+    r"[a-z]+_[a-z]+|`|\bcalls?\b|\btools?\b|cursor|chunk", re.IGNORECASE
+)
+"""These words are for a model that calls tools, not for a person who reads a page."""
+PAGES: Final = [
+    *("/", "/?q=x&tag=x", "/sources", "/sources?tag=x&author=x", "/sources/s?passage=c"),
+    *("/map", "/map?q=x&cluster=c", "/clusters/c", "/forgotten"),
+]
+"""The paths of pages that show the results of tools."""
 
 
 def make_access() -> Access:
@@ -36,6 +51,16 @@ def make_console_client(dispatcher: Dispatcher) -> httpx2.AsyncClient:
     find_server = SelectedServers(CATALOG, pipeline).find
     app = make_mcp_app(access, dispatcher, find_server, LazyConsole(access, CATALOG, pipeline))
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=URL)
+
+
+def make_answering_client(text: str = "text") -> httpx2.AsyncClient:
+    """Make a client of a console whose tools answer with valid results of this text."""
+    return make_console_client(answer_with(text))
+
+
+def answer_with(text: str = "text", **changes: Any) -> FakeDispatcher:
+    """Answer every call with a valid result in which every text is this one, and these fields."""
+    return FakeDispatcher(lambda tool, _: make_result(tool, text) | changes)
 
 
 def parse_page(response: httpx2.Response) -> html.HtmlElement:
@@ -108,3 +133,24 @@ def _fill(  # noqa: PLR0911 - a case each
             return True
         case _:
             return text
+
+
+@asynccontextmanager
+async def open_signed_in_console(
+    access: Access, dispatcher: Dispatcher, user: str = "ada"
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """Open a browser that signed in to the console of a gateway with a key of a user."""
+    pipeline = access.make_pipeline(dispatcher)
+    find_server = SelectedServers(CATALOG, pipeline).find
+    app = make_mcp_app(access, dispatcher, find_server, LazyConsole(access, CATALOG, pipeline))
+    key, record = new_key(access.keyring, user, "key", FULL_ACCESS, created_at=access.clock())
+    await AccessStore(access.connection).keys.add(record)
+    url = get_issuer_url(access.settings)
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=url) as client:
+        consent = await client.get("/map", follow_redirects=True)
+        form = dict(html.fromstring(consent.content).forms[0].form_values())
+        decision = {"key": key, "decision": "allow"}
+        response = await client.post("/consent", data=form | decision)
+        callback = await client.get(response.headers["location"])
+        assert callback.headers["location"] == "/map"
+        yield client

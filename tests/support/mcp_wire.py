@@ -1,17 +1,23 @@
-"""MCP messages as they are sent over HTTP, made without a client library.
+"""MCP messages as they are sent over HTTP, or to an app in this process, without a client library.
 
 Tests can therefore also send messages that no client library would send.
 """
 
 from __future__ import annotations
 
+import json
 import ssl
+from collections.abc import Mapping
 from typing import Any, Final
 
 import httpx2
 import jsonschema  # type: ignore[import-untyped]  # mcp brings it, without types
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from functions.gateway.auth.visitor import LOCAL_USER, Visitor
 from infra.build.discovery import tools
+from shared.core.caller import Caller
 
 MODERN = "2026-07-28"
 """The stateless revision, without sessions and handshake."""
@@ -28,6 +34,10 @@ CLIENT_META = {
 }
 """What a client of the stateless revision says about itself in each request."""
 
+SECURITY: Final = TransportSecuritySettings(
+    allowed_hosts=["carrel.example"], allowed_origins=["https://notebook.example"]
+)
+"""The host and the origins of an endpoint in this process."""
 TOOL_NAMES = [tool.name for tool in tools() if not tool.internal]
 """Every tool that clients may call, as the gateway lists them."""
 
@@ -87,3 +97,37 @@ def forbid_extra_fields(schema: Any) -> Any:
     if schema.get("type") == "object" and "properties" in schema:
         strict.setdefault("additionalProperties", False)
     return strict
+
+
+def attach_owner(app: ASGIApp) -> ASGIApp:
+    """Wrap an app so that each request comes from the machine's owner."""
+
+    async def app_with_owner(scope: Scope, receive: Receive, send: Send) -> None:
+        Visitor(Caller.of(LOCAL_USER), rate_limit_key=None).attach(scope)
+        await app(scope, receive, send)
+
+    return app_with_owner
+
+
+async def post_to(app: ASGIApp, body: object, headers: list[tuple[str, str]]) -> httpx2.Response:
+    """Post a JSON value, or bytes as they are."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return await post_content(app, content, [*HEADERS.items(), *headers])
+
+
+async def post_content(
+    app: ASGIApp, content: bytes, headers: list[tuple[str, str]]
+) -> httpx2.Response:
+    """Post bytes with these headers."""
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(attach_owner(app))) as client:
+        return await client.post("http://carrel.example/mcp", content=content, headers=headers)
+
+
+def make_headers(body: Mapping[str, Any], version: str) -> list[tuple[str, str]]:
+    """Return the headers that a client of this revision sends with a request."""
+    headers = [("mcp-protocol-version", version)]
+    if version == MODERN and "method" in body:
+        headers.append(("mcp-method", body["method"]))
+        name = body.get("params", {}).get("name") or body.get("params", {}).get("uri")
+        headers += [("mcp-name", str(name))] if name else []
+    return headers

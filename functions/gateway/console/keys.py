@@ -93,7 +93,7 @@ class KeyPages:
         require_write(visit)
         key = RequestedKey(
             _parse_name(fields.get("name", "")),
-            _parse_days(fields.get("days", "")),
+            _parse_days(fields.get("days")),
             secrets.token_urlsafe(16),
         )
         scopes = _parse_scopes(fields.get("scope", ""))
@@ -200,8 +200,8 @@ def _parse_name(text: str) -> str:
     return name
 
 
-def _parse_days(text: str) -> int | None:
-    if text not in LIFETIMES:
+def _parse_days(text: str | None) -> int | None:
+    if text not in LIFETIMES:  # a form without the field must not ask for a key that never expires
         raise InvalidInput("Choose from the list how long the key is valid.")
     return int(text) if text else None
 

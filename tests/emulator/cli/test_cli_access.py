@@ -9,16 +9,15 @@ from datetime import UTC, datetime, timedelta
 
 import click
 import pytest
-from click.testing import CliRunner, Result
 from pydantic import SecretStr
 
 from infra.cli.formatting import parse_micro_dollars
-from infra.cli.main import main
 from shared.accounts.access_key import AccessKey, new_key, parse_key_id
 from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS, Scope
 from shared.firestore.connection import Connection
+from tests.support.commands import expect_error, run_carrel
 
 SECRET = "a-secret-of-tests-that-opens-nothing"
 KEYRING = Keyring([SecretStr(SECRET)])
@@ -29,15 +28,9 @@ KEY_SECRET = slice(20, None)
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
-    """Use an empty database and a secret."""
-    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Use a secret."""
     monkeypatch.setenv("ACCESS_SECRETS", json.dumps([SECRET]))
-
-
-def run_carrel(*arguments: str) -> Result:
-    """Run the command in this process."""
-    return CliRunner().invoke(main, arguments)
 
 
 def run_on_store(project: str, work: Callable[[AccessStore], Awaitable[object]]) -> object:
@@ -67,54 +60,36 @@ def create_key(*options: str, user: str = "ann@example.com") -> str:
     return result.stdout.strip()
 
 
-def expect_error(*arguments: str) -> str:
-    """Run a command that fails, and return its error."""
-    result = run_carrel(*arguments)
-    assert result.exit_code != 0
-    assert result.stdout == ""
-    assert "Traceback" not in result.stderr
-    return result.stderr
-
-
 def test_the_new_key_alone_goes_to_standard_output(project: str) -> None:
     result = run_carrel("keys", "create", "--user", "ann@example.com", "--name", "laptop")
     [text] = result.stdout.splitlines()
     [key] = read_keys(project)
     assert parse_key_id(KEYRING, text) == key.key_id
-    assert key.user_id == "ann@example.com"
-    assert key.name == "laptop"
-    assert key.scopes == FULL_ACCESS
-    assert key.expires_at is None
+    assert (key.user_id, key.name) == ("ann@example.com", "laptop")
+    assert (key.scopes, key.expires_at) == (FULL_ACCESS, None)
 
     for word in ("Authorization: Bearer", "X-API-Key", "TASK_ID@KEY", "sign-in page", "CARREL_KEY"):
         assert word in result.stderr
     assert text not in result.stderr
 
 
-def test_a_key_has_the_given_scope_and_expiry(project: str) -> None:
-    create_key("--scope", "read", "--expires-in-days", "30")
-    [key] = read_keys(project)
-    assert key.scopes == {Scope.READ}
-    assert key.expires_at == key.created_at + timedelta(days=30)
-
-
-def test_a_list_of_keys_contains_no_secret() -> None:
+def test_a_list_of_keys_contains_no_secret(project: str) -> None:
     key = create_key()
-    create_key("--scope", "write", "--expires-in-days", "1", user="bob")
+    create_key("--scope", "write", "--expires-in-days", "30", user="bob")
+    [bobs_key] = [stored for stored in read_keys(project) if stored.user_id == "bob"]
+    assert bobs_key.scopes == {Scope.READ, Scope.WRITE}  # who may write may read
+    assert bobs_key.expires_at == bobs_key.created_at + timedelta(days=30)
+
     result = run_carrel("keys", "list")
     heading, bob, ann = result.stdout.splitlines()
     assert heading.startswith("ID ")
     scopes = ["curate", "read", "write"]
     assert ann.split()[:6] == [key[KEY_ID], "laptop", "ann@example.com", *scopes]
     assert ann.split()[-3:] == ["never", "never", "active"]
-    assert bob.split()[2:5] == ["bob", "read", "write"]  # who may write may read
+    assert bob.split()[2:5] == ["bob", "read", "write"]
     assert ann.index("active") == bob.index("active") == heading.index("STATE")
     assert key[KEY_SECRET] not in result.output
 
-
-def test_a_list_of_keys_can_be_limited_to_one_user() -> None:
-    create_key()
-    create_key(user="bob")
     assert len(run_carrel("keys", "list", "--user", "bob").stdout.splitlines()) == 2
     assert "There are no keys of eve." in run_carrel("keys", "list", "--user", "eve").stdout
 
@@ -142,18 +117,12 @@ def test_revoking_a_key_does_not_print_the_key(project: str) -> None:
     assert stored_key.revoked_at
 
 
-def test_an_unknown_or_invalid_key_id_is_refused() -> None:
-    assert "There is no key 0123456789ab." in expect_error("keys", "revoke", "0123456789ab")
-    assert "12 hexadecimal digits" in expect_error("keys", "revoke", "laptop")
-    assert "12 hexadecimal digits" in expect_error("keys", "revoke", "../accounts/ann")
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--user", "Ann", "--name", "x"], "'Ann' is not a user id"),
         (["--user", "a/b", "--name", "x"], "'a/b' is not a user id"),
         (["--user", "ann", "--name", " "], "1 to 100 printable"),
+        (["--user", "ann", "--name", "x" * 101], "1 to 100 printable"),
         (["--user", "ann", "--name", "a\x1b[2J"], "1 to 100 printable"),
         (["--user", "ann", "--name", "x", "--scope", "admin"], "'admin'"),
         (["--user", "ann", "--name", "x", "--expires-in-days", "0"], "0 is not in the range"),
@@ -163,7 +132,9 @@ def test_an_unknown_or_invalid_key_id_is_refused() -> None:
 def test_a_key_with_invalid_options_is_not_created(
     project: str, options: list[str], words: str
 ) -> None:
-    assert words in expect_error("keys", "create", *options)
+    result = run_carrel("keys", "create", *options)
+    assert words in result.stderr
+    assert (result.exit_code > 0, result.stdout) == (True, "")
     assert read_keys(project) == []
 
 
@@ -175,25 +146,41 @@ def test_credits_are_added_and_shown_exactly() -> None:
     assert "cannot be withdrawn" in expect_error("accounts", "credit", "ann", "-5")
 
 
-def test_a_monthly_limit_can_be_set_and_removed() -> None:
-    assert "monthly limit  none" in run_carrel("accounts", "show", "ann").stdout
-    assert "up to $10.00 per month" in run_carrel("accounts", "limit", "ann", "10").stdout
-    assert "monthly limit  $10.00" in run_carrel("accounts", "show", "ann").stdout
-    assert "no monthly limit" in run_carrel("accounts", "limit", "ann", "none").stdout
-    assert "monthly limit  none" in run_carrel("accounts", "show", "ann").stdout
+@pytest.mark.parametrize(
+    ("command", "value", "given", "removed", "shown"),
+    [
+        ("limit", "10", "up to $10.00 per month", "no monthly limit", "monthly limit  $10.00"),
+        ("role", "owner", "ann has the role owner", "DEFAULT_ROLE", "role           owner"),
+    ],
+)
+def test_a_monthly_limit_and_a_role_can_be_set_and_removed(
+    command: str, value: str, given: str, removed: str, shown: str
+) -> None:
+    before = run_carrel("accounts", "show", "ann").stdout
+    assert "monthly limit  none" in before
+    assert "role           default" in before
+    assert given in run_carrel("accounts", command, "ann", value).stdout
+    assert shown in run_carrel("accounts", "show", "ann").stdout
+    none = "none" if command == "limit" else "default"
+    assert removed in run_carrel("accounts", command, "ann", none).stdout
+    assert run_carrel("accounts", "show", "ann").stdout == before
 
 
-def test_a_role_can_be_given_and_removed() -> None:
-    assert "role           default" in run_carrel("accounts", "show", "ann").stdout
-    assert "ann has the role owner" in run_carrel("accounts", "role", "ann", "owner").stdout
-    assert "role           owner" in run_carrel("accounts", "show", "ann").stdout
-    assert "DEFAULT_ROLE" in run_carrel("accounts", "role", "ann", "default").stdout
-    assert "role           default" in run_carrel("accounts", "show", "ann").stdout
-
-
-def test_an_unknown_role_is_rejected() -> None:
-    message = expect_error("accounts", "role", "ann", "boss")
-    assert "'reader', 'editor', 'owner', 'default'" in message
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("keys", "revoke", "0123456789ab"), 1, "There is no key 0123456789ab."),
+        (("keys", "revoke", "laptop"), 1, "12 hexadecimal digits"),
+        (("keys", "revoke", "../accounts/ann"), 1, "12 hexadecimal digits"),
+        (("accounts", "show", "Ann"), 1, "'Ann' is not a user id"),
+        (("accounts", "revoke", "Ann"), 1, "'Ann' is not a user id"),
+        (("accounts", "role", "ann", "boss"), 2, "'reader', 'editor', 'owner', 'default'"),
+    ],
+)
+def test_an_unknown_key_user_or_role_is_refused(
+    arguments: tuple[str, ...], code: int, words: str
+) -> None:
+    assert words in expect_error(*arguments, code=code)
 
 
 def test_revoking_a_user_keeps_the_account() -> None:
@@ -206,20 +193,12 @@ def test_revoking_a_user_keeps_the_account() -> None:
     assert "all credentials created before 20" in output
 
 
-@pytest.mark.parametrize("command", ["show", "revoke"])
-def test_an_invalid_user_is_refused(command: str) -> None:
-    assert "'Ann' is not a user id" in expect_error("accounts", command, "Ann")
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("5", 5_000_000),
-        ("0.50", 500_000),
         ("$1.25", 1_250_000),
         (".000001", 1),
         ("1e2", 100_000_000),
-        ("0.1", 100_000),
         ("-3", -3_000_000),
         ("1000000", 1_000_000_000_000),
     ],
@@ -229,7 +208,7 @@ def test_dollars_are_exact_to_the_micro_dollar(text: str, expected: int) -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["", "five", "NaN", "inf", "-inf", "0.0000001", "1,5", "1000000.01", "1e999", "1e-999"]
+    "text", ["", "NaN", "inf", "0.0000001", "1,5", "1000000.01", "1e999", "1e-999"]
 )
 def test_an_invalid_amount_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):

@@ -5,7 +5,6 @@ A trace is a solved coding problem that a user shares.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -14,19 +13,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from infra.build.discovery import ROOT
-from infra.cli.main import main
-from shared.core.caller import Caller
-from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Source
 from shared.runtime.context import App
+from tests.support.commands import expect_error, run_carrel, run_with_app
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.jobs import make_job_context
 from tests.support.knowledge import BAKING, SAILING, chunk_source
 from tests.support.tool_calls import call_result
 from tests.support.traces import contribute, make_sample_trace
@@ -49,33 +45,23 @@ main()
 """A program that runs the command, and is killed before it exports the second source."""
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
-    """Use an empty database."""
-    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
-
-
 def fill_base(*sources: Source, user: str | None = None) -> None:
     """Store sources, and a trace and a to-do of a user and of another one, `not-` the first."""
 
-    async def store() -> None:
-        app = App(Settings(), embedder=WordEmbedder())
-        try:
-            ctx = app.context(Caller(), Meter())
-            chunked = [chunk_source(source) for source in sources]
-            await Ingestion(ctx.database).save(chunked, ctx.clock())
-            for number, owner in enumerate([user, f"not-{user}"] if user else []):
-                await contribute(app, number, owner)
-                await call_result(app, "add_task", owner, title=f"Mend the sail of {owner}")
-        finally:
-            await app.aclose()
+    async def store(app: App) -> None:
+        ctx = make_job_context(app)
+        chunked = [chunk_source(source) for source in sources]
+        await Ingestion(ctx.database).save(chunked, ctx.clock())
+        for number, owner in enumerate([user, f"not-{user}"] if user else []):
+            await contribute(app, number, owner)
+            await call_result(app, "add_task", owner, title=f"Mend the sail of {owner}")
 
-    asyncio.run(store())
+    run_with_app(store, embedder=WordEmbedder())
 
 
 def export(folder: Path, *options: str) -> Result:
-    """Run the command in this process."""
-    return CliRunner().invoke(main, ["export", str(folder), *options])
+    """Run the command."""
+    return run_carrel("export", str(folder), *options)
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -100,12 +86,9 @@ def test_an_export_contains_sources_and_the_users_traces_and_to_dos(tmp_path: Pa
         "format": 1, "sources": 2, "passages": 5, "traces": 1, "tasks": 1
     }  # fmt: skip
 
-
-def test_an_option_exports_traces_and_to_dos_of_another_user(tmp_path: Path) -> None:
-    fill_base(user="ann")
-    assert export(tmp_path / "export", "--user", "not-ann").exit_code == 0
-    [task] = read_lines(tmp_path / "export/tasks.jsonl")
-    assert task["title"] == "Mend the sail of not-ann"
+    assert export(tmp_path / "other", "--user", "not-local").exit_code == 0
+    [task] = read_lines(tmp_path / "other/tasks.jsonl")
+    assert task["title"] == "Mend the sail of not-local"
 
 
 def test_the_markdown_is_a_bundle_of_the_open_knowledge_format(tmp_path: Path) -> None:
@@ -124,32 +107,19 @@ def test_the_markdown_is_a_bundle_of_the_open_knowledge_format(tmp_path: Path) -
     assert index.startswith("\n# Sources\n\n* [")
 
 
-def test_an_empty_base_gives_an_empty_export(tmp_path: Path) -> None:
-    result = export(tmp_path / "export")
+def test_a_folder_that_cannot_be_used_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "note.md").touch()
+    error = expect_error("export", str(tmp_path))
+    assert "contains files and is not a Carrel export" in error
+    assert [path.name for path in tmp_path.iterdir()] == ["note.md"]
+    error = expect_error("export", str(tmp_path / "note.md/export"))
+    assert error == f"Error: {tmp_path / 'note.md'} is not a folder.\n"
+    error = expect_error("export", str(tmp_path / ("x" * 300)))
+    assert error.endswith(": File name too long.\n")
+
+    result = export(tmp_path / "empty")
     assert result.exit_code == 0
     assert "Exported 0 sources with 0 passages" in result.stdout
-
-
-def test_a_folder_with_files_is_rejected(tmp_path: Path) -> None:
-    (tmp_path / "note.md").touch()
-    result = export(tmp_path)
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert "contains files and is not a Carrel export" in result.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["note.md"]
-
-
-def test_a_folder_that_cannot_be_created_is_one_clear_error(tmp_path: Path) -> None:
-    (tmp_path / "note.md").touch()
-    result = export(tmp_path / "note.md/export")
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert result.stderr == f"Error: {tmp_path / 'note.md'} is not a folder.\n"
-
-    result = export(tmp_path / ("x" * 300))
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert result.stderr.endswith(": File name too long.\n")
 
 
 def test_a_killed_export_leaves_the_earlier_one(tmp_path: Path) -> None:

@@ -2,77 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from functions.jobs.ingest.job import ingest
-from infra.cli.main import main
 from infra.local.local_database import SAMPLE
 from infra.local.sample.traces import share_traces
-from shared.core.caller import Caller
-from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.knowledge.source import Source
-from shared.runtime.context import App, Context
+from shared.runtime.context import Context
 from shared.traces.corpus import build_index_entry
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import Traces
+from tests.support.commands import expect_error, read_stored, run_carrel, run_in_database
 from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import BAKING, SAILING, store_sources
 from tests.support.source_files import make_readwise_book, write_export, write_file
-from tests.support.stored_documents import read_chunks_by_text, read_documents
+from tests.support.stored_documents import read_chunks_by_text
 
 OTHER_TRACE = "other-1"
 """The id of a trace that is not in the sample."""
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
-    """Use an empty database."""
-    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
-
-
-def run_carrel(*arguments: str, answer: str | None = None) -> Result:
-    """Run the command in this process, and answer its question."""
-    return CliRunner().invoke(main, ["forget", *arguments], input=answer)
-
-
-def run_in_database(work: Callable[[Context], Awaitable[Any]], **settings: Any) -> Any:
-    """Call an asynchronous function with a context; return its result."""
-
-    async def run_work() -> Any:
-        app = App(Settings(**settings))
-        try:
-            return await work(app.context(Caller(), Meter()))
-        finally:
-            await app.aclose()
-
-    return asyncio.run(run_work())
+def forget(*arguments: str, answer: str | None = None) -> Result:
+    """Run the command, and answer its question."""
+    return run_carrel("forget", *arguments, answer=answer)
 
 
 def store(*sources: Source) -> None:
     """Store sources."""
     run_in_database(lambda ctx: store_sources(ctx, *sources))
-
-
-def read_stored_ids() -> set[str]:
-    """Return the ids of the stored sources."""
-    return set(run_in_database(lambda ctx: read_documents(ctx, "sources")))
-
-
-def read_forgotten_records() -> dict[str, dict[str, Any]]:
-    """Return the records of forgotten sources, by source id."""
-    records: dict[str, dict[str, Any]] = run_in_database(
-        lambda ctx: read_documents(ctx, "forgotten_sources")
-    )
-    return records
 
 
 def ingest_path(path: Path) -> None:
@@ -82,48 +44,37 @@ def ingest_path(path: Path) -> None:
 
 def test_a_source_is_forgotten_and_restored() -> None:
     store(BAKING, SAILING)
-    result = run_carrel(BAKING.source_id, "--reason", "wrong")
+    result = forget(BAKING.source_id, "--reason", "wrong")
     assert result.exit_code == 0, result.stderr
     assert "Forgot 1 source: " in result.stdout
     assert f"carrel forget --restore {BAKING.source_id}\n" in result.stdout
-    assert read_stored_ids() == {SAILING.source_id}
-    [record] = read_forgotten_records().values()
+    assert read_stored("sources").keys() == {SAILING.source_id}
+    [record] = read_stored("forgotten_sources").values()
     assert record["forgotten_by"] == "local"
     assert record["reason"] == "wrong"
 
-    result = run_carrel("--restore", BAKING.source_id)
+    result = forget("--restore", BAKING.source_id)
     assert result.exit_code == 0
     assert result.stdout.startswith("Restored 1 source: ")
-    assert read_stored_ids() == {BAKING.source_id, SAILING.source_id}
+    assert read_stored("sources").keys() == {BAKING.source_id, SAILING.source_id}
 
 
 def test_forgetting_several_sources_must_be_confirmed() -> None:
     store(BAKING, SAILING)
     ids = (BAKING.source_id, SAILING.source_id)
+    result = forget(*ids, "--dry-run")
+    assert result.exit_code == 0
+    assert BAKING.title in result.stdout
+    assert result.stdout.endswith("2 sources would be forgotten.\n")
     for answer in ("n\n", ""):
-        result = run_carrel(*ids, answer=answer)
+        result = forget(*ids, answer=answer)
         assert result.exit_code == 1
         assert "Forget 2 sources with " in result.stderr
-        assert len(read_stored_ids()) == 2
-    assert run_carrel(*ids, answer="y\n").exit_code == 0
-    assert read_stored_ids() == set()
-
-
-def test_a_dry_run_changes_nothing() -> None:
-    store(BAKING, SAILING)
-    result = run_carrel(BAKING.source_id, SAILING.source_id, "--dry-run")
-    assert result.exit_code == 0
-    assert result.stdout.endswith("2 sources would be forgotten.\n")
-    assert BAKING.title in result.stdout
-    assert len(read_stored_ids()) == 2
-
-
-def test_the_receipt_is_available_as_json() -> None:
-    store(BAKING)
-    receipt = json.loads(run_carrel(BAKING.source_id, "--json").stdout)
-    assert receipt["source_ids"] == [BAKING.source_id]
+        assert len(read_stored("sources")) == 2
+    receipt = json.loads(forget(*ids, "--json", answer="y\n").stdout)
+    assert (set(receipt["source_ids"]), receipt["failures"]) == (set(ids), {})
     assert receipt["counts"]["chunks"] > 0
-    assert receipt["failures"] == {}
+    assert read_stored("sources") == {}
 
 
 @pytest.mark.parametrize(
@@ -139,10 +90,7 @@ def test_the_receipt_is_available_as_json() -> None:
 def test_a_wrong_selection_of_sources_is_explained(
     arguments: tuple[str, ...], code: int, message: str
 ) -> None:
-    result = run_carrel(*arguments)
-    assert result.exit_code == code
-    assert result.stdout == ""
-    assert message in result.stderr
+    assert message in expect_error("forget", *arguments, code=code)
 
 
 def test_a_tag_selects_sources_and_not_single_passages() -> None:
@@ -150,10 +98,10 @@ def test_a_tag_selects_sources_and_not_single_passages() -> None:
     section = replace(SAILING.sections[0], tags=("old things",))
     partly = replace(SAILING, source_id="partly", tags=(), sections=(section,))
     store(tagged, partly)
-    result = run_carrel("--tag", "old  things")
+    result = forget("--tag", "old  things")
     assert result.exit_code == 0, result.stderr
     assert "In 1 source more, only single passages have the tag. They stay." in result.stderr
-    assert read_stored_ids() == {"partly"}
+    assert read_stored("sources").keys() == {"partly"}
 
 
 def test_ingest_leaves_a_forgotten_folder_out(tmp_path: Path) -> None:
@@ -165,45 +113,45 @@ def test_ingest_leaves_a_forgotten_folder_out(tmp_path: Path) -> None:
     (vault / "0.md").unlink()  # a file that is missing is forgotten, too
     ingest_path(vault)
 
-    assert run_carrel("--folder", str(vault / "sub")).exit_code == 0
-    assert len(read_stored_ids()) == 3
-    result = run_carrel("--folder", str(vault), "--yes")
+    assert forget("--folder", str(vault / "sub")).exit_code == 0
+    assert len(read_stored("sources")) == 3
+    result = forget("--folder", str(vault), "--yes")
     assert f"carrel forget --restore --folder {vault}\n" in result.stdout
     write_file(vault, "0.md", "Note 0.")
     ingest_path(vault)
-    assert read_stored_ids() == set()
+    assert read_stored("sources") == {}
 
-    assert run_carrel("--restore", "--folder", str(vault)).exit_code == 0
-    assert len(read_stored_ids()) == 5
+    assert forget("--restore", "--folder", str(vault)).exit_code == 0
+    assert len(read_stored("sources")) == 5
 
 
 def test_the_sample_is_forgotten_without_other_sources() -> None:
     store(BAKING)
     ingest_path(SAMPLE)
-    assert len(read_stored_ids()) == 13
-    assert run_carrel("--sample", "--yes").exit_code == 0
-    assert read_stored_ids() == {BAKING.source_id}
+    assert len(read_stored("sources")) == 13
+    assert forget("--sample", "--yes").exit_code == 0
+    assert read_stored("sources").keys() == {BAKING.source_id}
     ingest_path(SAMPLE)
-    assert read_stored_ids() == {BAKING.source_id}
-    assert run_carrel("--sample", "--restore").exit_code == 0
-    assert len(read_stored_ids()) == 13
+    assert read_stored("sources").keys() == {BAKING.source_id}
+    assert forget("--sample", "--restore").exit_code == 0
+    assert len(read_stored("sources")) == 13
 
 
 def test_the_traces_of_the_sample_are_withdrawn_and_restored() -> None:
     """A trace is a solved coding problem. Traces of users stay."""
     run_in_database(lambda ctx: share_traces(ctx, make_ample_budget()))
-    trace_ids = set(run_in_database(lambda ctx: read_documents(ctx, "traces")))
+    trace_ids = set(read_stored("traces"))
     assert len(trace_ids) == 18
     run_in_database(contribute_other_trace)
 
-    result = run_carrel("--sample", "--dry-run")
+    result = forget("--sample", "--dry-run")
     assert result.stdout.endswith("0 sources and 18 solved problems would be forgotten.\n")
-    receipt = json.loads(run_carrel("--sample", "--yes", "--json").stdout)
+    receipt = json.loads(forget("--sample", "--yes", "--json").stdout)
     assert set(receipt["trace_ids"]) == trace_ids
     assert list_traces() == {OTHER_TRACE}
-    assert run_carrel("--sample", "--yes").stdout == "Nothing was forgotten.\n"
+    assert forget("--sample", "--yes").stdout == "Nothing was forgotten.\n"
 
-    result = run_carrel("--sample", "--restore")
+    result = forget("--sample", "--restore")
     assert result.exit_code == 0
     assert result.stdout.startswith("Restored 18 solved problems.")
     assert list_traces() == {OTHER_TRACE, *trace_ids}
@@ -223,18 +171,8 @@ async def contribute_other_trace(ctx: Context) -> None:
 
 def list_traces() -> set[str]:
     """Return the ids of the traces that are not withdrawn."""
-    stored = run_in_database(lambda ctx: read_documents(ctx, "traces"))
+    stored = read_stored("traces")
     return {name for name, trace in stored.items() if not trace.get("withdrawn_at")}
-
-
-def test_forgetting_in_the_cloud_needs_no_embedding_provider(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "set, so that it is put back afterwards")
-    monkeypatch.delenv("EMBEDDING_PROVIDER", raising=False)
-    result = CliRunner().invoke(main, ["--cloud", "forget"])
-    assert result.exit_code == 2
-    assert "Name sources by SOURCE_ID" in result.stderr
 
 
 def test_all_that_a_run_removed_is_restored_with_its_command(tmp_path: Path) -> None:
@@ -255,11 +193,11 @@ def test_all_that_a_run_removed_is_restored_with_its_command(tmp_path: Path) -> 
     assert report.note.startswith("Removed 1 source and 2 passages, gone at the origin.")
     command = report.note.partition("carrel forget ")[2].split()
 
-    result = run_carrel(*command)
+    result = forget(*command)
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("Restored 1 source and 1 single passage: 2 passages")
     ingest_path(tmp_path)
-    assert len(read_stored_ids()) == 5
+    assert len(read_stored("sources")) == 5
     chunks = run_in_database(read_chunks_by_text)
     assert {"Note 0.", "Thought 0."} <= chunks.keys()
-    assert run_carrel(*command).exit_code == 1  # nothing is left to restore
+    assert forget(*command).exit_code == 1  # nothing is left to restore

@@ -1,154 +1,100 @@
 """`carrel ingest` reads files and folders, reports what it did, and can be interrupted.
 
-It runs in a process of its own, in which Ctrl-C can be sent after a commit. The exit code is 1 if a
-text was left out or a job failed, and 130 after Ctrl-C.
+The exit code is 1 if a text was left out or a job failed, and 130 after Ctrl-C.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from functions.jobs.ingest.readers.kindle import notebook
 from functions.jobs.ingest.readers.readwise import export
 from infra.build.discovery import ROOT
 from infra.cli.ingest_preview import MAX_WARNINGS, format_duration
-from shared.core.caller import Caller
-from shared.core.meter import Meter
-from shared.core.settings import Settings
-from shared.runtime.context import App
+from infra.local import jobs
+from tests.support.commands import read_stored, run_carrel
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.links import ESSAY, SITE_URL, make_link_fetcher, make_text_page, serve_site
 from tests.support.source_files import format_json_lines, write_file
-from tests.support.stored_documents import read_documents
 
-PROGRAM = """
+INTERRUPTED = """
 import os, signal, sys
+from functools import partial
 from infra.cli.main import main
 from infra.local import jobs
 from tests.support.commit_hooks import WatchedApp, call_after_commit
 from tests.support.fakes.embedder import WordEmbedder
 
-embedder = WordEmbedder()
-embedder.is_down = "down" in sys.argv
-if embedder.is_down:
-    sys.argv.remove("down")
-
 async def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process ignores it
-hook = call_after_commit(int(sys.argv.pop(1)), interrupt)
-setattr(jobs, "App", lambda settings: WatchedApp(settings, hook, embedder=embedder))
+hook = call_after_commit(4, interrupt)
+jobs.App = partial(WatchedApp, hook=hook, embedder=WordEmbedder())
 main()
 """
-"""A program that runs the command.
-
-Its first argument is the number of commits after which it receives Ctrl-C. With the argument
-`down`, the embedding model is down.
-"""
-NEVER = -1
-"""The number of commits for a run that is not interrupted."""
+"""A program that runs the command, and receives Ctrl-C after four commits."""
 NOTES = 80
 """A number of notes that takes more than four commits."""
-TIMEOUT_SECONDS = 120
-"""A run that takes this long hangs, even on a busy machine."""
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
-    """Use an empty database."""
-    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
+def run_ingest(path: Path | str, *options: str) -> tuple[int, str, str]:
+    """Run the command; return its exit code, its output and its errors."""
+    result = run_carrel("ingest", str(path), *options)
+    return result.exit_code, result.stdout, result.stderr
 
 
-class CommandResult(NamedTuple):
-    """The exit code of a command, and what it prints."""
-
-    code: int
-    output: str
-    errors: str
-
-
-def run_ingest(
-    path: Path,
-    *options: str,
-    interrupted_after: int = NEVER,
-    embedder_is_down: bool = False,
-) -> CommandResult:
-    """Run the command, and receive Ctrl-C after some commits."""
-    down = ["down"] if embedder_is_down else []
-    commits = str(interrupted_after)
-    process = subprocess.run(
-        [sys.executable, "-c", PROGRAM, commits, "ingest", str(path), *options, *down],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-    )
-    return CommandResult(process.returncode, process.stdout, process.stderr)
-
-
-def read_stored_ids(collection: str) -> set[str]:
-    """Return the ids of the documents of a collection."""
-
-    async def read() -> set[str]:
-        app = App(Settings())
-        try:
-            return set(await read_documents(app.context(Caller(), Meter()), collection))
-        finally:
-            await app.aclose()
-
-    return asyncio.run(read())
-
-
-def test_warnings_and_unsupported_files_exit_with_0(tmp_path: Path) -> None:
-    write_file(tmp_path, "note.md", "---\ndate: soon\n---\nReef the mainsail early.")
-    write_file(tmp_path, "paper.docx", "PK")
-    code, output, errors = run_ingest(tmp_path)
+def test_only_what_is_left_out_exits_with_1(tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    write_file(vault, "note.md", "---\ndate: soon\n---\nReef the mainsail early.")
+    write_file(vault, "paper.docx", "PK")
+    code, output, errors = run_ingest(vault)
     assert code == 0, errors
     assert "\ningest: Not read: 1 .docx.\n" in output.partition("\nindex: ")[2]
     assert "ingest: warning: note.md: line 2: date: “soon” is not an ISO 8601 date" in errors
 
+    write_file(vault, "more.md", "Heave to.")
+    (vault / "passwords.md").symlink_to(write_file(tmp_path, "passwords.md", "secret"))
+    names = [f"note {number:02}.md" for number in range(30)]
+    for name in names:
+        write_file(vault, name, "")
+    for options in (["--dry-run"], []):
+        code, output, errors = run_ingest(vault, *options)
+        assert code == 1
+        assert "left out: passwords.md: is a link to a target outside the folder" in errors
+        assert all(f"left out: {name}: has no text\n" in errors for name in names)
+    assert "ingest: 1 created, " in output
 
-def test_files_left_out_are_listed_and_exit_with_1(tmp_path: Path) -> None:
-    write_file(tmp_path, "vault/note.md", "Reef the mainsail early.")
-    (tmp_path / "vault/passwords.md").symlink_to(write_file(tmp_path, "passwords.md", "secret"))
-    code, output, errors = run_ingest(tmp_path / "vault")
-    assert code == 1
-    assert "ingest: 1 created, 1 sources, 1 read (" in output
-    assert "ingest: left out: passwords.md: is a link to a target outside the folder" in errors
+    code, output, errors = run_ingest(tmp_path / "absent")
+    assert (code, errors.count("Error"), "index: " in output) == (1, 1, False)
+    assert "absent" in errors
 
 
-def test_words_are_indexed_when_the_embedder_is_down(tmp_path: Path) -> None:
+def test_words_are_indexed_when_the_embedder_is_down(
+    tmp_path: Path, embedder: WordEmbedder
+) -> None:
+    embedder.is_down = True
     write_file(tmp_path, "note.md", "Reef the mainsail early.")
-    code, output, errors = run_ingest(tmp_path, embedder_is_down=True)
+    code, output, errors = run_ingest(tmp_path)
     assert code == 1
     assert "The embedding provider does not answer." in errors
     assert "Traceback" not in errors
     assert "\nindex: 1 indexed (" in output
 
 
-def test_a_path_that_does_not_exist_is_one_clear_error(tmp_path: Path) -> None:
-    code, output, errors = run_ingest(tmp_path / "absent")
-    assert code == 1
-    assert errors.count("Error") == 1
-    assert "absent" in errors
-    assert "index: " not in output
-
-
 def test_forgetting_many_missing_files_must_be_confirmed(tmp_path: Path) -> None:
     vault = tmp_path / "vault"
     for number in range(6):
         write_file(vault, f"{number}.md", f"Note {number}.")
-    assert run_ingest(vault).code == 0
+    assert run_ingest(vault)[0] == 0
 
     # A dry run shows what has changed.
     (vault / "0.md").rename(vault / "renamed.md")
@@ -164,13 +110,13 @@ def test_forgetting_many_missing_files_must_be_confirmed(tmp_path: Path) -> None
         "FORMAT            FILES  SOURCES  PASSAGES\n"
         "Markdown or text  2      2        2\n"
     )
-    assert len(read_stored_ids("sources")) == 6
+    assert len(read_stored("sources")) == 6
 
     # One missing file of six is forgotten without a question.
     code, output, errors = run_ingest(vault)
     assert code == 0, errors
     assert output.startswith("1 renamed or moved file: the ids stay.\n1 of 6 files disappeared: ")
-    assert len(read_stored_ids("sources")) == 6
+    assert len(read_stored("sources")) == 6
 
     # Three of six are not.
     for name in ("2.md", "3.md", "4.md"):
@@ -179,11 +125,11 @@ def test_forgetting_many_missing_files_must_be_confirmed(tmp_path: Path) -> None
     assert code == 1
     assert output.startswith("3 of 6 files disappeared: 3 sources (3 passages) will be forgotten.")
     assert errors.startswith("Nothing is forgotten. To forget these texts, run the command again")
-    assert run_ingest(vault, "--keep-missing").code == 0
-    assert len(read_stored_ids("sources")) == 6
-    assert run_ingest(vault, "--yes").code == 0
-    assert len(read_stored_ids("sources")) == 3
-    _, folder = run_ingest(vault, "--list").output.splitlines()
+    assert run_ingest(vault, "--keep-missing")[0] == 0
+    assert len(read_stored("sources")) == 6
+    assert run_ingest(vault, "--yes")[0] == 0
+    assert len(read_stored("sources")) == 3
+    _, folder = run_ingest(vault, "--list")[1].splitlines()
     sources, passages = folder.split()[1:3]
     assert sources == passages == "3"
 
@@ -192,60 +138,30 @@ def test_forgetting_many_missing_files_must_be_confirmed(tmp_path: Path) -> None
     code, _, errors = run_ingest(vault)
     assert code == 1
     assert "Error: " in errors
-    assert run_ingest(vault, "--yes").code == 0
-    assert read_stored_ids("sources") == set()
+    assert run_ingest(vault, "--yes")[0] == 0
+    assert read_stored("sources") == {}
 
 
-def test_a_dry_run_shows_contents_and_problems(tmp_path: Path) -> None:
-    write_file(tmp_path, "vault/note.md", "---\ndate: soon\n---\nReef the mainsail early.")
-    records = format_json_lines({"id": "1", "text": "Heave to."}, {"id": "2"})
-    write_file(tmp_path, "vault/log.jsonl", records)
-    write_file(tmp_path, "vault/paper.docx", "PK")
-    code, output, errors = run_ingest(tmp_path / "vault", "--dry-run")
-    assert code == 1
-    assert output.endswith(
-        "FORMAT            FILES  SOURCES  PASSAGES\n"
-        "JSON Lines        1      1        1\n"
-        "Markdown or text  1      1        1\n"
-        "Not read: 1 .docx.\n"
-        "This takes less than 10 seconds on this computer.\n"
-    )
-    assert "left out: log.jsonl line 2: has no text\n" in errors
-    assert "warning: note.md: line 2: date: “soon” is not" in errors
-    assert read_stored_ids("sources") == set()
-
-
-def test_a_dry_run_shows_formats_and_duplicate_records(
-    tmp_path: Path,
-) -> None:
-    write_file(tmp_path, "exports/Sails - Notebook.html", notebook.FORMAT.example)
-    book = export.FORMAT.example
-    write_file(tmp_path, "exports/readwise 1.json", book)
-    write_file(tmp_path, "exports/readwise 2.json", book)
-    for number in (1, 2):  # records with one id, which unlike a book's highlights are not merged
-        record = format_json_lines({"id": "7", "text": "Heave to."})
-        write_file(tmp_path, f"exports/data {number}.jsonl", record)
-    for number in range(MAX_WARNINGS):
-        write_file(tmp_path, f"exports/note {number}.md", "---\ndate: soon\n---\nReef early.")
+def test_a_dry_run_shows_contents_and_problems(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    """Records with one id are duplicates. A book's highlights in two files are merged."""
+    record = format_json_lines({"id": "7", "text": "Heave to."})
+    for name, content in {
+        "Sails - Notebook.html": notebook.FORMAT.example,
+        "readwise 1.json": export.FORMAT.example,
+        "readwise 2.json": export.FORMAT.example,
+        "data 1.jsonl": record,
+        "data 2.jsonl": record + format_json_lines({"id": "2"}),
+        "paper.docx": "PK",
+        **{
+            f"note {number:02}.md": "---\ndate: soon\n---\nReef early."
+            for number in range(MAX_WARNINGS + 1)
+        },
+    }.items():
+        write_file(tmp_path, f"exports/{name}", content)
     code, output, errors = run_ingest(tmp_path / "exports", "--dry-run")
     assert code == 1
-    assert "\nKindle notebook   1      1        1\n" in output
-    assert "\nReadwise export   2      1        2\n" in output  # the files have the same book
-    assert errors.startswith(
-        "left out: data 2.jsonl line 1: has the id of data 1.jsonl line 1; keep one of the two\n"
-        "warning: note 0.md: "
-    )
-
-
-def test_every_file_that_is_left_out_is_named(tmp_path: Path) -> None:
-    names = [f"note {number:02}.md" for number in range(30)]
-    for name in names:
-        write_file(tmp_path, f"notes/{name}", "")
-    write_file(tmp_path, "notes/reef.md", "Reef early.")
-    for options in (["--dry-run"], []):
-        code, _, errors = run_ingest(tmp_path / "notes", *options)
-        assert code == 1
-        assert all(f"left out: {name}: has no text\n" in errors for name in names)
+    assert output + errors == snapshot
+    assert read_stored("sources") == {}
 
 
 def test_strict_writes_nothing_if_a_record_is_invalid(tmp_path: Path) -> None:
@@ -259,17 +175,18 @@ def test_strict_writes_nothing_if_a_record_is_invalid(tmp_path: Path) -> None:
         "left out: log.jsonl line 2: has no text\n"
         "Nothing is written, because of --strict. Without it, all other texts are added.\n"
     )
-    assert read_stored_ids("sources") == set()
+    assert read_stored("sources") == {}
 
-    assert run_ingest(path).code == 1
-    assert len(read_stored_ids("sources")) == 1
+    assert run_ingest(path)[0] == 1
+    assert len(read_stored("sources")) == 1
 
 
 @pytest.mark.parametrize(
     ("seconds", "duration"),
     [
-        (3.0, "less than 10 seconds"),
-        (44.0, "about 40 seconds"),
+        (9.9, "less than 10 seconds"),
+        (10.0, "about 10 seconds"),
+        (89.0, "about 90 seconds"),
         (95.0, "about 2 minutes"),
         (7200.0, "about 120 minutes"),
     ],
@@ -278,19 +195,50 @@ def test_durations_are_rounded(seconds: float, duration: str) -> None:
     assert format_duration(seconds) == duration
 
 
+def test_a_page_is_added_and_a_missing_one_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serve_site(essay=make_text_page(ESSAY)) as site:
+        fetch = make_link_fetcher(site)
+        monkeypatch.setattr(jobs, "ingest_page", partial(jobs.ingest_page, fetch=fetch))
+        code, output, errors = run_ingest(f"{SITE_URL}/essay")
+        assert (code, errors) == (0, "")
+        [line] = [line for line in output.splitlines() if line.startswith("ingest: ")]
+        assert {"1 created", "1 sources"} <= set(line[8:].partition(" (")[0].split(", "))
+        code, _, errors = run_ingest(f"{SITE_URL}/missing")
+        assert code == 1
+        reason = "cannot be fetched: its server answers 404"
+        assert f"left out: {SITE_URL}/missing: {reason}" in errors
+        requests = len(site.requests)
+        code, _, errors = run_ingest(f"http://127.0.0.1:{site.server_port}/essay")
+        assert code == 1
+        assert "is not the address of a public web page" in errors
+        code, _, errors = run_ingest(f"{SITE_URL}/essay", "--yes")
+        assert code == 2
+        assert "With a URL, no option is allowed." in errors
+        assert len(site.requests) == requests
+    [source] = read_stored("sources").values()
+    assert (source["title"], source["url"]) == ("On Reefing", f"{SITE_URL}/essay")
+
+
 @pytest.mark.slow
 def test_an_interrupted_ingest_can_be_resumed(tmp_path: Path) -> None:
     notes = [{"id": str(number), "text": f"Note {number}."} for number in range(NOTES)]
     path = write_file(tmp_path, "notes.jsonl", format_json_lines(*notes))
-    code, _, errors = run_ingest(path, interrupted_after=4)
-    assert code == 130
-    assert 0 < len(read_stored_ids("sources")) < NOTES
-    assert (
-        "Interrupted. Stored results are kept. To continue, run the same command again.\n" in errors
+    process = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, "ingest", str(path)],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert "Traceback" not in errors
+    assert process.returncode == 130
+    assert 0 < len(read_stored("sources")) < NOTES
+    message = "Interrupted. Stored results are kept. To continue, run the same command again.\n"
+    assert message in process.stderr
+    assert "Traceback" not in process.stderr
 
     code, output, errors = run_ingest(path)
     assert code == 0, errors
     assert f"{NOTES} read" in output
-    assert len(read_stored_ids("sources")) == NOTES
+    assert len(read_stored("sources")) == NOTES

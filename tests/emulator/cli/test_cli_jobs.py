@@ -5,68 +5,21 @@ A dead letter is an item on which a job has given up, after five tries.
 
 from __future__ import annotations
 
-import asyncio
-import os
-import subprocess
-import sys
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from infra.build.discovery import ROOT, jobs
-from infra.cli.main import main
-from shared.core.caller import Caller
-from shared.core.meter import Meter
-from shared.core.settings import Settings
+from infra.build.discovery import jobs
 from shared.knowledge.cards import BY_HAND, Cards
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.queue import ChunkQueue
-from shared.runtime.context import App, Context
+from shared.runtime.context import Context
+from tests.support.commands import expect_error, run_carrel, run_in_database
 from tests.support.knowledge import BAKING, chunk_source
 
 NOW = datetime.now(UTC)
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch, project: str) -> None:
-    """Use an empty database."""
-    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
-
-
-def run_carrel(*arguments: str) -> Result:
-    """Run the command in this process."""
-    return CliRunner().invoke(main, ["jobs", *arguments])
-
-
-def run_jobs(*names: str) -> subprocess.CompletedProcess[str]:
-    """Run jobs in a process of their own, because they set how much of the log is output."""
-    code = "from infra.cli.main import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, "jobs", "run", *names],
-        cwd=ROOT,
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def run_in_database(project: str, work: Callable[[Context], Awaitable[Any]]) -> Any:
-    """Call an asynchronous function with a context; return its result."""
-
-    async def run_work() -> Any:
-        app = App(Settings(google_cloud_project=project))
-        try:
-            return await work(app.context(Caller(), Meter()))
-        finally:
-            await app.aclose()
-
-    return asyncio.run(run_work())
 
 
 async def ingest_three_chunks(ctx: Context) -> None:
@@ -82,7 +35,7 @@ async def give_up_one_chunk(ctx: Context) -> None:
 
 
 def test_all_jobs_are_listed_with_their_schedule_and_last_run() -> None:
-    result = run_carrel("list")
+    result = run_carrel("jobs", "list")
     assert result.exit_code == 0
     _, *lines = result.stdout.splitlines()
     assert [line.split()[0] for line in lines] == [job.name for job in jobs()]
@@ -90,20 +43,18 @@ def test_all_jobs_are_listed_with_their_schedule_and_last_run() -> None:
     assert all(job.schedule in line for job, line in zip(jobs(), lines, strict=True))
 
 
-def test_a_run_prints_its_results_and_cost(project: str) -> None:
-    run_in_database(project, ingest_three_chunks)
-    result = run_jobs("index", "repair")
-    assert result.returncode == 0, result.stderr
+def test_a_run_prints_its_results_and_show_the_last_ones() -> None:
+    no_run = "There is no record of a run in the last 30 days."
+    assert no_run in run_carrel("jobs", "show", "index").stdout
+    run_in_database(ingest_three_chunks)
+    result = run_carrel("jobs", "run", "index", "repair")
+    assert result.exit_code == 0, result.stderr
     assert "index: 3 indexed (" in result.stdout
     assert "documents read, " in result.stdout
     assert "repair: nothing to do (" in result.stdout
 
-
-def test_show_prints_the_last_runs(project: str) -> None:
-    run_in_database(project, ingest_three_chunks)
-    run_jobs("index")
-    run_jobs("index")
-    result = run_carrel("show", "index")
+    run_carrel("jobs", "run", "index")
+    result = run_carrel("jobs", "show", "index")
     assert result.exit_code == 0
     heading, _, last_run, last_counts, _, _, earlier_counts = result.stdout.splitlines()[:7]
     assert heading.startswith(
@@ -112,31 +63,20 @@ def test_show_prints_the_last_runs(project: str) -> None:
     assert last_run.partition("  ")[2].startswith("finished 20")
     assert last_counts.startswith("  nothing to do (")
     assert earlier_counts.startswith("  3 indexed (")
-    assert "finished" in run_carrel("list").stdout
+    assert "finished" in run_carrel("jobs", "list").stdout
 
 
-def test_show_reports_a_job_without_runs() -> None:
-    assert "There is no record of a run in the last 30 days." in run_carrel("show", "index").stdout
-
-
-def test_dead_letters_are_shown_and_retried(project: str) -> None:
-    run_in_database(project, give_up_one_chunk)
-    output = run_carrel("show", "index").stdout
+def test_dead_letters_are_shown_and_retried() -> None:
+    run_in_database(give_up_one_chunk)
+    output = run_carrel("jobs", "show", "index").stdout
     assert "Given up after five attempts: 1\n" in output
     assert ": was refused\n" in output
     assert "carrel jobs retry index" in output
 
-    output = run_carrel("retry", "index").stdout
+    output = run_carrel("jobs", "retry", "index").stdout
     assert output == "Queued 1 item. To process now: .venv/bin/carrel jobs run index\n"
-    assert "index: 3 indexed (" in run_jobs("index").stdout
-    assert "Given up" not in run_carrel("show", "index").stdout
-
-
-def test_a_job_that_gives_nothing_up_cannot_retry() -> None:
-    result = run_carrel("retry", "repair")
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert "The job repair has nothing to retry:" in result.stderr
+    assert "index: 3 indexed (" in run_carrel("jobs", "run", "index").stdout
+    assert "Given up" not in run_carrel("jobs", "show", "index").stdout
 
 
 async def make_card_by_another_model(ctx: Context) -> None:
@@ -148,26 +88,22 @@ async def make_card_by_another_model(ctx: Context) -> None:
     await cards.save({by_hand: KnowledgeCard("Feed it.")}, BY_HAND, NOW)
 
 
-def test_renew_queues_the_results_of_other_models(project: str) -> None:
-    run_in_database(project, make_card_by_another_model)
+def test_renew_queues_the_results_of_other_models() -> None:
+    run_in_database(make_card_by_another_model)
     expected = "Queued 1 item. To process now: .venv/bin/carrel jobs run cards\n"
-    assert run_carrel("renew", "cards").stdout == expected
-    assert "There is nothing to renew." in run_carrel("renew", "cards").stdout
-    assert "2 extractive" in run_jobs("cards").stdout
-
-
-def test_the_error_of_renew_names_the_jobs_with_renewal() -> None:
-    result = run_carrel("renew", "index")
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    message = "The results of the job index cannot be renewed, only those of: cards."
-    assert message in result.stderr
+    assert run_carrel("jobs", "renew", "cards").stdout == expected
+    assert "There is nothing to renew." in run_carrel("jobs", "renew", "cards").stdout
+    assert "2 extractive" in run_carrel("jobs", "run", "cards").stdout
 
 
 @pytest.mark.parametrize("command", ["run", "show", "retry", "renew"])
 def test_the_error_for_an_unknown_job_names_the_jobs(command: str) -> None:
-    result = run_carrel(command, "nope")
-    assert result.exit_code == 1
-    assert result.stdout == ""
     names = ", ".join(job.name for job in jobs())
-    assert f"There is no job nope. The jobs are: {names}." in result.stderr
+    message = f"There is no job nope. The jobs are: {names}."
+    assert message in expect_error("jobs", command, "nope")
+
+
+def test_what_cannot_be_retried_or_renewed_is_said() -> None:
+    assert "The job repair has nothing to retry:" in expect_error("jobs", "retry", "repair")
+    message = "The results of the job index cannot be renewed, only those of: cards."
+    assert message in expect_error("jobs", "renew", "index")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import pytest
@@ -67,72 +68,80 @@ def get_counts(meter: Meter) -> Counts:
     return Counts(meter.documents_read, meter.documents_written, meter.round_trips)
 
 
-async def test_sequential_requests_add_round_trips(database: Database, meter: Meter) -> None:
-    await database.get(get_reference("a"))
-    await database.get(get_reference("b"))
-    assert get_counts(meter) == Counts(read=2, round_trips=2)
-
-
-async def test_concurrent_requests_cost_one_round_trip(database: Database, meter: Meter) -> None:
-    await asyncio.gather(*(database.get(get_reference(name)) for name in "abc"))
-    assert get_counts(meter) == Counts(read=3, round_trips=1)
-
-
-async def test_a_failed_request_is_counted(database: Database, meter: Meter) -> None:
+async def fail_to_read(database: Database) -> None:
+    """Read a document of a name that Firestore refuses."""
     with pytest.raises(PlatformFault):
         await database.get(get_reference("__reserved__"))
-    await database.get(get_reference("a"))
-    assert get_counts(meter) == Counts(read=2, round_trips=2)
 
 
-async def test_a_read_of_many_documents_costs_one_round_trip(
-    database: Database, meter: Meter
+@pytest.mark.parametrize(
+    ("request_all", "counts"),
+    [
+        ([lambda db: db.get(get_reference("a"))] * 2, Counts(read=2, round_trips=2)),
+        (
+            [lambda db: asyncio.gather(*(db.get(get_reference(name)) for name in "abc"))],
+            Counts(read=3, round_trips=1),
+        ),
+        ([fail_to_read, lambda db: db.get(get_reference("a"))], Counts(read=2, round_trips=2)),
+        (
+            [lambda db: db.get_all([get_reference(name) for name in "axb"], ["value"])],
+            Counts(read=3, round_trips=1),
+        ),
+        (
+            [
+                lambda db: db.get_all([]),
+                lambda db: db.commit([]),
+                lambda db: db.commit_skipping_conflicts([]),
+            ],
+            Counts(),
+        ),
+        ([lambda db: db.find(Query("notes").limit(2))], Counts(read=2, round_trips=1)),
+        ([lambda db: db.find(Query("nothing").limit(2))], Counts(read=1, round_trips=1)),
+        (
+            [lambda db: db.count(Query("notes").where("value", "==", 0))],
+            Counts(read=1, round_trips=1),
+        ),
+        (  # commits are sent one by one
+            [lambda db: asyncio.gather(*(db.commit([make_write(name, 1)]) for name in "abc"))],
+            Counts(written=3, round_trips=3),
+        ),
+    ],
+)
+async def test_requests_cost_reads_writes_and_round_trips(
+    database: Database,
+    meter: Meter,
+    request_all: list[Callable[[Database], Awaitable[object]]],
+    counts: Counts,
 ) -> None:
-    await store_notes(database, "a", "b")
+    await store_notes(database, "a", "b", "c")
+    for request in request_all:
+        await request(database)
+    assert get_counts(meter) == counts
+
+
+async def test_reads_find_the_documents_that_there_are(database: Database) -> None:
+    await store_notes(database, *"abcdefgh")
     snapshots = await database.get_all([get_reference(name) for name in "axb"], ["value"])
     assert {snapshot.id for snapshot in snapshots} == {"a", "b"}
-    assert get_counts(meter) == Counts(read=3, round_trips=1)
-
-
-async def test_a_request_for_no_documents_costs_nothing(database: Database, meter: Meter) -> None:
+    assert len(await database.find(Query("notes").limit(2))) == 2
+    assert await database.count(Query("notes").where("value", "==", 0)) == 8
     assert await database.get_all([]) == []
     assert await database.commit([]) is None
     assert await database.commit_skipping_conflicts([]) == 0
-    assert get_counts(meter) == Counts()
-
-
-async def test_a_query_costs_at_least_one_read(database: Database, meter: Meter) -> None:
-    await store_notes(database, "a", "b", "c")
-    assert len(await database.find(Query("notes").limit(2))) == 2
-    assert await database.find(Query("nothing").limit(2)) == []
-    assert get_counts(meter) == Counts(read=3, round_trips=2)
-
-
-async def test_counting_reads_no_documents(database: Database, meter: Meter) -> None:
-    await store_notes(database, *"abcdefgh")
-    query = Query("notes").where("value", "==", 0)
-    assert await database.count(query) == 8
-    assert get_counts(meter) == Counts(read=1, round_trips=1)
 
 
 async def test_a_commit_costs_one_round_trip(database: Database, meter: Meter) -> None:
-    await database.commit(make_write(name, 1) for name in "abc")
+    update_time = await database.commit(make_write(name, 1) for name in "abc")
     assert await read_values(database) == {"a": 1, "b": 1, "c": 1}
     assert get_counts(meter) == Counts(written=3, round_trips=1)
-
-
-async def test_a_commit_returns_its_update_time(database: Database) -> None:
-    update_time = await database.commit([make_write("a", 1)])
     assert update_time == (await database.get(get_reference("a"))).update_time
+    with pytest.raises(PlatformFault, match="The database refused: InvalidArgument"):
+        await database.commit([make_write("__reserved__", 1)])
 
 
 async def test_a_refused_commit_writes_and_counts_nothing(database: Database, meter: Meter) -> None:
     await store_notes(database, "b")
-    existing = get_reference("b")
-    writes: list[Write] = [
-        make_write("a", 1),
-        Create(existing, {"value": 1}),
-    ]
+    writes: list[Write] = [make_write("a", 1), Create(get_reference("b"), {"value": 1})]
     with pytest.raises(WriteConflict):
         await database.commit(writes)
     assert await read_values(database) == {"b": 0}
@@ -163,16 +172,6 @@ async def test_only_conflicting_writes_are_skipped(database: Database, meter: Me
     assert await database.commit_skipping_conflicts(writes) == 6
     assert await read_values(database) == dict.fromkeys("acdefh", 2) | {"b": 1}
     assert meter.documents_written == 6
-
-
-async def test_an_invalid_write_is_a_fault(database: Database) -> None:
-    with pytest.raises(PlatformFault, match="The database refused: InvalidArgument"):
-        await database.commit([make_write("__reserved__", 1)])
-
-
-async def test_concurrent_commits_are_sent_one_by_one(database: Database, meter: Meter) -> None:
-    await asyncio.gather(*(database.commit([make_write(name, 1)]) for name in "abc"))
-    assert get_counts(meter) == Counts(written=3, round_trips=3)
 
 
 async def test_a_database_that_does_not_answer_is_unavailable(

@@ -6,7 +6,7 @@ Each commit of a run renews its lease, on the condition that no other run has ta
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -21,20 +21,10 @@ from shared.firestore.documents import Reference
 from shared.firestore.leases import Leases
 from shared.firestore.writes import Create, Set, Write
 from shared.runtime.context import App, Context
+from tests.support.clock import NOON, SettableClock
 
-NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 LATER = NOON + timedelta(minutes=5)
 """A time at which a lease of 30 seconds that was acquired at noon has expired."""
-
-
-def noon() -> datetime:
-    """Return noon, as a clock."""
-    return NOON
-
-
-def later() -> datetime:
-    """Return the later time, as a clock."""
-    return LATER
 
 
 @pytest.fixture
@@ -68,63 +58,52 @@ async def read_notes(database: Database) -> set[str]:
     }
 
 
-async def test_a_free_lease_is_acquired_for_its_duration(database: Database) -> None:
-    assert isinstance(await Leases(database).acquire("embed", 30, noon), Lease)
-    assert await read_expiry(database) == NOON + timedelta(seconds=30)
+async def test_a_lease_is_acquired_for_its_duration(database: Database, other: Database) -> None:
+    clock = SettableClock(NOON)
+    assert isinstance(await Leases(database).acquire("embed", 30, clock), Lease)
+    expiry = NOON + timedelta(seconds=30)
+    assert await read_expiry(database) == expiry
+    await Leases(other).release()  # it has none
+    clock.advance(seconds=29.999)
+    assert await Leases(other).acquire("embed", 60, clock) == expiry
+    assert isinstance(await Leases(other).acquire("ingest", 30, clock), Lease)  # another job's
+    clock.now = expiry
+    assert isinstance(await Leases(other).acquire("embed", 30, clock), Lease)
+    assert await read_expiry(database) == expiry + timedelta(seconds=30)
 
 
-async def test_a_run_that_gets_no_lease_gets_its_expiry_time(
-    database: Database, other: Database
+@pytest.mark.parametrize("is_taken_over", [False, True])
+async def test_only_one_of_many_concurrent_runs_gets_the_lease(
+    app: App, database: Database, *, is_taken_over: bool
 ) -> None:
-    await Leases(database).acquire("embed", 30, noon)
-    assert await Leases(other).acquire("embed", 60, noon) == NOON + timedelta(seconds=30)
-
-
-async def test_only_one_of_many_concurrent_runs_gets_the_lease(app: App) -> None:
+    if is_taken_over:
+        await Leases(database).acquire("embed", 30, SettableClock(NOON))
     databases = [app.context(Caller(), Meter()).database for _ in range(5)]
     leases = await asyncio.gather(
-        *(Leases(database).acquire("embed", 30, noon) for database in databases)
+        *(Leases(database).acquire("embed", 30, SettableClock(LATER)) for database in databases)
     )
     assert sum(isinstance(lease, Lease) for lease in leases) == 1
 
 
-async def test_leases_of_different_jobs_are_independent(
-    database: Database, other: Database
+async def test_a_commit_renews_the_lease_with_one_more_write(
+    database: Database, meter: Meter
 ) -> None:
-    await Leases(database).acquire("embed", 30, noon)
-    assert isinstance(await Leases(other).acquire("ingest", 30, noon), Lease)
-
-
-async def test_an_expired_lease_is_taken_over(database: Database, other: Database) -> None:
-    await Leases(database).acquire("embed", 30, noon)
-    assert isinstance(await Leases(other).acquire("embed", 30, later), Lease)
-    assert await read_expiry(database) == LATER + timedelta(seconds=30)
-
-
-async def test_only_one_of_many_concurrent_takeovers_succeeds(database: Database, app: App) -> None:
-    await Leases(database).acquire("embed", 30, noon)
-    databases = [app.context(Caller(), Meter()).database for _ in range(5)]
-    leases = await asyncio.gather(
-        *(Leases(database).acquire("embed", 30, later) for database in databases)
-    )
-    assert sum(isinstance(lease, Lease) for lease in leases) == 1
-
-
-async def test_a_commit_renews_the_lease_with_one_more_write(ctx: Context, meter: Meter) -> None:
-    database = ctx.database
-    times = iter([NOON, NOON + timedelta(seconds=20)])
-    await Leases(database).acquire("embed", 30, lambda: next(times))
-    written_before = meter.documents_written
-    await database.commit([make_write("a")])
-    assert await read_expiry(database) == NOON + timedelta(seconds=20 + 30)
-    note, lease = 1, 1
-    assert meter.documents_written - written_before == note + lease
+    """Also an expired lease, which stays valid until another run takes it."""
+    clock = SettableClock(NOON)
+    await Leases(database).acquire("embed", 30, clock)
+    for moment in (NOON + timedelta(seconds=20), LATER):
+        clock.now = moment
+        written_before = meter.documents_written
+        await database.commit([make_write("a")])
+        assert await read_expiry(database) == moment + timedelta(seconds=30)
+        note, lease = 1, 1
+        assert meter.documents_written - written_before == note + lease
 
 
 async def test_a_run_without_its_lease_writes_nothing(database: Database, other: Database) -> None:
-    await Leases(database).acquire("embed", 30, noon)
+    await Leases(database).acquire("embed", 30, SettableClock(NOON))
     await database.commit([make_write("before")])
-    await Leases(other).acquire("embed", 30, later)
+    await Leases(other).acquire("embed", 30, SettableClock(LATER))
     with pytest.raises(LeaseLost, match="Another run holds the lease of embed"):
         await database.commit([make_write("after")])
     with pytest.raises(LeaseLost):
@@ -132,25 +111,24 @@ async def test_a_run_without_its_lease_writes_nothing(database: Database, other:
     assert await read_notes(database) == {"before"}
 
 
-async def test_a_lease_that_another_run_took_and_released_is_lost(
-    database: Database, other: Database
+@pytest.mark.parametrize("is_released", [True, False])
+async def test_a_lost_lease_stays_lost(
+    database: Database, other: Database, *, is_released: bool
 ) -> None:
-    await Leases(database).acquire("embed", 30, noon)
-    await Leases(other).acquire("embed", 30, later)
-    await Leases(other).release()
-    with pytest.raises(LeaseLost):
-        await database.commit([make_write("after")])
-
-
-async def test_an_expired_lease_stays_valid_until_taken(database: Database) -> None:
-    times = iter([NOON, LATER])
-    await Leases(database).acquire("embed", 30, lambda: next(times))
-    await database.commit([make_write("a")])
-    assert await read_expiry(database) == LATER + timedelta(seconds=30)
+    await Leases(database).acquire("embed", 30, SettableClock(NOON))
+    await Leases(other).acquire("embed", 30, SettableClock(LATER))
+    if is_released:
+        await Leases(other).release()
+        with pytest.raises(LeaseLost):
+            await database.commit([make_write("after")])
+    else:
+        await Leases(database).release()  # leaves the lease to its new holder
+        assert await read_expiry(database) == LATER + timedelta(seconds=30)
+        await other.commit([make_write("a")])
 
 
 async def test_a_write_conflict_is_not_a_lost_lease(database: Database) -> None:
-    await Leases(database).acquire("embed", 30, noon)
+    await Leases(database).acquire("embed", 30, SettableClock(NOON))
     reference = Reference("notes", "a")
     await database.connection.client.document(reference.path).set({})
     with pytest.raises(WriteConflict):
@@ -160,33 +138,17 @@ async def test_a_write_conflict_is_not_a_lost_lease(database: Database) -> None:
 
 
 async def test_concurrent_commits_all_renew_the_lease(database: Database) -> None:
-    await Leases(database).acquire("embed", 30, noon)
+    await Leases(database).acquire("embed", 30, SettableClock(NOON))
     await asyncio.gather(*(database.commit([make_write(name)]) for name in "abcd"))
     assert await read_notes(database) == set("abcd")
 
 
 async def test_a_released_lease_is_deleted_and_free(database: Database, other: Database) -> None:
-    await Leases(database).acquire("embed", 30, noon)
+    await Leases(database).acquire("embed", 30, SettableClock(NOON))
     await database.commit([make_write("a")])
     await Leases(database).release()
     assert await read_expiry(database) is None
-    assert isinstance(await Leases(other).acquire("embed", 30, noon), Lease)
-
-
-async def test_releasing_a_lost_lease_leaves_it_to_its_new_holder(
-    database: Database, other: Database
-) -> None:
-    await Leases(database).acquire("embed", 30, noon)
-    await Leases(other).acquire("embed", 30, later)
-    await Leases(database).release()
-    assert await read_expiry(database) == LATER + timedelta(seconds=30)
-    await other.commit([make_write("a")])
-
-
-async def test_releasing_without_a_lease_does_nothing(database: Database, other: Database) -> None:
-    await Leases(database).acquire("embed", 30, noon)
-    await Leases(other).release()
-    assert await read_expiry(database) == NOON + timedelta(seconds=30)
+    assert isinstance(await Leases(other).acquire("embed", 30, SettableClock(NOON)), Lease)
 
 
 def lose_answers(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,19 +166,12 @@ def lose_answers(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_commit_with_a_lost_answer_succeeds(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await Leases(database).acquire("embed", 30, utc_now)
     lose_answers(database, monkeypatch)
+    assert isinstance(await Leases(database).acquire("embed", 30, utc_now), Lease)
     for name in "ab":
         update_time = await database.commit([make_write(name)])
         assert update_time == (await database.get(Reference("notes", name))).update_time
     assert await read_notes(database) == {"a", "b"}
-
-
-async def test_a_lease_is_acquired_although_the_answer_is_lost(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lose_answers(database, monkeypatch)
-    assert isinstance(await Leases(database).acquire("embed", 30, utc_now), Lease)
 
 
 async def test_commits_after_a_lost_answer_succeed(

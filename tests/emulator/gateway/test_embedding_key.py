@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -22,21 +20,15 @@ from tests.support.fake_catalog import make_tool
 from tests.support.fakes.tool_server import FakeToolServer, Reply
 
 ADDRESS = "1.2.3.4"
-CALLER_KEY_SETTINGS = {
-    "embedding_provider": "openai",
-    "openai_key_of_caller": True,
-    "openai_api_key": SecretStr("of the deployment"),
-}
+KEYS_OF_CALLERS = {"embedding_provider": "openai", "openai_key_of_caller": True}
 TOOL = make_tool("try_out")
 
 
-@asynccontextmanager
-async def open_access(project: str, **settings: Any) -> AsyncIterator[Access]:
-    """Open the access control of the gateway."""
-    secrets = (SecretStr("s" * 32),)
-    access = Access(Settings(google_cloud_project=project, access_secrets=secrets, **settings))
-    yield access
-    await access.aclose()
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    """Settings by which the deployment has a key, and calls use those of their callers."""
+    changes = {**KEYS_OF_CALLERS, "openai_api_key": SecretStr("of the deployment")}
+    return settings.model_copy(update=changes)
 
 
 async def create_key(access: Access) -> str:
@@ -46,54 +38,13 @@ async def create_key(access: Access) -> str:
     return text
 
 
-async def identify_visitor(access: Access, text: str, task: str | None = None) -> Visitor:
-    """Return the visitor with this key."""
-    return await access.callers.identify(Credential(text, task), ADDRESS)
-
-
-async def call_tool(access: Access, url: str, visitor: Visitor) -> None:
-    """Call a tool whose function has this URL."""
-    dispatcher = HttpDispatcher(Settings(tool_urls={TOOL.name: url}))
-    await access.make_pipeline(dispatcher).call(TOOL, {}, visitor)
-    await dispatcher.aclose()
-
-
-async def test_a_valid_key_is_the_embedding_key(project: str) -> None:
-    async with open_access(project, **CALLER_KEY_SETTINGS) as access:
-        text = await create_key(access)
-        for task in (None, "thesis"):
-            visitor = await identify_visitor(access, text, task)
-            assert visitor.embedding_key
-            assert visitor.embedding_key.get_secret_value() == text
-            assert text not in f"{visitor} {visitor!r}"
-
-
-async def test_callers_without_a_key_have_no_embedding_key(project: str) -> None:
-    async with open_access(project, public_access=True, **CALLER_KEY_SETTINGS) as access:
-        token = access.tokens.issue(user_id="anna", client_id="c", scopes=FULL_ACCESS, grant_id="g")
-        for credential in (Credential(token), None):
-            visitor = await access.callers.identify(credential, ADDRESS)
-            assert visitor.embedding_key is None
-
-
-@pytest.mark.requirement("001-G7")
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"embedding_provider": "openai"},
-        {"embedding_provider": "vertex", "openai_key_of_caller": True},
-    ],
-)
-async def test_a_key_is_passed_on_only_if_configured(
-    project: str, settings: dict[str, Any]
-) -> None:
-    async with open_access(project, **settings) as access:
-        visitor = await identify_visitor(access, await create_key(access))
-        with FakeToolServer() as server:
-            await call_tool(access, server.url, visitor)
-    assert visitor.embedding_key is None
-    assert json.loads(server.bodies[0])["embedding_key"] is None
+async def call_tool(access: Access, visitor: Visitor, reply: Reply) -> object:
+    """Call a tool whose function sends this reply; return the embedding key that it receives."""
+    with FakeToolServer(reply) as server:
+        dispatcher = HttpDispatcher(Settings(tool_urls={TOOL.name: server.url}))
+        await access.make_pipeline(dispatcher).call(TOOL, {}, visitor)
+        await dispatcher.aclose()
+    return json.loads(server.bodies[0])["embedding_key"]
 
 
 @pytest.mark.requirement("001-G8")
@@ -101,13 +52,36 @@ async def test_a_key_is_passed_on_only_if_configured(
     "reply", [Reply(), Reply(500, b"no"), Reply(missing=9)], ids=["success", "failure", "cut off"]
 )
 async def test_a_key_is_sent_to_the_function_and_never_logged(
-    project: str, capfd: pytest.CaptureFixture[str], reply: Reply
+    access: Access, capfd: pytest.CaptureFixture[str], reply: Reply
 ) -> None:
-    async with open_access(project, **CALLER_KEY_SETTINGS) as access:
-        text = await create_key(access)
-        with FakeToolServer(reply) as server:
-            await call_tool(access, server.url, await identify_visitor(access, text))
-    assert json.loads(server.bodies[0])["embedding_key"] == text
+    text = await create_key(access)
+    for task in (None, "thesis"):
+        visitor = await access.callers.identify(Credential(text, task), ADDRESS)
+        assert text not in f"{visitor} {visitor!r}"
+        assert await call_tool(access, visitor, reply) == text
     logged = capfd.readouterr().err
     assert '"message": "tool_call"' in logged
     assert text not in logged
+
+
+async def test_callers_without_a_key_have_no_embedding_key(settings: Settings) -> None:
+    public = Access(settings.model_copy(update={"public_access": True}))
+    token = public.tokens.issue(user_id="anna", client_id="c", scopes=FULL_ACCESS, grant_id="g")
+    for credential in (Credential(token), None):
+        visitor = await public.callers.identify(credential, ADDRESS)
+        assert visitor.embedding_key is None
+    await public.aclose()
+
+
+@pytest.mark.requirement("001-G7")
+@pytest.mark.parametrize(
+    "changes", [{"openai_key_of_caller": False}, {"embedding_provider": "vertex"}]
+)
+async def test_a_key_is_passed_on_only_if_configured(
+    settings: Settings, changes: dict[str, Any]
+) -> None:
+    access = Access(settings.model_copy(update=changes))
+    visitor = await access.callers.identify(Credential(await create_key(access)), ADDRESS)
+    assert await call_tool(access, visitor, Reply()) is None
+    assert visitor.embedding_key is None
+    await access.aclose()

@@ -103,19 +103,17 @@ async def test_a_job_fails_with_the_job_that_feeds_it(app: App) -> None:
     async def fail(_context: Context, _budget: Budget) -> Report:
         raise Unavailable("The disk does not answer.", retry_after=5)
 
-    async def do_nothing(_context: Context, _budget: Budget) -> Report:
-        return Report()
-
     runs = JobRuns(app)
     with click.progressbar(length=1, file=io.StringIO()) as bar:
         progress = Progress(bar)
         failing = asyncio.create_task(runs.run(make_job("fail", fail), progress))
+        follower = make_job("follow", lambda *_: asyncio.sleep(0, Report()))
         with pytest.raises(Unavailable, match="disk"):
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                await runs.run_alongside(make_job("follow", do_nothing), failing, progress)
+                await runs.run_alongside(follower, failing, progress)
 
 
-async def test_progress_counts_the_items_of_all_jobs() -> None:
+async def test_progress_counts_the_items_of_all_jobs_to_their_end() -> None:
     read = make_job("read", lambda *_: asyncio.sleep(0, Report()))
     embed = make_job("embed", lambda *_: asyncio.sleep(0, Report()))
     with click.progressbar(length=1, file=io.StringIO()) as bar:
@@ -125,13 +123,6 @@ async def test_progress_counts_the_items_of_all_jobs() -> None:
         assert bar.pct == pytest.approx(10 / 100)
         progress.advance(embed, 8)
         assert bar.pct == pytest.approx(90 / 100)
-
-
-async def test_progress_ends_only_when_the_work_is_finished() -> None:
-    embed = make_job("embed", lambda *_: asyncio.sleep(0, Report()))
-    with click.progressbar(length=1, file=io.StringIO()) as bar:
-        progress = Progress(bar, {"embed": 10})
-        progress.expect({"embed": 1})
         progress.advance(embed, 3)
         assert not bar.finished
         progress.finish()

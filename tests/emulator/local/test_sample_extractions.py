@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -30,9 +29,6 @@ from infra.local.sample.extractions import (
 from infra.local.sample.knowledge import FOLDER
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
-from shared.core.caller import Caller
-from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.extractions.deduplication import (
     EmbeddedExtraction,
     compute_similarities,
@@ -46,8 +42,7 @@ from shared.knowledge.chunk import Chunk
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue, PendingChunk
 from shared.knowledge.source import Source
-from shared.runtime.context import App, Context
-from tests.support.fakes.embedder import WordEmbedder
+from shared.runtime.context import Context
 from tests.support.knowledge import chunk_source, set_fields
 from tests.support.stored_documents import read_documents
 
@@ -82,36 +77,26 @@ def build_extractions(ctx: Context) -> list[Extraction]:
 
 
 @pytest.fixture
-async def word_context(settings: Settings) -> AsyncIterator[Context]:
-    """A context with an embedder that needs no model."""
-    app = App(settings, embedder=WordEmbedder())
-    yield app.context(Caller(), Meter())
-    await app.aclose()
-
-
-@pytest.fixture
-async def sample(word_context: Context, tmp_path: Path) -> Path:
+async def sample(ctx: Context, tmp_path: Path) -> Path:
     """A copy of the sample's folder, whose export is in the knowledge base."""
     for name in ("readwise.json", "extractions.json"):
         shutil.copy(FOLDER / name, tmp_path)
     sources = [source for source in read(tmp_path / "readwise.json") if isinstance(source, Source)]
-    await Ingestion(word_context.database).save(
-        [chunk_source(source) for source in sources], word_context.clock()
-    )
+    await Ingestion(ctx.database).save([chunk_source(source) for source in sources], ctx.clock())
     return tmp_path
 
 
 def test_every_passage_has_extractions_or_is_said_to_have_none() -> None:
+    """Every type occurs, every book has extractions, and topics are few and shared."""
     assert set(ROWS) == set(CHUNKS) - WITHOUT_EXTRACTIONS
     assert len(EXTRACTS.extractions) == sum(map(len, ROWS.values()))
-
-
-def test_every_type_occurs_and_every_book_has_extractions() -> None:
-    counts = Counter(row.type for row in EXTRACTS.extractions)
-    for extraction_type in ExtractionType:
-        assert counts[extraction_type] >= 8
+    types = Counter(row.type for row in EXTRACTS.extractions)
+    assert all(types[extraction_type] >= 8 for extraction_type in ExtractionType)
     sources = {CHUNKS[chunk_id].source_id for chunk_id, rows in ROWS.items() if rows}
     assert len(sources) == 12
+    topics = Counter(topic for row in EXTRACTS.extractions for topic in row.topics)
+    assert len(topics) <= 20
+    assert min(topics.values()) >= 2
 
 
 @pytest.mark.parametrize(
@@ -132,12 +117,6 @@ def test_every_extraction_passes_the_jobs_checks(chunk_id: str, row: SampleExtra
         assert content.code_example == find_code(content.code_example, text)
 
 
-def test_topics_are_few_and_shared() -> None:
-    counts = Counter(topic for row in EXTRACTS.extractions for topic in row.topics)
-    assert len(counts) <= 20
-    assert min(counts.values()) >= 2
-
-
 async def test_no_two_extractions_are_duplicates(
     ctx: Context, local_embedder: LocalEmbedder
 ) -> None:
@@ -153,48 +132,43 @@ async def test_no_two_extractions_are_duplicates(
 
 
 async def test_extractions_are_stored_once_and_no_step_stays_pending(
-    word_context: Context, sample: Path
+    ctx: Context, sample: Path
 ) -> None:
     expected = {"extractions": len(EXTRACTS.extractions), "passages": len(ROWS)}
-    assert await add_extractions(word_context, sample) == expected
-    stored = await read_documents(word_context, "extractions")
-    assert set(stored) == {
-        extraction.extraction_id for extraction in build_extractions(word_context)
-    }
+    assert await add_extractions(ctx, sample) == expected
+    stored = await read_documents(ctx, "extractions")
+    assert set(stored) == {extraction.extraction_id for extraction in build_extractions(ctx)}
     assert {extraction["model"] for extraction in stored.values()} == {MODEL}
-    pending_count = await ChunkQueue(word_context.database).count_pending("extract")
+    pending_count = await ChunkQueue(ctx.database).count_pending("extract")
     assert pending_count == len(WITHOUT_EXTRACTIONS)
 
-    written_before = word_context.meter.documents_written
-    assert await add_extractions(word_context, sample) == {}
-    assert word_context.meter.documents_written == written_before
+    written_before = ctx.meter.documents_written
+    assert await add_extractions(ctx, sample) == {}
+    assert ctx.meter.documents_written == written_before
 
-    topics = (await read_documents(word_context, "topics")).values()
+    topics = (await read_documents(ctx, "topics")).values()
     assert {topic["name"]: topic["total"] for topic in topics} == Counter(
         topic for row in EXTRACTS.extractions for topic in row.topics
     )
 
 
-async def test_only_edited_extractions_are_written(word_context: Context, sample: Path) -> None:
-    await add_extractions(word_context, sample)
-    edit_row(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
-    before = set(await read_documents(word_context, "extractions"))
-    assert await add_extractions(word_context, sample) == {"extractions": 1, "passages": 1}
-    changed = before ^ set(await read_documents(word_context, "extractions"))
-    assert len(changed) == 2  # the old id and the new one
-
-
-async def test_extractions_by_a_model_are_not_replaced(word_context: Context, sample: Path) -> None:
-    await add_extractions(word_context, sample)
-    stored = await read_documents(word_context, "extractions")
-    for name in stored:
-        await set_fields(word_context, f"extractions/{name}", {"model": "gemini"})
-    edit_row(sample, 0, content={**EXTRACTS.extractions[0].content, "question": "Mock it?"})
-    assert await add_extractions(word_context, sample) == {}
+async def test_only_edited_extractions_are_written(ctx: Context, sample: Path) -> None:
+    """Those by a model are not replaced."""
+    await add_extractions(ctx, sample)
+    question = {**EXTRACTS.extractions[0].content, "question": "Mock it?"}
+    edit_row(sample, 0, content=question)
+    before = set(await read_documents(ctx, "extractions"))
+    assert await add_extractions(ctx, sample) == {"extractions": 1, "passages": 1}
+    after = await read_documents(ctx, "extractions")
+    assert len(before ^ set(after)) == 2  # the old id and the new one
+    for name in after:
+        await set_fields(ctx, f"extractions/{name}", {"model": "gemini"})
+    edit_row(sample, 0, content={**question, "question": "Fake it?"})
+    assert await add_extractions(ctx, sample) == {}
 
 
 async def test_extractions_of_passages_not_in_the_export_are_skipped(
-    word_context: Context, tmp_path: Path
+    ctx: Context, tmp_path: Path
 ) -> None:
     export = json.loads((FOLDER / "readwise.json").read_text("utf-8"))
     book = export["results"][0]
@@ -203,18 +177,16 @@ async def test_extractions_of_passages_not_in_the_export_are_skipped(
     (tmp_path / "readwise.json").write_text(json.dumps({**export, "results": [book]}))
     shutil.copy(FOLDER / "extractions.json", tmp_path)
     [source] = [source for source in read(tmp_path / "readwise.json") if isinstance(source, Source)]
-    await Ingestion(word_context.database).save([chunk_source(source)], word_context.clock())
-    assert await add_extractions(word_context, tmp_path) == {"extractions": 1, "passages": 2}
+    await Ingestion(ctx.database).save([chunk_source(source)], ctx.clock())
+    assert await add_extractions(ctx, tmp_path) == {"extractions": 1, "passages": 2}
 
 
-async def test_extraction_stays_pending_on_unlisted_passages(
-    word_context: Context, sample: Path
-) -> None:
+async def test_extraction_stays_pending_on_unlisted_passages(ctx: Context, sample: Path) -> None:
     content = json.loads((sample / "extractions.json").read_text("utf-8"))
     content["nothing"].pop()  # "nothing" lists passages without extractions
     (sample / "extractions.json").write_text(json.dumps(content))
-    await add_extractions(word_context, sample)
-    pending_count = await ChunkQueue(word_context.database).count_pending("extract")
+    await add_extractions(ctx, sample)
+    pending_count = await ChunkQueue(ctx.database).count_pending("extract")
     assert pending_count == len(WITHOUT_EXTRACTIONS) + 1
 
 

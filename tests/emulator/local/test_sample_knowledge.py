@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,12 +28,11 @@ from infra.local.sample.knowledge import (
 from shared.ai.embedding import Purpose, Vector, unit_vector
 from shared.core.ids import safe_id
 from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import App, Context
+from shared.runtime.context import Context
 from tests.support.jobs import make_ample_budget
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.themed_passages import add_sources, read_clustering
@@ -62,10 +60,9 @@ class HashEmbedder:
 
 
 @pytest.fixture
-async def app(settings: Settings) -> AsyncIterator[App]:
-    opened = App(settings, embedder=HashEmbedder())
-    yield opened
-    await opened.aclose()
+def embedder() -> HashEmbedder:
+    """An embedder that costs no time."""
+    return HashEmbedder()
 
 
 @pytest.fixture
@@ -78,24 +75,9 @@ async def sample(ctx: Context, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def edit_card(folder: Path, card: int, **fields: object) -> None:
-    """Change a card of `knowledge.json`."""
-    path = folder / "knowledge.json"
-    content = json.loads(path.read_text())
-    content["cards"][card] |= fields
-    path.write_text(json.dumps(content))
-
-
 def get_url(highlight: int) -> str:
     """Return the address of a highlight."""
     return f"https://readwise.io/open/{highlight}"
-
-
-async def read_card(ctx: Context, highlight: int) -> dict[str, Any]:
-    """Return the stored card of a highlight with one part."""
-    [chunk_id] = CHUNKS_BY_URL[get_url(highlight)]
-    card: dict[str, Any] = (await read_documents(ctx, "chunks"))[chunk_id]["knowledge_card"]
-    return card
 
 
 def test_every_chunk_of_every_highlight_has_one_card() -> None:
@@ -108,27 +90,20 @@ def test_every_chunk_of_every_highlight_has_one_card() -> None:
     assert sorted(parts_with_cards) == sorted(parts)
 
 
-def test_no_two_cards_are_equal() -> None:
+def test_cards_differ_and_clusters_have_stable_ids_and_short_names() -> None:
     texts = [text for card in KNOWLEDGE.cards for text in (card.summary, *card.takeaways)]
     assert len(texts) == len(set(texts))
-
-
-def test_a_cluster_has_each_highlight_at_most_once() -> None:
-    for sample_cluster in KNOWLEDGE.clusters:
-        members = sample_cluster.members
-        assert len(members) == len(set(members))
-        assert set(map(get_url, members)) <= CHUNKS_BY_URL.keys()
-
-
-def test_clusters_have_stable_ids_and_short_names() -> None:
     ids = [sample_cluster.cluster_id for sample_cluster in KNOWLEDGE.clusters]
     assert len(set(ids)) == 9
     assert [safe_id(cluster_id) for cluster_id in ids] == ids
     for sample_cluster in KNOWLEDGE.clusters:
         assert 3 <= len(sample_cluster.name.split()) <= 6
+        members = sample_cluster.members
+        assert len(members) == len(set(members))
+        assert set(map(get_url, members)) <= CHUNKS_BY_URL.keys()
 
 
-async def test_cards_and_clusters_are_stored(ctx: Context, sample: Path) -> None:
+async def test_cards_and_clusters_are_stored_once(ctx: Context, sample: Path, meter: Meter) -> None:
     await add_knowledge(ctx, sample)
     chunks = await read_documents(ctx, "chunks")
     with_card = ["knowledge_card" in data for data in chunks.values()]
@@ -139,33 +114,25 @@ async def test_cards_and_clusters_are_stored(ctx: Context, sample: Path) -> None
     assert {cluster.cluster_id: cluster.size for cluster in clusters} == sizes
     assert {cluster.run_id for cluster in clusters} == {"sample"}
 
-
-async def test_a_cluster_is_nearest_to_its_own_chunks(ctx: Context, sample: Path) -> None:
-    await add_knowledge(ctx, sample)
     stored = await Clusters(ctx.database).get("flaky-tests")
     assert stored is not None
     [nearest] = await Clusters(ctx.database).find_nearest(stored.centroid, 1)
     assert nearest.cluster == stored.cluster
     assert nearest.similarity == pytest.approx(1)
 
-
-async def test_adding_the_sample_again_writes_nothing(
-    ctx: Context, sample: Path, meter: Meter
-) -> None:
-    await add_knowledge(ctx, sample)
+    # Only an edited card is written.
     written_before = meter.documents_written
     await add_knowledge(ctx, sample)
     assert meter.documents_written == written_before
-
-
-async def test_only_an_edited_card_is_written(ctx: Context, sample: Path, meter: Meter) -> None:
+    path = sample / "knowledge.json"
+    content = json.loads(path.read_text())
+    content["cards"][0]["summary"] = "Fakes, kept honest."
+    path.write_text(json.dumps(content))
     await add_knowledge(ctx, sample)
-    written_before = meter.documents_written
-    edit_card(sample, 0, summary="Fakes, kept honest.")
-    await add_knowledge(ctx, sample)
-    card = await read_card(ctx, KNOWLEDGE.cards[0].highlight)
+    assert meter.documents_written == written_before + 1
+    [chunk_id] = CHUNKS_BY_URL[get_url(KNOWLEDGE.cards[0].highlight)]
+    card = (await read_documents(ctx, "chunks"))[chunk_id]["knowledge_card"]
     assert card["summary"] == "Fakes, kept honest."
-    assert meter.documents_written - written_before == 1
 
 
 async def add_note(ctx: Context, *cluster_ids: str) -> str:

@@ -27,23 +27,15 @@ async def test_each_trace_of_the_sample_can_be_contributed(app: App) -> None:
 
 
 async def test_traces_are_searchable_and_stored_once(app: App, ctx: Context) -> None:
+    """Every user may vote on them. Traces of users stay."""
+    own = await contribute(app, 0, title="Mine", context_text="My own.", solution_text="Yes.")
     assert (await share_traces(ctx, make_ample_budget())).counts["shared"] == len(ROWS)
     [first, *_] = await search_trace_ids(app, query=ROWS[3]["context_text"][:200])
     assert first == f"sample-{ROWS[3]['id']}"
 
-    await vote(app, first, "ben")
+    assert not (await call_result(app, "get_trace", "local", trace_id=first))["yours"]
+    for user in ("ben", "local"):
+        assert (await vote(app, first, user))["vote"] == "up"
     assert (await share_traces(ctx, make_ample_budget())).counts == {}
-    assert (await call_result(app, "get_trace", trace_id=first))["upvotes"] == 1
-
-
-async def test_every_user_may_vote_on_the_sample(app: App, ctx: Context) -> None:
-    await share_traces(ctx, make_ample_budget())
-    trace_id = f"sample-{ROWS[0]['id']}"
-    assert not (await call_result(app, "get_trace", "local", trace_id=trace_id))["yours"]
-    assert (await vote(app, trace_id, "local"))["vote"] == "up"
-
-
-async def test_sharing_the_sample_keeps_traces_of_users(app: App, ctx: Context) -> None:
-    trace_id = await contribute(app, 0, title="Mine", context_text="My own.", solution_text="Yes.")
-    await share_traces(ctx, make_ample_budget())
-    assert (await call_result(app, "get_trace", trace_id=trace_id))["title"] == "Mine"
+    assert (await call_result(app, "get_trace", trace_id=first))["upvotes"] == 2
+    assert (await call_result(app, "get_trace", trace_id=own))["title"] == "Mine"

@@ -7,7 +7,6 @@ browser carries a request from page to page, so the server seals it with a signa
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -49,30 +48,13 @@ ENCODABLE_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 """Texts without surrogates, which UTF-8 cannot encode."""
 
 
-@pytest.mark.parametrize("proof", [None, "ada", True, {"user_id": "ada", "kind": "key"}])
+@pytest.mark.parametrize("proof", [None, "ada", {"user_id": "ada", "kind": "key"}])
 async def test_an_approval_without_a_proof_is_unauthorized(
     server: AuthorizationServer, proof: Any
 ) -> None:
     with pytest.raises(Unauthorized):
         await server.approvals.approve(REQUEST, proof, FULL_ACCESS)
     assert await server.read_documents("oauth_grants") == []
-
-
-@pytest.mark.parametrize(
-    "proof",
-    [
-        {"user_id": "ada", "kind": "key"},
-        {"user_id": "ada", "kind": "key", "email": "ada@example.com"},
-        {"user_id": "ada", "kind": "google"},
-        {"user_id": "ada", "kind": "google", "key_id": "k", "email": ""},
-        {"user_id": "ada", "kind": "google", "key_id": "k", "email": "ada@example.com"},
-        {"user_id": "", "kind": "google", "email": "ada@example.com"},
-        {"user_id": "ada", "kind": "password", "key_id": "k"},
-    ],
-)
-def test_an_incomplete_proof_is_rejected(proof: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="a proof needs a user"):
-        Proof(**proof)
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -96,14 +78,12 @@ async def test_no_endpoint_issues_a_code_without_approval(
 
 
 async def test_an_approval_sends_code_state_and_issuer(server: AuthorizationServer) -> None:
+    """It keeps the query of a redirect URI."""
     location = await server.approvals.approve(REQUEST, GOOGLE_PROOF, FULL_ACCESS)
     assert location.startswith(f"{REDIRECT_URI}?")
-    assert set(parse_query(location)) == {"code", "state", "iss"}
-    assert parse_query(location)["state"] == "a state"
-    assert parse_query(location)["iss"] == ISSUER
+    code = parse_query(location)["code"]
+    assert parse_query(location) == {"code": code, "state": "a state", "iss": ISSUER}
 
-
-async def test_the_query_of_a_redirect_uri_is_preserved(server: AuthorizationServer) -> None:
     request = replace(REQUEST, redirect_uri=f"{REDIRECT_URI}?a=&b=%20", state=None)
     location = await server.approvals.approve(request, GOOGLE_PROOF, FULL_ACCESS)
     assert location.startswith(f"{REDIRECT_URI}?a=&b=%20&code=")
@@ -121,37 +101,20 @@ async def test_a_denial_sends_no_code(server: AuthorizationServer) -> None:
 
 
 async def test_an_approval_grants_only_scopes_of_the_person(server: AuthorizationServer) -> None:
-    await server.approvals.approve(REQUEST, GOOGLE_PROOF, frozenset({Scope.READ}))
-    [grant] = await server.read_documents("oauth_grants")
-    assert grant["scopes"] == ["carrel:read"]
-
-
-async def test_an_approval_without_common_scopes_is_forbidden(server: AuthorizationServer) -> None:
-    request = replace(REQUEST, scopes=frozenset({Scope.WRITE}))
+    writing = replace(REQUEST, scopes=frozenset({Scope.WRITE}))
     with pytest.raises(Forbidden):
-        await server.approvals.approve(request, GOOGLE_PROOF, frozenset({Scope.READ}))
+        await server.approvals.approve(writing, GOOGLE_PROOF, frozenset({Scope.READ}))
     assert await server.read_documents("oauth_grants") == []
 
-
-async def test_a_proven_key_is_not_read_again(server: AuthorizationServer) -> None:
-    """The key of this proof is not stored, so reading it would fail."""
+    # The key of this proof is not stored, so reading it again would fail.
     proof = Proof(user_id="ada", kind="key", key_id="0123456789ab")
-    await server.approvals.approve(REQUEST, proof, FULL_ACCESS)
+    await server.approvals.approve(REQUEST, proof, frozenset({Scope.READ}))
     [grant] = await server.read_documents("oauth_grants")
+    assert grant["scopes"] == ["carrel:read"]
     assert grant["proof"]["key_id"] == "0123456789ab"
 
 
-def test_a_sealed_request_can_be_opened_for_ten_minutes() -> None:
-    clock = SettableClock(NOON)
-    sealed = seal(KEYRING, REQUEST, clock)
-    clock.advance(minutes=10)
-    assert unseal(KEYRING, sealed, clock) == REQUEST
-    clock.advance(seconds=1)
-    with pytest.raises(InvalidInput, match="has expired"):
-        unseal(KEYRING, sealed, clock)
-
-
-def test_a_changed_sealed_request_is_rejected() -> None:
+def test_a_changed_or_late_sealed_request_is_rejected() -> None:
     clock = SettableClock(NOON)
     sealed = seal(KEYRING, REQUEST, clock)
     forged = seal(Keyring([SecretStr("x" * 32)]), REQUEST, clock)
@@ -159,11 +122,12 @@ def test_a_changed_sealed_request_is_rejected() -> None:
         with pytest.raises(InvalidInput):
             unseal(KEYRING, text, clock)
 
-
-@given(st.text())
-def test_arbitrary_text_is_not_a_sealed_request(text: str) -> None:
-    with pytest.raises(InvalidInput):
-        unseal(KEYRING, text, SettableClock(NOON))
+    rotated = Keyring([SecretStr("n" * 32), SECRET])
+    clock.advance(minutes=10)
+    assert unseal(rotated, sealed, clock) == REQUEST
+    clock.advance(seconds=1)
+    with pytest.raises(InvalidInput, match="has expired"):
+        unseal(KEYRING, sealed, clock)
 
 
 @given(
@@ -181,9 +145,3 @@ def test_arbitrary_text_is_not_a_sealed_request(text: str) -> None:
 def test_any_request_survives_sealing(request: AuthorizationRequest) -> None:
     clock = SettableClock(NOON)
     assert unseal(KEYRING, seal(KEYRING, request, clock), clock) == request
-
-
-def test_a_request_sealed_before_a_rotation_is_valid() -> None:
-    sealed = seal(KEYRING, REQUEST, SettableClock(NOON))
-    rotated = Keyring([SecretStr("n" * 32), SECRET])
-    assert unseal(rotated, sealed, lambda: NOON + timedelta(minutes=1)) == REQUEST

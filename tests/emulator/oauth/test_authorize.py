@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from functions.gateway.oauth.authorization import AuthorizationRequest
 from shared.core.caller import FULL_ACCESS, Scope
 from shared.core.errors import RateLimited, Unavailable
 from tests.support.authorization_server import (
@@ -29,39 +30,52 @@ ACCEPT_HTML = {"accept": "text/html,application/xhtml+xml"}
 async def test_the_consent_request_has_the_clients_parameters(server: AuthorizationServer) -> None:
     client = await server.register(client_name="Reading Room")
     request = await server.request_authorization(client.client_id, scope="carrel:read")
-    assert request.client_name == "Reading Room"
-    assert request.redirect_uri == REDIRECT_URI
-    assert request.scopes == frozenset({Scope.READ})
-    assert request.state == "a state"
-    assert request.code_challenge == compute_challenge(CODE_VERIFIER)
-    assert request.redirect_uri_given
+    assert request == AuthorizationRequest(
+        client_id=client.client_id,
+        client_name="Reading Room",
+        redirect_uri=REDIRECT_URI,
+        redirect_uri_given=True,
+        scopes=frozenset({Scope.READ}),
+        state="a state",
+        code_challenge=compute_challenge(CODE_VERIFIER),
+    )
+    answer = await server.http.post(
+        "/authorize", data=make_authorization_parameters(client.client_id)
+    )
+    assert answer.headers["location"].startswith(f"{ISSUER}/consent?request=")
 
 
 @pytest.mark.parametrize("scope", [None, "", " "])
-async def test_a_request_without_a_scope_asks_for_all_scopes(
+async def test_scope_redirect_uri_resource_and_state_can_be_omitted(
     server: AuthorizationServer, scope: str | None
 ) -> None:
     client = await server.register()
-    request = await server.request_authorization(client.client_id, scope=scope)
-    assert request.scopes == FULL_ACCESS
-
-
-async def test_the_only_redirect_uri_can_be_omitted(server: AuthorizationServer) -> None:
-    client = await server.register()
     request = await server.request_authorization(
-        client.client_id, redirect_uri=None, resource=None, state=None
+        client.client_id, scope=scope, redirect_uri=None, resource=None, state=None
     )
-    assert request.redirect_uri == REDIRECT_URI
-    assert not request.redirect_uri_given
+    assert request.scopes == FULL_ACCESS
+    assert (request.redirect_uri, request.redirect_uri_given) == (REDIRECT_URI, False)
     assert request.state is None
+
+    client = await server.register(redirect_uris=[REDIRECT_URI, f"{REDIRECT_URI}/2"])
+    answer = await server.authorize(client.client_id, redirect_uri=None)
+    assert parse_error(answer) == (400, "invalid_request")
+    assert answer.json()["error_description"].startswith("redirect_uri is missing")
 
 
 @pytest.mark.parametrize(
     ("change", "error"),
     [
         ({"scope": "carrel:read carrel:admin"}, "invalid_scope"),
-        ({"resource": "https://elsewhere.example/mcp"}, "invalid_target"),
-        ({"resource": f"{ISSUER}/mcp/other"}, "invalid_target"),
+        *(
+            ({"resource": resource}, "invalid_target")
+            for resource in (
+                *("https://elsewhere.example/mcp", f"{ISSUER}/mcp/other", f"{ISSUER}/MCP", "/"),
+                *("http://carrel.example/mcp", "https://carrel.example:80/mcp"),
+                *("https://ada@carrel.example/mcp", "https://carrel.example/mcp?a=b"),
+                "carrel.example/mcp",
+            )
+        ),
         ({"response_type": "token"}, "unsupported_response_type"),
         ({"response_type": None}, "invalid_request"),
         ({"code_challenge": None}, "invalid_request"),
@@ -79,8 +93,10 @@ async def test_an_error_is_redirected_to_the_client_with_the_issuer(
     parameters = parse_query(answer.headers["location"])
     assert answer.status_code == 302
     assert answer.headers["location"].startswith(REDIRECT_URI)
-    assert parameters["error"] == error
-    assert parameters["iss"] == ISSUER
+    assert (parameters["error"], parameters["iss"]) == (error, ISSUER)
+    if error == "invalid_scope":
+        description = parameters["error_description"]
+        assert description.startswith("unknown scope; the available scopes are")
     assert parameters["state"] == make_authorization_parameters("", **change)["state"]
 
 
@@ -94,24 +110,6 @@ async def test_equivalent_spellings_of_the_resource_are_accepted(
     client = await server.register()
     code = await server.issue_code(client.client_id, resource=resource)
     parse_tokens(await server.exchange(client, code, resource=resource))
-
-
-@pytest.mark.parametrize(
-    "resource",
-    [
-        f"{ISSUER}/MCP",
-        "http://carrel.example/mcp",
-        "https://carrel.example:80/mcp",
-        "https://ada@carrel.example/mcp",
-        "https://carrel.example/mcp?a=b",
-        "carrel.example/mcp",
-        "/",
-    ],
-)
-async def test_another_resource_is_rejected(server: AuthorizationServer, resource: str) -> None:
-    client = await server.register()
-    answer = await server.authorize(client.client_id, resource=resource)
-    assert parse_query(answer.headers["location"])["error"] == "invalid_target"
 
 
 async def test_an_unknown_client_gets_an_error_without_redirect(
@@ -129,16 +127,11 @@ async def test_an_unknown_client_gets_an_error_without_redirect(
 @pytest.mark.parametrize(
     "redirect_uri",
     [
-        "https://evil.example/back",
         f"{REDIRECT_URI}/",
-        f"{REDIRECT_URI}/more",
         f"{REDIRECT_URI}?a=b",
         f"{REDIRECT_URI}#here",
-        "https://program.example:444/back",
         "http://program.example/back",
         "https://program.example@evil.example/back",
-        "https://program.example\\@evil.example/back",
-        "https://user@program.example/back",
         "//program.example/back",
         "javascript:alert(1)",
         "none at all",
@@ -178,36 +171,11 @@ async def test_a_loopback_redirect_uri_may_have_any_port(
         assert parse_error(answer) == (400, "invalid_request")
 
 
-async def test_a_client_with_several_redirect_uris_must_name_one(
-    server: AuthorizationServer,
-) -> None:
-    client = await server.register(redirect_uris=[REDIRECT_URI, f"{REDIRECT_URI}/2"])
-    answer = await server.authorize(client.client_id, redirect_uri=None)
-    assert parse_error(answer) == (400, "invalid_request")
-    assert answer.json()["error_description"].startswith("redirect_uri is missing")
-
-
-async def test_an_unknown_scope_is_named_so(server: AuthorizationServer) -> None:
-    client = await server.register()
-    answer = await server.authorize(client.client_id, scope="nonsense")
-    error = parse_query(answer.headers["location"])
-    assert error["error"] == "invalid_scope"
-    assert error["error_description"].startswith("unknown scope; the available scopes are")
-
-
 async def test_a_missing_path_equals_an_empty_path(server: AuthorizationServer) -> None:
     client = await server.register(redirect_uris=["http://localhost:3000"])
     for uri in ("http://localhost:3000", "http://localhost:3000/"):
         request = await server.request_authorization(client.client_id, redirect_uri=uri)
         assert request.redirect_uri == "http://localhost:3000/"
-
-
-async def test_an_app_is_redirected_to_its_own_scheme(server: AuthorizationServer) -> None:
-    uri = "cursor://anysphere.cursor-mcp/oauth/callback"
-    client = await server.register(redirect_uris=[uri])
-    request = await server.request_authorization(client.client_id, redirect_uri=uri)
-    location = server.approvals.deny(request)
-    assert location.startswith(f"{uri}?error=access_denied&")
 
 
 async def test_repeated_parameters_and_other_bodies_are_rejected(
@@ -221,14 +189,6 @@ async def test_repeated_parameters_and_other_bodies_are_rejected(
     files = {name: (None, value) for name, value in fields.items()}
     answer = await server.http.post("/authorize", files=files)
     assert parse_error(answer) == (400, "invalid_request")
-
-
-async def test_a_request_may_be_a_form(server: AuthorizationServer) -> None:
-    client = await server.register()
-    answer = await server.http.post(
-        "/authorize", data=make_authorization_parameters(client.client_id)
-    )
-    assert answer.headers["location"].startswith(f"{ISSUER}/consent?request=")
 
 
 async def test_an_error_page_contains_no_foreign_markup(server: AuthorizationServer) -> None:
@@ -262,60 +222,54 @@ async def test_only_requests_that_fetch_a_document_are_limited(server: Authoriza
     assert server.documents.requests == []
 
 
-async def test_a_published_client_has_safe_redirects_only(server: AuthorizationServer) -> None:
+async def test_a_published_client_has_safe_redirects_and_a_short_name(
+    server: AuthorizationServer,
+) -> None:
     unsafe_uris = ["http://program.example/back", "data:text/html,x"]
     server.documents.add(PUBLISHED_CLIENT_ID, *unsafe_uris, REDIRECT_URI)
-    await server.request_authorization(PUBLISHED_CLIENT_ID)
+    document = server.documents.published[PUBLISHED_CLIENT_ID]
+    long_name = document.model_copy(update={"client_name": "n" * 60_000})
+    server.documents.published[PUBLISHED_CLIENT_ID] = long_name
+    assert (await server.request_authorization(PUBLISHED_CLIENT_ID)).client_name == "n" * 100
     for uri in unsafe_uris:
         answer = await server.authorize(PUBLISHED_CLIENT_ID, redirect_uri=uri)
         assert parse_error(answer) == (400, "invalid_request")
 
 
-async def test_a_long_published_name_is_truncated(server: AuthorizationServer) -> None:
-    server.documents.add(PUBLISHED_CLIENT_ID, REDIRECT_URI)
-    document = server.documents.published[PUBLISHED_CLIENT_ID]
-    server.documents.published[PUBLISHED_CLIENT_ID] = document.model_copy(
-        update={"client_name": "n" * 60_000}
-    )
-    assert (await server.request_authorization(PUBLISHED_CLIENT_ID)).client_name == "n" * 100
-
-
-async def test_an_unreachable_document_says_to_try_again(server: AuthorizationServer) -> None:
-    server.documents.error = Unavailable("Try again in a minute.", retry_after=60)
-    page = await server.http.get(
-        "/authorize",
-        params=make_authorization_parameters(PUBLISHED_CLIENT_ID),
-        headers=ACCEPT_HTML,
-    )
-    assert page.status_code == 503
-    assert page.headers["retry-after"] == "60"
-    assert "You cannot sign in right now" in page.text
-    assert "Try again in a minute." in page.text
-
-
 @pytest.mark.parametrize(
-    ("error", "expected"),
+    ("error", "status", "code", "words"),
     [
-        (Unavailable("Not now.", retry_after=5), (503, "temporarily_unavailable")),
-        (RuntimeError("a user's secret"), (500, "server_error")),
+        (
+            Unavailable("Not now.", retry_after=60),
+            503,
+            "temporarily_unavailable",
+            "now</h1>\n<p>Not now.",
+        ),
+        (
+            RuntimeError("a user's secret"),
+            500,
+            "server_error",
+            "in</h1>\n<p>Carrel has an internal",
+        ),
     ],
 )
-async def test_an_internal_error_is_shown_without_details(
+async def test_an_outage_and_an_internal_error_are_shown_without_details(  # noqa: PLR0913, PLR0917
     server: AuthorizationServer,
     error: Exception,
-    expected: tuple[int, str],
+    status: int,
+    code: str,
+    words: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     server.documents.error = error
     answer = await server.authorize(PUBLISHED_CLIENT_ID)
-    assert parse_error(answer) == expected
+    assert parse_error(answer) == (status, code)
     page = await server.http.get(
         "/authorize",
         params=make_authorization_parameters(PUBLISHED_CLIENT_ID),
         headers=ACCEPT_HTML,
     )
-    status, _ = expected
     assert page.status_code == status
-    assert "<h1>" in page.text
-    output = answer.text + page.text + "".join(capsys.readouterr())
-    assert "a user's secret" not in output
+    assert page.headers.get("retry-after") == ("60" if status == 503 else None)
+    assert words in page.text
+    assert "a user's secret" not in answer.text + page.text + "".join(capsys.readouterr())

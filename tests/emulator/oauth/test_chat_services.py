@@ -35,6 +35,10 @@ CHATGPT_CONNECTOR = CHATGPT | {
     "redirect_uris": ["https://chatgpt.com/connector/oauth/IbUR3zxyNQ16"],
 }
 """The document of one connector."""
+ASSERTION = {
+    "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+    "client_assertion": "e30.e30.c2ln",
+}
 GEMINI_CALLBACK = "https://oauth-redirect.googleusercontent.com/r/user_bound_custom-mcp-1-carrel"
 GEMINI = {
     "client_id": "https://accountlinking.google.com/clientidmetadata/user_bound_provider/x",
@@ -48,34 +52,21 @@ GEMINI = {
 async def test_a_chat_service_signs_in_by_its_document(
     server: AuthorizationServer, document: dict[str, Any]
 ) -> None:
+    """ChatGPT prefers a signed assertion, and its document says that it can do without."""
     client_id, [callback] = document["client_id"], document["redirect_uris"]
     server.documents.published[client_id] = parse_client(json.dumps(document).encode(), client_id)
-    code = await server.issue_code(client_id, redirect_uri=callback)
     registered = await server.register(token_endpoint_auth_method="none")
     client = registered.model_copy(update={"client_id": client_id})
-    tokens = parse_tokens(
-        await server.exchange(client, code, redirect_uri=callback, resource=RESOURCE)
-    )
+    for assertion in ({}, ASSERTION):
+        code = await server.issue_code(client_id, redirect_uri=callback)
+        answer = await server.exchange(
+            client, code, redirect_uri=callback, resource=RESOURCE, **assertion
+        )
+        tokens = parse_tokens(answer)
     refreshed = parse_tokens(await server.refresh(client, tokens.refresh_token))
     token = server.access.tokens.verify(refreshed.access_token)
     assert token.client_id == client_id
     assert token.scopes == {Scope.READ, Scope.WRITE}
-
-
-async def test_a_signed_assertion_is_not_needed_and_ignored(server: AuthorizationServer) -> None:
-    """ChatGPT prefers it, and its document says that it can do without."""
-    client_id, [callback] = CHATGPT["client_id"], CHATGPT["redirect_uris"]
-    server.documents.published[client_id] = parse_client(json.dumps(CHATGPT).encode(), client_id)
-    code = await server.issue_code(client_id, redirect_uri=callback)
-    registered = await server.register(token_endpoint_auth_method="none")
-    answer = await server.exchange(
-        registered.model_copy(update={"client_id": client_id}),
-        code,
-        redirect_uri=callback,
-        client_assertion_type="urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
-        client_assertion="e30.e30.c2ln",
-    )
-    parse_tokens(answer)
 
 
 async def test_gemini_registers_and_signs_in_with_a_secret(server: AuthorizationServer) -> None:

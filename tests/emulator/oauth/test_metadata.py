@@ -11,8 +11,6 @@ from mcp.client.auth import OAuthClientProvider
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientMetadata,
-    OAuthMetadata,
-    ProtectedResourceMetadata,
 )
 from pydantic import AnyUrl
 from starlette.requests import Request
@@ -55,7 +53,6 @@ async def test_server_metadata_lists_endpoints_and_capabilities(
         "authorization_response_iss_parameter_supported": True,
     }
     assert response.json() == expected
-    assert str(OAuthMetadata.model_validate_json(response.content).issuer) == ISSUER
 
 
 @pytest.mark.parametrize("suffix", ["", "/mcp"])
@@ -71,22 +68,18 @@ async def test_resource_metadata_names_the_authorization_server(
         "resource_name": "Carrel",
     }
     assert response.json() == expected
-    metadata = ProtectedResourceMetadata.model_validate_json(response.content)
-    assert str(metadata.resource) == RESOURCE
 
 
-async def test_web_pages_may_read_metadata(server: AuthorizationServer) -> None:
+async def test_web_pages_may_read_metadata_and_register(server: AuthorizationServer) -> None:
     """The responses have the CORS headers that a browser requires."""
-    origin = {"origin": "https://page.example"}
-    preflight = origin | {
-        "access-control-request-method": "GET",
-        "access-control-request-headers": "mcp-protocol-version",
-    }
-    path = "/.well-known/oauth-protected-resource/mcp"
-    for response in (
-        await server.http.get(path, headers=origin),
-        await server.http.options(path, headers=preflight),
-    ):
+    metadata = "/.well-known/oauth-protected-resource/mcp"
+    headers = {"origin": "https://page.example"}
+    answers = [await server.http.get(metadata, headers=headers)]
+    headers["access-control-request-headers"] = "content-type, mcp-protocol-version"
+    for path in (metadata, "/register", "/token", "/revoke"):
+        headers["access-control-request-method"] = "GET" if path == metadata else "POST"
+        answers.append(await server.http.options(path, headers=headers))
+    for response in answers:
         assert response.status_code == 200
         assert response.headers["access-control-allow-origin"] == "*"
 
@@ -152,14 +145,8 @@ async def test_the_official_client_signs_in_refreshes_and_calls(
         response = await http.post(RESOURCE)
         assert response.json() == {"user": GOOGLE_PROOF.user_id}
 
-    # Each refresh issues another refresh token.
-    assert first_tokens
-    assert storage.tokens
-    assert storage.tokens.refresh_token != first_tokens.refresh_token
-
+    assert storage.tokens != first_tokens
     # The id of a client is the URL of its document, or comes from its registration.
     assert storage.client
-    uses_document = storage.client.client_id == document_url
-    assert uses_document == has_metadata_document
-    is_registered = bool(await server.read_documents("oauth_clients"))
-    assert is_registered == (not has_metadata_document)
+    assert (storage.client.client_id == document_url) == has_metadata_document
+    assert bool(await server.read_documents("oauth_clients")) != has_metadata_document

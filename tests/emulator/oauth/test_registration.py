@@ -18,14 +18,6 @@ from tests.support.authorization_server import (
 )
 
 
-async def register_invalid_client(server: AuthorizationServer, **metadata: Any) -> tuple[int, str]:
-    """Assert that a registration fails and stores nothing; return the status and error code."""
-    body = {"client_name": "Program", "redirect_uris": [REDIRECT_URI]} | metadata
-    error = parse_error(await server.http.post("/register", json=body))
-    assert await server.read_documents("oauth_clients") == []
-    return error
-
-
 async def test_a_client_secret_is_returned_but_not_stored(server: AuthorizationServer) -> None:
     client = await server.register()
     assert client.token_endpoint_auth_method == "client_secret_post"
@@ -46,23 +38,21 @@ async def test_a_client_secret_is_returned_but_not_stored(server: AuthorizationS
         ("client_secret_basic", "client_secret_post"),
     ],
 )
-async def test_a_client_learns_its_authentication_method(
+async def test_a_client_learns_its_granted_metadata(
     server: AuthorizationServer, requested: str, granted: str
 ) -> None:
-    client = await server.register(token_endpoint_auth_method=requested)
+    client = await server.register(
+        token_endpoint_auth_method=requested,
+        grant_types=["authorization_code", "implicit", "client_credentials"],
+        scope="openid",
+        response_types=["code", "x"],
+    )
     assert client.token_endpoint_auth_method == granted
     assert (client.client_secret is not None) == (granted != "none")
-    await server.sign_in(client)
-
-
-async def test_a_client_learns_its_granted_metadata(server: AuthorizationServer) -> None:
-    grant_types = ["authorization_code", "implicit", "client_credentials"]
-    client = await server.register(
-        grant_types=grant_types, scope="openid", response_types=["code", "x"]
-    )
     assert client.grant_types == ["authorization_code", "refresh_token"]
     assert client.response_types == ["code"]
     assert client.scope == "carrel:curate carrel:read carrel:write"
+    await server.sign_in(client)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +68,6 @@ async def test_a_client_learns_its_granted_metadata(server: AuthorizationServer)
         ({"client_name": "x" * 101}, "invalid_client_metadata"),
         ({"client_name": ["x"]}, "invalid_client_metadata"),
         ({"token_endpoint_auth_method": "private_key_jwt"}, "invalid_client_metadata"),
-        ({"token_endpoint_auth_method": "tls_client_auth"}, "invalid_client_metadata"),
         ({"grant_types": ["client_credentials"]}, "invalid_client_metadata"),
         ({"response_types": ["token"]}, "invalid_client_metadata"),
     ],
@@ -86,21 +75,18 @@ async def test_a_client_learns_its_granted_metadata(server: AuthorizationServer)
 async def test_unsupported_metadata_is_rejected(
     server: AuthorizationServer, metadata: dict[str, Any], error: str
 ) -> None:
-    assert await register_invalid_client(server, **metadata) == (400, error)
+    body = {"client_name": "Program", "redirect_uris": [REDIRECT_URI]} | metadata
+    assert parse_error(await server.http.post("/register", json=body)) == (400, error)
+    assert await server.read_documents("oauth_clients") == []
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b"null", b'{"redirect_uris": "\\ud800"}', b"\xff"]
-)
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"redirect_uris": "\\ud800"}', b"\xff"])
 async def test_an_invalid_registration_body_is_rejected(
     server: AuthorizationServer, body: bytes
 ) -> None:
     answer = await server.http.post("/register", content=body)
     assert parse_error(answer) == (400, "invalid_client_metadata")
-
-
-async def test_a_body_that_is_too_large_is_rejected(server: AuthorizationServer) -> None:
-    answer = await server.http.post("/register", content=b" " * 65_537)  # at most 64 KiB
+    answer = await server.http.post("/register", content=body.ljust(65_537))  # at most 64 KiB
     assert answer.status_code == 413
 
 
@@ -149,18 +135,6 @@ async def test_a_registration_in_use_is_written_once_a_day(server: Authorization
     await server.sign_in(client)
     [stored] = await server.read_documents("oauth_clients")
     assert stored["expires_at"] > expiries[0]
-
-
-async def test_a_web_page_may_register(server: AuthorizationServer) -> None:
-    preflight = {
-        "origin": "https://page.example",
-        "access-control-request-method": "POST",
-        "access-control-request-headers": "content-type, mcp-protocol-version",
-    }
-    for path in ("/register", "/token", "/revoke"):
-        answer = await server.http.options(path, headers=preflight)
-        assert answer.status_code == 200
-        assert answer.headers["access-control-allow-origin"] == "*"
 
 
 async def test_clients_survive_a_rotation_of_the_secrets(project: str) -> None:

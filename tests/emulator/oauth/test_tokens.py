@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from mcp.shared.auth import OAuthClientInformationFull
@@ -38,15 +39,22 @@ INVALID_GRANT = (400, "invalid_grant")
 async def test_a_code_is_exchanged_for_tokens_of_the_person(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
-    tokens = await server.sign_in(client)
-    assert tokens.token_type == "Bearer"
-    assert tokens.expires_in == 3600
-    assert tokens.scope == "carrel:read carrel:write"
-    token = server.access.tokens.verify(tokens.access_token)
-    assert token.user_id == GOOGLE_PROOF.user_id
-    assert token.client_id == client.client_id
-    assert token.scopes == {Scope.READ, Scope.WRITE}
-    assert await server.accepts_token(tokens.access_token)
+    first = await server.sign_in(client)
+    second = parse_tokens(await server.refresh(client, first.refresh_token))
+    third = parse_tokens(await server.refresh(client, second.refresh_token, resource=RESOURCE))
+    for tokens in (first, third):
+        assert tokens.token_type == "Bearer"
+        assert (tokens.expires_in, tokens.scope) == (3600, "carrel:read carrel:write")
+        token = server.access.tokens.verify(tokens.access_token)
+        assert (token.user_id, token.client_id) == (GOOGLE_PROOF.user_id, client.client_id)
+        assert token.scopes == {Scope.READ, Scope.WRITE}
+        assert await server.accepts_token(tokens.access_token)
+    assert len({tokens.refresh_token for tokens in (first, second, third)}) == 3
+
+    server.clock.advance(days=29, hours=23)
+    last = parse_tokens(await server.refresh(client, third.refresh_token))
+    server.clock.advance(days=30)
+    assert parse_error(await server.refresh(client, last.refresh_token)) == INVALID_GRANT
 
 
 @pytest.mark.requirement("001-G8")
@@ -55,12 +63,9 @@ async def test_no_code_or_token_is_stored(
 ) -> None:
     code = await server.issue_code(client.client_id)
     tokens = parse_tokens(await server.exchange(client, code))
-    grants = await server.read_documents("oauth_grants")
-    clients = await server.read_documents("oauth_clients")
+    stored = str([await server.read_documents(f"oauth_{name}") for name in ("grants", "clients")])
     for token in (code, tokens.access_token, tokens.refresh_token or ""):
-        signature = token.rpartition(".")[2]
-        assert signature not in str(grants)
-        assert signature not in str(clients)
+        assert token.rpartition(".")[2] not in stored
 
 
 @pytest.mark.parametrize(
@@ -69,17 +74,13 @@ async def test_no_code_or_token_is_stored(
         ({"code_verifier": "w" * 43}, "invalid_grant"),
         ({"code_verifier": "v" * 42}, "invalid_grant"),
         ({"code_verifier": "v" * 129}, "invalid_grant"),
-        ({"code_verifier": "ä" * 43}, "invalid_grant"),
         ({"code_verifier": ""}, "invalid_request"),
         ({"redirect_uri": f"{REDIRECT_URI}/"}, "invalid_request"),
-        ({"redirect_uri": "https://evil.example/back"}, "invalid_request"),
         ({"redirect_uri": ""}, "invalid_request"),
         ({"code": ""}, "invalid_request"),
         ({"resource": "https://elsewhere.example/mcp"}, "invalid_target"),
         ({"grant_type": "client_credentials"}, "unsupported_grant_type"),
-        ({"grant_type": "password"}, "unsupported_grant_type"),
         ({"grant_type": ""}, "invalid_request"),
-        ({"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer"}, "unsupported_grant_type"),
     ],
 )
 async def test_an_invalid_token_request_leaves_the_code_valid(
@@ -103,9 +104,10 @@ async def test_a_code_is_valid_for_five_minutes(
     assert parse_error(await server.exchange(client, late_code)) == INVALID_GRANT
 
 
-async def test_a_reused_code_ends_the_sign_in_at_once(
+async def test_a_reused_code_ends_its_own_sign_in_at_once(
     server: AuthorizationServer, client: OAuthClientInformationFull
 ) -> None:
+    other_tokens = await server.sign_in(client)
     code = await server.issue_code(client.client_id)
     tokens = parse_tokens(await server.exchange(client, code))
     assert parse_error(await server.exchange(client, code, code_verifier="w" * 43)) == INVALID_GRANT
@@ -114,16 +116,15 @@ async def test_a_reused_code_ends_the_sign_in_at_once(
     assert parse_error(await server.refresh(client, tokens.refresh_token)) == INVALID_GRANT
     assert not await server.accepts_token(tokens.access_token)
 
-
-async def test_concurrent_uses_of_a_code_end_the_sign_in(
-    server: AuthorizationServer, client: OAuthClientInformationFull
-) -> None:
     code = await server.issue_code(client.client_id)
     answers = await asyncio.gather(*(server.exchange(client, code) for _ in range(6)))
     [success] = [answer for answer in answers if answer.status_code == 200]
     failures = [answer for answer in answers if answer is not success]
     assert [parse_error(answer) for answer in failures] == [INVALID_GRANT] * 5
     assert not await server.accepts_token(parse_tokens(success).access_token)
+
+    assert await server.accepts_token(other_tokens.access_token)
+    parse_tokens(await server.refresh(client, other_tokens.refresh_token))
 
 
 async def test_codes_and_tokens_belong_to_one_client(
@@ -150,23 +151,19 @@ async def test_a_corrupted_code_or_token_has_no_effect(
     parse_tokens(await server.refresh(client, tokens.refresh_token))
 
 
-async def test_a_client_with_a_secret_must_send_it(server: AuthorizationServer) -> None:
-    client = await server.register()
+async def test_a_client_must_be_known_and_send_its_secret(server: AuthorizationServer) -> None:
+    client, other_client = await server.register(), await server.register()
     code = await server.issue_code(client.client_id)
-    other_client = await server.register()
-    for secret in (None, "", "wrong", other_client.client_secret, "\x00", "ü" * 43):
-        thief = client.model_copy(update={"client_secret": secret})
+    secrets = (None, "", "wrong", other_client.client_secret, "\x00", "ü" * 43)
+    client_ids = ("", "x", f"{client.client_id}a", client.client_id[:-1], "a/b", "__x__")
+    changes_of_thieves: list[dict[str, Any]] = [
+        *({"client_secret": secret} for secret in secrets),
+        *({"client_id": client_id} for client_id in client_ids),
+    ]
+    for changes in changes_of_thieves:
+        thief = client.model_copy(update=changes)
         assert parse_error(await server.exchange(thief, code)) == (401, "invalid_client")
     parse_tokens(await server.exchange(client, code))
-
-
-async def test_an_unknown_client_gets_no_tokens(
-    server: AuthorizationServer, client: OAuthClientInformationFull
-) -> None:
-    code = await server.issue_code(client.client_id)
-    for client_id in ("", "x", f"{client.client_id}a", client.client_id[:-1], "a/b", "__x__"):
-        unknown_client = client.model_copy(update={"client_id": client_id})
-        assert parse_error(await server.exchange(unknown_client, code)) == (401, "invalid_client")
 
 
 async def test_a_published_client_is_not_looked_up_for_a_token(server: AuthorizationServer) -> None:
@@ -177,18 +174,6 @@ async def test_a_published_client_is_not_looked_up_for_a_token(server: Authoriza
     published = registered_client.model_copy(update={"client_id": client_id})
     tokens = parse_tokens(await server.exchange(published, code))
     parse_tokens(await server.refresh(published, tokens.refresh_token))
-
-
-async def test_each_refresh_gives_the_next_refresh_token(
-    server: AuthorizationServer, client: OAuthClientInformationFull
-) -> None:
-    first = await server.sign_in(client)
-    second = parse_tokens(await server.refresh(client, first.refresh_token))
-    third = parse_tokens(await server.refresh(client, second.refresh_token, resource=RESOURCE))
-    refresh_tokens = {tokens.refresh_token for tokens in (first, second, third)}
-    assert len(refresh_tokens) == 3
-    assert third.expires_in == 3600
-    assert third.scope == first.scope
 
 
 async def test_a_refresh_may_request_fewer_scopes_but_not_more(
@@ -203,17 +188,6 @@ async def test_a_refresh_may_request_fewer_scopes_but_not_more(
     assert narrowed.scope == "carrel:read"
     restored = parse_tokens(await server.refresh(client, narrowed.refresh_token))
     assert restored.scope == tokens.scope
-
-
-async def test_the_end_of_one_sign_in_does_not_end_others(
-    server: AuthorizationServer, client: OAuthClientInformationFull
-) -> None:
-    other_tokens = await server.sign_in(client)
-    code = await server.issue_code(client.client_id)
-    for _ in range(2):  # the second use ends the sign-in
-        await server.exchange(client, code)
-    assert await server.accepts_token(other_tokens.access_token)
-    parse_tokens(await server.refresh(client, other_tokens.refresh_token))
 
 
 async def test_old_ended_grants_are_deleted_when_a_sign_in_ends(
@@ -236,16 +210,6 @@ async def test_old_ended_grants_are_deleted_when_a_sign_in_ends(
     assert ended.keys() - account.ended_grants.keys() == {"expired"}
     assert len(account.ended_grants) == 2
     assert max(account.ended_grants.values()) - now < MAX_TOKEN_REMAINDER + timedelta(minutes=1)
-
-
-async def test_an_unused_sign_in_ends_after_thirty_days(
-    server: AuthorizationServer, client: OAuthClientInformationFull
-) -> None:
-    token = (await server.sign_in(client)).refresh_token
-    server.clock.advance(days=29, hours=23)
-    token = parse_tokens(await server.refresh(client, token)).refresh_token
-    server.clock.advance(days=30)
-    assert parse_error(await server.refresh(client, token)) == INVALID_GRANT
 
 
 async def test_a_repeated_parameter_or_no_form_is_rejected(

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,3 +106,19 @@ def test_expired_grant_is_not_ended_again() -> None:
     expired_grant = replace(REFRESHED_GRANT, expires_at=NOON)
     assert expired_grant.refresh(1, NOON, HOME) == expired_grant
     assert not expired_grant.is_valid(NOON)
+
+
+@pytest.mark.parametrize(
+    "proof",
+    [
+        {"kind": "key"},
+        {"kind": "key", "email": "ada@example.com"},
+        {"kind": "google"},
+        {"kind": "google", "key_id": "k", "email": "ada@example.com"},
+        {"user_id": "", "kind": "google", "email": "ada@example.com"},
+        {"kind": "password", "key_id": "k"},
+    ],
+)
+def test_an_incomplete_proof_is_rejected(proof: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="a proof needs a user"):
+        Proof(**{"user_id": "ada"} | proof)

@@ -23,7 +23,6 @@ from shared.accounts.call_record import (
     Ledger,
     PaymentState,
 )
-from shared.core.errors import PaymentRequired
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 ENTRY = CallEntry(started_at=NOON)
@@ -131,18 +130,15 @@ def test_a_late_end_of_an_earlier_run_does_not_charge_a_later_hold() -> None:
     assert read_balances(ledger) == Balances(total=70, available=70)
 
 
-def test_earlier_payment_is_kept_when_a_call_is_repeated() -> None:
+@pytest.mark.parametrize(("entry", "charged"), [(ENTRY, 50), (REPLAYED_ENTRY, 30)])
+def test_earlier_payment_is_kept_when_a_call_is_repeated(entry: CallEntry, charged: int) -> None:
+    """The stored answer of a paid call costs nothing."""
     after_expiry = NOON + PAID_LIFETIME
     ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle("one", 30, ENTRY, NOON)
-    ledger = ledger.reserve(BILL, "two", after_expiry).settle("two", 20, ENTRY, after_expiry)
-    assert ledger.record.hold_count == 2
-    assert ledger.record.charged == 50
-    assert read_balances(ledger, after_expiry) == Balances(total=50, available=50)
-
-
-def test_rejected_call_changes_nothing() -> None:
-    with pytest.raises(PaymentRequired):
-        NEW_LEDGER.reserve(replace(BILL, price=101), "one", NOON)
+    ledger = ledger.reserve(BILL, "two", after_expiry).settle("two", 20, entry, after_expiry)
+    assert (ledger.record.hold_count, ledger.record.charged) == (2, charged)
+    balances = Balances(total=100 - charged, available=100 - charged)
+    assert read_balances(ledger, after_expiry) == balances
 
 
 @pytest.mark.parametrize(
@@ -159,13 +155,3 @@ def test_a_calls_charge_lies_between_zero_and_its_price(
         assert read_balances(settled_ledger).total == 100 - charge
     else:
         assert settled_ledger.account is None
-
-
-def test_stored_answer_of_a_paid_call_costs_nothing() -> None:
-    after_expiry = NOON + PAID_LIFETIME
-    paid_ledger = NEW_LEDGER.reserve(BILL, "one", NOON).settle("one", 30, ENTRY, NOON)
-    repeated_ledger = paid_ledger.reserve(BILL, "two", after_expiry).settle(
-        "two", 30, REPLAYED_ENTRY, after_expiry
-    )
-    assert repeated_ledger.record.charged == 30
-    assert read_balances(repeated_ledger, after_expiry) == Balances(total=70, available=70)

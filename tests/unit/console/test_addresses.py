@@ -8,6 +8,7 @@ import pytest
 
 from functions.gateway.console.search import MAX_FILTERS
 from tests.support.console_app import (
+    answer_with,
     make_console_client,
     make_result,
     parse_page,
@@ -17,15 +18,10 @@ from tests.support.console_app import (
 from tests.support.fake_catalog import FakeDispatcher
 
 
-def answer_with_text(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
-    """Answer a call with a valid result in which every text is `text`."""
-    return make_result(tool, "text")
-
-
 @pytest.mark.parametrize("page", ["/", "/map", "/map/hits"])
 async def test_a_search_has_a_limited_number_of_filters(page: str) -> None:
     tags = [f"tag={number}" for number in range(MAX_FILTERS + 1)]
-    dispatcher = FakeDispatcher(answer_with_text)
+    dispatcher = answer_with()
     async with make_console_client(dispatcher) as client:
         assert (await client.get(f"{page}?{'&'.join(tags[1:])}")).status_code == 200
         dispatcher.calls.clear()
@@ -36,10 +32,15 @@ async def test_a_search_has_a_limited_number_of_filters(page: str) -> None:
 
 
 async def test_the_last_value_of_a_filter_counts_and_has_the_only_chip() -> None:
-    dispatcher = FakeDispatcher(answer_with_text)
+    dispatcher = answer_with()
     async with make_console_client(dispatcher) as client:
         page = parse_page(await client.get("/?author=Ada&author=Ben&author=+&tag=a&tag=b&tag=a"))
-    [(_, arguments)] = dispatcher.calls
+        links = parse_page(await client.get("/sources?tag=food&author=Ida&order=title"))
+    assert [link.get("href") for link in select(links, ".active a")] == [
+        "/sources?author=Ida&order=title",
+        "/sources?tag=food&order=title",
+    ]
+    [(_, arguments), *_] = dispatcher.calls
     assert arguments["filters"] == {"author": "Ben", "tags": ["a", "b"]}
     assert read_texts(page, ".active a") == [
         f"{label} \N{MULTIPLICATION SIGN}(remove)" for label in ("tag: a", "tag: b", "author: Ben")
@@ -63,20 +64,11 @@ async def test_a_chip_does_not_lead_to_too_many_filters() -> None:
         assert [(await client.get(path)).status_code for path in paths] == [200] * len(paths)
 
 
-async def test_a_link_removes_one_filter_and_keeps_the_others() -> None:
-    async with make_console_client(FakeDispatcher(answer_with_text)) as client:
-        page = parse_page(await client.get("/sources?tag=food&author=Ida&order=title"))
-    assert [link.get("href") for link in select(page, ".active a")] == [
-        "/sources?author=Ida&order=title",
-        "/sources?tag=food&order=title",
-    ]
-
-
 async def test_a_passage_of_another_source_opens_there() -> None:
-    def answer_elsewhere(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
-        return make_result(tool, "there" if tool == "get_chunk" else "here")
-
-    async with make_console_client(FakeDispatcher(answer_elsewhere)) as client:
+    elsewhere = FakeDispatcher(
+        lambda tool, _: make_result(tool, "there" if tool == "get_chunk" else "here")
+    )
+    async with make_console_client(elsewhere) as client:
         response = await client.get("/sources/here?passage=there")
     assert response.status_code == 303
     assert response.headers["location"] == "/sources/there?passage=there#there"

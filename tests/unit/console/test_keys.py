@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from functions.gateway.console import keys
-from functions.gateway.console.keys import KeyPages, RequestedKey
+from functions.gateway.console.keys import REPEAT_WINDOW, KeyPages, RequestedKey
 from shared.accounts.access_key import AccessKey
 from shared.accounts.keyring import Keyring
 from shared.core.caller import FULL_ACCESS
@@ -72,12 +73,6 @@ async def make_key(
     return key
 
 
-async def test_the_request_that_loses_the_race_shows_the_same_key(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert (await make_key(monkeypatch, {})).name == "laptop"
-
-
 @pytest.mark.parametrize("stored_changes", [None, {"revoked_at": NOW}, {"expires_at": NOW}])
 async def test_a_key_that_is_no_longer_valid_need_not_be_revoked(
     monkeypatch: pytest.MonkeyPatch, stored_changes: dict[str, Any] | None
@@ -87,9 +82,15 @@ async def test_a_key_that_is_no_longer_valid_need_not_be_revoked(
     assert "revoke it" not in caught.value.message
 
 
-async def test_an_older_key_was_shown_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Conflict, match="shown before"):
-        await make_key(monkeypatch, {"created_at": NOW - timedelta(minutes=5)})
+@pytest.mark.parametrize(
+    ("age", "is_shown"), [(REPEAT_WINDOW, True), (REPEAT_WINDOW + timedelta(seconds=1), False)]
+)
+async def test_the_request_that_loses_the_race_shows_the_same_new_key(
+    monkeypatch: pytest.MonkeyPatch, age: timedelta, *, is_shown: bool
+) -> None:
+    changes = {"created_at": NOW - age}
+    with nullcontext() if is_shown else pytest.raises(Conflict, match="shown before"):
+        assert (await make_key(monkeypatch, changes)).name == "laptop"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,11 @@ async def test_an_older_key_was_shown_before(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_error_for_a_rejected_name_says_why(name: str, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason):
         keys._parse_name(name)  # noqa: SLF001
-
-
-def test_spaces_around_and_within_a_name_are_tidied() -> None:
     assert keys._parse_name("  my \t laptop ") == "my laptop"  # noqa: SLF001
+    assert keys._parse_name("x" * 100) == "x" * 100  # noqa: SLF001
+
+
+@pytest.mark.parametrize("days", [None, "30", "-1", "forever"])
+def test_a_lifetime_that_is_not_listed_is_refused(days: str | None) -> None:
+    with pytest.raises(InvalidInput, match="how long the key is valid"):
+        keys._parse_days(days)  # noqa: SLF001

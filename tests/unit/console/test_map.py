@@ -8,8 +8,14 @@ import pytest
 
 from functions.gateway.console import passage_map
 from functions.gateway.console.passage_map import MAX_HITS
-from shared.core.errors import CarrelError, RateLimited
-from tests.support.console_app import make_console_client, make_result, parse_page, select
+from shared.core.errors import RateLimited
+from tests.support.console_app import (
+    make_answering_client,
+    make_console_client,
+    make_result,
+    parse_page,
+    select,
+)
 from tests.support.fake_catalog import FakeDispatcher
 
 POINTS = {
@@ -59,35 +65,31 @@ async def test_points_are_compressed_if_the_client_accepts_it(
 
 
 @pytest.mark.parametrize(
-    ("hit_count", "sent_count", "call_count", "has_more"),
-    [(3, 3, 1, False), (120, 120, 3, False), (MAX_HITS, MAX_HITS, 4, False), (999, 200, 4, True)],
+    ("hits", "maximum", "calls", "has_more"),
+    [
+        (3, MAX_HITS, 1, False),
+        (120, MAX_HITS, 3, False),
+        (MAX_HITS, MAX_HITS, 4, False),
+        (MAX_HITS + 1, MAX_HITS, 4, True),
+        (70, 70, 2, False),  # the maximum ends within a page
+        (71, 70, 2, True),
+    ],
 )
 async def test_a_search_is_paged_up_to_200_hits(
-    hit_count: int, sent_count: int, call_count: int, *, has_more: bool
+    hits: int, maximum: int, calls: int, monkeypatch: pytest.MonkeyPatch, *, has_more: bool
 ) -> None:
-    dispatcher = answer_pages(hit_count)
+    monkeypatch.setattr(passage_map, "MAX_HITS", maximum)
+    dispatcher = answer_pages(hits)
     async with make_console_client(dispatcher) as client:
         answer = (await client.get("/map/hits?q=bread&tag=food&tag=home")).json()
 
-    assert answer["chunk_ids"] == [str(index) for index in range(sent_count)]
+    assert answer["chunk_ids"] == [str(index) for index in range(min(hits, maximum))]
     assert answer["has_more"] is has_more
-    assert len(dispatcher.calls) == call_count
+    assert len(dispatcher.calls) == calls
 
     tool, arguments = dispatcher.calls[0]
-    assert tool == "search_kb"
-    assert arguments["query"] == "bread"
+    assert (tool, arguments["query"]) == ("search_kb", "bread")
     assert arguments["filters"] == {"tags": ["food", "home"]}
-
-
-@pytest.mark.parametrize(("hit_count", "has_more"), [(70, False), (71, True), (999, True)])
-async def test_hits_are_cut_if_the_maximum_ends_within_a_page(
-    hit_count: int, monkeypatch: pytest.MonkeyPatch, *, has_more: bool
-) -> None:
-    monkeypatch.setattr(passage_map, "MAX_HITS", 70)
-    async with make_console_client(answer_pages(hit_count)) as client:
-        answer = (await client.get("/map/hits?q=bread")).json()
-    assert len(answer["chunk_ids"]) == 70
-    assert answer["has_more"] is has_more
 
 
 async def test_a_passage_is_its_title_and_its_beginning() -> None:
@@ -104,35 +106,23 @@ async def test_a_passage_is_its_title_and_its_beginning() -> None:
 
 
 @pytest.mark.parametrize("path", ["/map/points", "/map/hits?q=x", "/map/passages/c"])
-async def test_an_error_of_a_tool_is_a_message_for_the_script(path: str) -> None:
-    def answer(*_: object) -> CarrelError:
-        return RateLimited("Rate limit reached. Wait 7 s.", retry_after=7)
-
-    async with make_console_client(FakeDispatcher(answer)) as client:
+async def test_an_error_is_a_message_for_the_script(path: str) -> None:
+    limited = RateLimited("Rate limit reached. Wait 7 s.", retry_after=7)
+    async with make_console_client(FakeDispatcher(lambda *_: limited)) as client:
         response = await client.get(path)
-    assert response.status_code == 429
-    assert response.headers["retry-after"] == "7"
-    assert response.json()["message"].startswith("You have reached the limit")
-
-
-async def test_a_fault_reveals_nothing_to_the_script() -> None:
-    dispatcher = FakeDispatcher(lambda *_: {"unexpected": "a private thought"})
-    async with make_console_client(dispatcher) as client:
-        response = await client.get("/map/hits?q=x")
-    assert response.status_code == 500
-    assert response.json()["message"].startswith("Carrel has an internal error")
-
-
-@pytest.mark.parametrize("path", ["/map/points", "/map/hits?q=x", "/map/passages/c"])
-async def test_other_hosts_and_origins_get_no_data(path: str) -> None:
-    async with make_console_client(
-        FakeDispatcher(lambda tool, _: make_result(tool, "x"))
-    ) as client:
+        assert (response.status_code, response.headers["retry-after"]) == (429, "7")
+        assert response.json()["message"].startswith("You have reached the limit")
         for headers, status in (
             ({"host": "evil.example"}, 421),
             ({"origin": "https://evil.example"}, 403),
         ):
             assert (await client.get(path, headers=headers)).status_code == status
+
+    fault = FakeDispatcher(lambda *_: {"unexpected": "a private thought"})
+    async with make_console_client(fault) as client:
+        response = await client.get("/map/hits?q=x")
+    assert response.status_code == 500
+    assert response.json()["message"].startswith("Carrel has an internal error")
 
 
 @pytest.mark.parametrize(
@@ -144,17 +134,13 @@ async def test_other_hosts_and_origins_get_no_data(path: str) -> None:
     ],
 )
 async def test_a_page_leads_to_its_passages_on_the_map(path: str, link: str) -> None:
-    async with make_console_client(
-        FakeDispatcher(lambda tool, _: make_result(tool, "text"))
-    ) as client:
+    async with make_answering_client() as client:
         page = parse_page(await client.get(path))
     assert link in [anchor.attrib["href"] for anchor in select(page, "main a")]
 
 
 async def test_the_map_keeps_filters_and_links_to_the_next_page() -> None:
-    async with make_console_client(
-        FakeDispatcher(lambda tool, _: make_result(tool, "text"))
-    ) as client:
+    async with make_answering_client() as client:
         page = parse_page(await client.get("/map?q=bread&cluster=text&cursor=x"))
     [form] = select(page, "form.search")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -24,6 +23,9 @@ from shared.core.errors import (
 )
 from shared.runtime.messages import WireError
 from tests.support.console_app import (
+    PAGES,
+    WORDS_FOR_MODELS,
+    answer_with,
     make_console_client,
     make_result,
     parse_page,
@@ -31,7 +33,6 @@ from tests.support.console_app import (
     select,
 )
 from tests.support.fake_catalog import FakeDispatcher
-from tests.unit.console.test_escaping import PATHS
 
 OUTAGE = Unavailable("It is temporarily unreachable. Try again in 10 s.", retry_after=10)
 
@@ -110,12 +111,10 @@ FAILURES = [
     Unavailable("get_source is not reachable."),
     make_internal_error("get_source", "4711"),
 ]
-TOOL_WORDS = re.compile(r"[a-z]+_[a-z]+|`|\bcalls?\b|\btools?\b|cursor|chunk", re.IGNORECASE)
-"""These words are for a model that calls tools, not for a person who reads a page."""
 
 
 @pytest.mark.parametrize("error", FAILURES, ids=lambda error: error.message)
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", PAGES)
 async def test_no_page_shows_advice_that_is_meant_for_models(path: str, error: CarrelError) -> None:
     async with make_console_client(FakeDispatcher(lambda *_: error)) as client:
         response = await client.get(path)
@@ -126,17 +125,15 @@ async def test_no_page_shows_advice_that_is_meant_for_models(path: str, error: C
     messages = read_texts(parse_page(response), "[role=alert]")
     assert messages
     for message in messages:
-        assert TOOL_WORDS.search(message) is None, message
+        assert WORDS_FOR_MODELS.search(message) is None, message
         assert message.endswith(".")
     assert ("4711" in messages[0]) is isinstance(error, PlatformFault)
 
 
 @pytest.mark.parametrize("path", ["/?q=x", "/sources", "/map", "/map/points", "/map/hits?q=x"])
 async def test_no_message_of_a_tool_shows_its_backticks(path: str) -> None:
-    def answer(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
-        return make_result(tool, "text") | {"message": "Run `carrel ingest PATH`."}
-
-    async with make_console_client(FakeDispatcher(answer)) as client:
+    answers = answer_with(message="Run `carrel ingest PATH`.")
+    async with make_console_client(answers) as client:
         response = await client.get(path)
     assert response.status_code == 200
     assert "Run carrel ingest PATH." in response.text
@@ -157,13 +154,9 @@ def test_every_code_has_a_sentence_for_each_tool(tool: str, kind: type[ToolFailu
     error = WireError.model_validate(kind("Call x_y.").to_wire())
     described = describe_error(tool, error)
     assert described.code == kind.code
-    assert described.message != describe_error(tool, _make_unknown()).message
-    assert TOOL_WORDS.search(described.message) is None
-
-
-def _make_unknown() -> WireError:
-    """Make an error of a code that this version does not know."""
-    return WireError(code="NEW_CODE", message="", details={})
+    unknown = WireError(code="NEW_CODE", message="", details={})  # of a later version
+    assert described.message != describe_error(tool, unknown).message
+    assert WORDS_FOR_MODELS.search(described.message) is None
 
 
 @pytest.mark.parametrize(

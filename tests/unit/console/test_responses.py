@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from starlette.routing import Route
@@ -14,29 +13,21 @@ from functions.gateway.console.rendering import PAGE_HEADERS
 from functions.gateway.console.routes import SECTIONS
 from tests.support.console_app import (
     CATALOG,
+    answer_with,
     make_access,
-    make_console_client,
-    make_result,
+    make_answering_client,
     parse_page,
     read_texts,
     select,
 )
-from tests.support.fake_catalog import FakeDispatcher
 
 BROWSER = {"accept": "text/html,*/*;q=0.8"}
-
-
-def answer_with_text(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
-    """Answer a call with a valid result in which every text is `text`."""
-    return make_result(tool, "text")
 
 
 def list_paths() -> Iterator[str]:
     """Yield a path of every route, and of an address in each section that no route has."""
     access = make_access()
-    console = make_console_app(
-        access, CATALOG, access.make_pipeline(FakeDispatcher(answer_with_text))
-    )
+    console = make_console_app(access, CATALOG, access.make_pipeline(answer_with()))
     for route in console.routes:
         assert isinstance(route, Route)
         yield re.sub(r"\{\w+\}", "console.css", route.path)
@@ -60,30 +51,23 @@ PATHS = sorted(set(list_paths()))
 async def test_every_response_has_the_headers_of_pages(path: str, headers: dict[str, str]) -> None:
     """But a post to `/` is answered in JSON by the gateway: a client left out the path of MCP."""
     methods = ["GET", "HEAD"] if path == "/" else ["GET", "HEAD", "POST", "PUT", "OPTIONS"]
-    async with make_console_client(FakeDispatcher(answer_with_text)) as client:
+    async with make_answering_client() as client:
         for method in methods:
             response = await client.request(method, path, headers=headers)
             for name, value in PAGE_HEADERS.items():
                 assert response.headers[name] == value, (method, name)
 
 
-async def test_a_wrong_method_is_a_page_that_names_the_right_one() -> None:
-    async with make_console_client(FakeDispatcher(answer_with_text)) as client:
-        response = await client.get("/session/end")
-    assert (response.status_code, response.headers["allow"]) == (405, "POST")
-    assert "is for a form" in read_texts(parse_page(response), "[role=alert]")[0]
-
-
 @pytest.mark.parametrize("query", ["", "?q=two+words&tag=%E8%AA%AD"])
 async def test_the_address_that_people_guess_leads_to_the_search(query: str) -> None:
-    async with make_console_client(FakeDispatcher(answer_with_text)) as client:
+    async with make_answering_client() as client:
         response = await client.get(f"/search{query}")
     assert (response.status_code, response.headers["location"]) == (303, f"/{query}")
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/serach?q=x", "/.well-known/nothing"])
 async def test_an_unknown_address_is_a_page_only_for_a_browser(path: str) -> None:
-    async with make_console_client(FakeDispatcher(answer_with_text)) as client:
+    async with make_answering_client() as client:
         page = parse_page(await client.get(path, headers=BROWSER))
         answers = [
             await client.get(path, headers={"accept": "*/*"}),
@@ -97,21 +81,21 @@ async def test_an_unknown_address_is_a_page_only_for_a_browser(path: str) -> Non
         assert "ends with /mcp" in answer.json()["error"]["message"]
 
 
-async def test_the_address_for_clients_is_a_page_for_a_browser() -> None:
-    async with make_console_client(FakeDispatcher(answer_with_text)) as client:
+async def test_a_wrong_method_is_a_page_that_names_the_right_one() -> None:
+    async with make_answering_client() as client:
+        form = await client.get("/session/end")
         page = await client.get("/mcp", headers=BROWSER)
         error = await client.get("/mcp", headers={"accept": "application/json"})
+    assert "is for a form" in read_texts(parse_page(form), "[role=alert]")[0]
     assert "add its URL to an MCP client" in parse_page(page).text_content()
     assert "add its URL to an MCP client" in error.json()["error"]["message"]
-    for response in (page, error):
+    for response in (form, page, error):
         assert (response.status_code, response.headers["allow"]) == (405, "POST")
 
 
 @pytest.mark.parametrize("path", ["/passages/%E8%AA%AD", "/passages/%07x", "/search?q=%FF"])
 async def test_a_redirect_encodes_what_a_header_cannot_contain(path: str) -> None:
-    async with make_console_client(
-        FakeDispatcher(lambda tool, _: make_result(tool, "読\x07\r\nx"))
-    ) as client:
+    async with make_answering_client("読\x07\r\nx") as client:
         response = await client.get(path)
     assert response.status_code == 303
     location = response.headers["location"]

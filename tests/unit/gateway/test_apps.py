@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar, Final
 
 import httpx2
@@ -10,14 +11,24 @@ from mcp import Client
 from mcp.client.extension import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 
+from functions.gateway.apps.pages import build_app_page
 from functions.gateway.catalog import Catalog
 from functions.gateway.mcp import apps
 from functions.gateway.mcp.endpoint import McpEndpoint
 from functions.gateway.mcp.selection import SelectedServers
 from functions.gateway.mcp.server import build_server
+from infra.build.discovery import tools
 from tests.support.fake_catalog import FakeDispatcher, make_pipeline, make_server, make_tool
-from tests.support.mcp_wire import CLIENT_META, HANDSHAKE, MODERN, make_initialize, make_request
-from tests.unit.gateway.test_endpoint import SECURITY, make_headers, post_to
+from tests.support.mcp_wire import (
+    CLIENT_META,
+    HANDSHAKE,
+    MODERN,
+    SECURITY,
+    make_headers,
+    make_initialize,
+    make_request,
+    post_to,
+)
 
 EXTENSION_SETTINGS: Final = {"mimeTypes": ["text/plain", apps.MIME_TYPE]}
 CAPABILITIES: Final = {"extensions": {apps.EXTENSION: EXTENSION_SETTINGS}}
@@ -43,6 +54,17 @@ REQUESTS: Final[dict[str, dict[str, Any]]] = {
     "resources/read": {"uri": "ui://carrel/hits"},
     "tools/call": {"name": "draw_shelves", "arguments": {}},
 }
+
+
+HTML_FROM_TEXT: Final = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment"
+    r"|\beval\(|new Function|setAttribute\(\"(?:on|href|src|style)"
+)
+"""These parts of JavaScript would turn a text into HTML or code."""
+SENDS_REQUESTS: Final = re.compile(
+    r"\bfetch\(|XMLHttpRequest|WebSocket|EventSource|\bimport\b.*from"
+)
+"""These parts of JavaScript would send a request."""
 
 
 class WireClient:
@@ -112,6 +134,9 @@ async def test_a_client_that_declares_the_extension_gets_apps(version: str) -> N
     assert page["text"].startswith("<!doctype html>")
     assert page["_meta"] == {"ui": {"csp": {}, "prefersBorder": True}}
 
+    response = await client.post("resources/read", uri="ui://carrel/../console")
+    assert "There is no resource" in response.json()["error"]["message"]
+
     called = await client.post("tools/call", name="draw_shelves", arguments={})
     assert called.json()["result"]["structuredContent"] == {"shelf": "top"}
 
@@ -160,12 +185,6 @@ async def test_a_client_without_http_gets_apps(mode: str) -> None:
     assert other_names == ["get_book", "search_books"]
 
 
-async def test_an_unknown_app_is_an_unknown_resource() -> None:
-    client = await WireClient(WITH_APPS, MODERN, CAPABILITIES).connect()
-    response = await client.post("resources/read", uri="ui://carrel/../console")
-    assert "There is no resource" in response.json()["error"]["message"]
-
-
 async def test_a_selection_without_apps_does_not_declare_them() -> None:
     servers = SelectedServers(WITH_APPS, make_pipeline(FakeDispatcher(lambda *_: {})))
     request = make_initialize(HANDSHAKE[0])
@@ -208,3 +227,16 @@ def test_changing_a_returned_declaration_changes_no_other() -> None:
 
     page_meta["ui"]["prefersBorder"] = False
     assert apps.build_page_contents("hits").meta == {"ui": {"csp": {}, "prefersBorder": True}}
+
+
+def test_an_app_is_one_small_page_that_sends_no_requests() -> None:
+    names = {tool.app for tool in tools() if tool.app}
+    assert names == {"hits", "map"}
+    for name in names:
+        page = build_app_page(name)
+        assert len(page.encode()) < 150_000
+        assert page.count("<script") == page.count("</script>") == 1
+        assert page.count("<style>") == page.count("</style>") == 1
+        assert re.findall(r"@import|url\(|<link|\ssrc=", page) == []
+        assert SENDS_REQUESTS.findall(page) == []
+        assert HTML_FROM_TEXT.findall(page) == []

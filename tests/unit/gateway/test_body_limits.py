@@ -33,21 +33,13 @@ TEXTS = st.text(
 
 
 class BodyReader:
-    """An app that reads its request.
-
-    Attributes:
-        bodies: The bodies that it has read.
-        messages: The number of messages in which they came.
-    """
+    """An app that reads its request, and answers with an empty body."""
 
     def __init__(self) -> None:
-        """Start without bodies."""
         self.bodies: list[bytes] = []
         self.messages = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the body of a request, and answer with an empty body."""
-
         async def receive_and_count() -> Message:
             self.messages += 1
             return await receive()
@@ -93,19 +85,17 @@ async def send_body(limit: BodyLimit, messages: list[Message], **headers: str) -
 
 
 @pytest.mark.parametrize(
-    "parts", [[b""], [b"abc"], [b"a", b"", b"bc"], [b"ab" * 50_000] * 3, [b"x"] * 70_000]
+    "parts", [[b""], [b"a", b"", b"bc"], [b"ab" * 50_000] * 3, [b"x"] * 70_000]
 )
-async def test_a_body_arrives_unchanged(parts: list[bytes]) -> None:
+async def test_a_body_arrives_whole_and_unchanged(parts: list[bytes]) -> None:
     reader = BodyReader()
     limit = BodyLimit(reader, lambda _: 300_000)
     assert await send_body(limit, make_messages(parts)) == Reply(200)
-    assert reader.bodies == [b"".join(parts)]
+    assert (reader.bodies, reader.messages) == ([b"".join(parts)], 1)
 
-
-async def test_small_parts_are_joined() -> None:
-    reader = BodyReader()
-    await send_body(BodyLimit(reader, lambda _: 1_000_000), make_messages([b"x"] * 200_000))
-    assert reader.messages == 1
+    # The gateway does not wait for a client that has left.
+    await send_body(limit, [*make_messages([b"a", b"b"])[:1], DISCONNECT])
+    assert reader.bodies[1] == b"a"
 
 
 async def test_body_size_is_limited() -> None:
@@ -116,12 +106,6 @@ async def test_body_size_is_limited() -> None:
     assert await send_body(limit, make_messages([b"x" * 600, b"x" * 401])) == too_large
     assert await send_body(limit, make_messages([b"x"]), content_length="1001") == too_large
     assert reader.bodies == [b"x" * 1_000]
-
-
-async def test_the_gateway_does_not_wait_for_a_disconnected_client() -> None:
-    reader = BodyReader()
-    await send_body(BodyLimit(reader, lambda _: 9), [*make_messages([b"a", b"b"])[:1], DISCONNECT])
-    assert reader.bodies == [b"a"]
 
 
 async def test_a_larger_body_limit_allows_more_time(monotonic: MonotonicClock) -> None:
@@ -237,11 +221,8 @@ def test_half_a_surrogate_pair_is_found(body: bytes, *, has_half_pair: bool) -> 
 
 @given(TEXTS)
 def test_only_text_invalid_in_utf_16_is_rejected(text: str) -> None:
-    try:
-        text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
-        is_valid = True
-    except UnicodeDecodeError:
-        is_valid = False
+    encoded = text.encode("utf-16-le", "surrogatepass")
+    is_valid = encoded.decode("utf-16-le", "replace") == encoded.decode("utf-16-le", "ignore")
     assert has_half_surrogate_pair(json.dumps([text]).encode()) == (not is_valid)
 
 
@@ -254,15 +235,9 @@ def test_punctuation_in_strings_is_not_counted_as_values(value: object) -> None:
     assert count_exactly(value) // 2 <= estimate <= 2 * count_exactly(value)
 
 
-def test_string_counts_as_one_value() -> None:
+def test_values_are_counted_in_large_bodies() -> None:
     assert count_values(json.dumps({"materials": '[{,"\\",[' * 1000}).encode()) == 1
-
-
-def test_an_unterminated_string_counts_as_no_value() -> None:
-    assert count_values(b'"' + b'\\"' * 2_000_000) == 0
+    assert count_values(b'"' + b'\\"' * 2_000_000) == 0  # a string that does not end
     assert count_values(b'"' + b'\\"' * 1_000 + b"\\") == 0
-
-
-@pytest.mark.parametrize("value", [b'"",', b'"a":"b",', b"[],", b"1,"])
-def test_millions_of_values_are_too_many(value: bytes) -> None:
-    assert count_values(value * 1_000_000) > MAX_VALUES
+    for value in (b'"",', b'"a":"b",', b"[],", b"1,"):
+        assert count_values(value * 1_000_000) > MAX_VALUES

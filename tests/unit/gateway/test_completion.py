@@ -15,7 +15,7 @@ from mcp_types import Completion, PromptReference, ResourceTemplateReference
 from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
 from functions.gateway.mcp.prompts import Prompt, PromptArgument
-from shared.core.errors import InvalidInput, Unavailable
+from shared.core.errors import CarrelError, InvalidInput, Unavailable
 from shared.core.settings import Settings
 from tests.support.fake_catalog import BOOK, SHELF, FakeDispatcher, make_server, make_tool
 from tests.support.fakes.tool_server import FakeToolServer, Reply
@@ -38,10 +38,6 @@ PRAISE = Prompt(
 )
 PROMPT = PromptReference(name="praise")
 TEMPLATE = ResourceTemplateReference(uri=SHELF.uri)
-TWO_ADAS: list[dict[str, Any]] = [
-    {"name": "Ada", "id": "a-1", "count": 3},
-    {"name": "Adam", "id": None, "count": 1},
-]
 
 
 def make_names_reply(names: list[dict[str, Any]], total: int) -> Reply:
@@ -61,93 +57,72 @@ async def connect_client(server: FakeToolServer, mode: str = "2026-07-28") -> As
 
 
 async def complete(
-    reply: Reply, reference: PromptReference | ResourceTemplateReference, name: str, value: str
+    reply: Reply,
+    reference: PromptReference | ResourceTemplateReference,
+    name: str,
+    value: str,
+    mode: str = "2026-07-28",
 ) -> tuple[Completion, list[dict[str, Any]]]:
     """Return the completions of a value, and the arguments of the calls."""
     with FakeToolServer(reply) as server:
-        async with connect_client(server) as client:
+        async with connect_client(server, mode) as client:
             result = await client.complete(reference, {"name": name, "value": value})
         return result.completion, [json.loads(body)["arguments"] for body in server.bodies]
 
 
-async def complete_with_error(
-    reply: Reply, reference: PromptReference | ResourceTemplateReference, value: str
-) -> MCPError:
-    """Return the error of a completion."""
-    with FakeToolServer(reply) as server:
-        async with connect_client(server) as client:
-            with pytest.raises(MCPError) as caught:
-                await client.complete(reference, {"name": "by", "value": value})
-    return caught.value
-
-
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
-async def test_both_protocols_offer_completion(mode: str) -> None:
-    with FakeToolServer(make_names_reply(TWO_ADAS, 2)) as server:
-        async with connect_client(server, mode) as client:
-            result = await client.complete(PROMPT, {"name": "by", "value": "ad"})
-    assert result.completion.values == ["Ada", "Adam"]
-
-
-async def test_an_argument_of_a_prompt_is_completed_to_names() -> None:
-    completion, sent_arguments = await complete(make_names_reply(TWO_ADAS, 2), PROMPT, "by", "ad")
-    assert completion.values == ["Ada", "Adam"]
-    assert completion.total == 2
-    assert not completion.has_more
-    assert sent_arguments == [{"kind": "author", "prefix": "ad"}]
-
-
-async def test_a_variable_of_a_template_is_completed_to_ids() -> None:
-    completion, sent_arguments = await complete(
-        make_names_reply(TWO_ADAS, 2), TEMPLATE, "shelf_id", "ad"
-    )
-    assert completion.values == ["a-1"]
-    assert sent_arguments == [{"kind": "shelf", "prefix": "ad"}]
+@pytest.mark.parametrize(
+    ("reference", "name", "value", "values", "calls"),
+    [
+        (PROMPT, "by", "ad", ["Ada", "Adam"], [{"kind": "author", "prefix": "ad"}]),
+        (TEMPLATE, "shelf_id", "ad", ["a-1"], [{"kind": "shelf", "prefix": "ad"}]),  # by its id
+        (PROMPT, "tone", "lo", ["loud", "low"], []),  # the argument has choices
+        (PROMPT, "why", "a", [], []),
+        (PROMPT, "in", "a", [], []),
+        (PROMPT, "nothing", "a", [], []),
+        (TEMPLATE, "nothing", "a", [], []),
+        (ResourceTemplateReference(uri=BOOK.uri), "book_id", "a", [], []),
+    ],
+)
+async def test_arguments_of_prompts_and_templates_are_completed(  # noqa: PLR0913, PLR0917
+    mode: str,
+    reference: PromptReference | ResourceTemplateReference,
+    name: str,
+    value: str,
+    values: list[str],
+    calls: list[dict[str, str]],
+) -> None:
+    names: list[dict[str, Any]] = [
+        {"name": "Ada", "id": "a-1", "count": 3},
+        {"name": "Adam", "id": None, "count": 1},
+        {"name": "Ada", "id": "a-1", "count": 3},  # a common name is suggested once
+    ]
+    reply = make_names_reply(names, 3)
+    completion, sent = await complete(reply, reference, name, value, mode)
+    assert completion == Completion(values=values, total=len(values), has_more=False)
+    assert sent == calls
 
 
 async def test_at_most_a_hundred_values_are_sent_with_their_total() -> None:
     names = [{"name": f"Ada {number}", "id": None, "count": 1} for number in range(120)]
     completion, _ = await complete(make_names_reply(names, 500), PROMPT, "by", "")
-    assert len(completion.values) == 100
-    assert completion.total == 500
-    assert completion.has_more
-
-
-async def test_common_name_is_suggested_once() -> None:
-    completion, _ = await complete(
-        make_names_reply([TWO_ADAS[0], TWO_ADAS[0]], 2), PROMPT, "by", ""
-    )
-    assert completion.values == ["Ada"]
-    assert completion.total == 1
-    assert not completion.has_more
-
-
-async def test_an_argument_with_choices_is_completed_without_a_call() -> None:
-    completion, sent_arguments = await complete(make_names_reply(TWO_ADAS, 2), PROMPT, "tone", "lo")
-    assert completion.values == ["loud", "low"]
-    assert sent_arguments == []
+    assert (len(completion.values), completion.total, completion.has_more) == (100, 500, True)
 
 
 @pytest.mark.parametrize(
-    ("reference", "argument"),
-    [
-        (PROMPT, "why"),
-        (PROMPT, "in"),
-        (PROMPT, "nothing"),
-        (TEMPLATE, "nothing"),
-        (ResourceTemplateReference(uri=BOOK.uri), "book_id"),
-    ],
+    ("status", "error"),
+    [(400, InvalidInput("prefix: too long")), (503, Unavailable("It rests.", retry_after=5.0))],
 )
-async def test_argument_without_a_completer_has_no_suggestions(
-    reference: PromptReference | ResourceTemplateReference, argument: str
+async def test_a_tool_that_fails_or_is_missing_gives_no_suggestions(
+    status: int, error: CarrelError
 ) -> None:
-    completion, sent_arguments = await complete(
-        make_names_reply(TWO_ADAS, 2), reference, argument, "a"
-    )
+    body = json.dumps({"error": error.to_wire()}).encode()
+    completion, _ = await complete(Reply(status, body), PROMPT, "by", "x" * 5_000)
     assert completion.values == []
-    assert completion.total == 0
-    assert not completion.has_more
-    assert sent_arguments == []
+    server = make_server(FakeDispatcher(lambda *_: {}), Catalog([make_tool("try_out")]), [PRAISE])
+    async with Client(server) as client:
+        result = await client.complete(PROMPT, {"name": "by", "value": ""})
+    assert result.completion.values == []
 
 
 @pytest.mark.parametrize(
@@ -163,25 +138,9 @@ async def test_argument_without_a_completer_has_no_suggestions(
 async def test_unknown_reference_error_lists_the_valid_ones(
     reference: PromptReference | ResourceTemplateReference, message: str
 ) -> None:
-    error = await complete_with_error(make_names_reply([], 0), reference, "a")
-    assert error.code == INVALID_PARAMS
-    assert message in error.message
-
-
-async def test_rejected_prefix_has_no_suggestions() -> None:
-    refusal = json.dumps({"error": InvalidInput("prefix: too long").to_wire()}).encode()
-    completion, _ = await complete(Reply(400, refusal), PROMPT, "by", "x" * 5_000)
-    assert completion.values == []
-
-
-async def test_unavailable_tool_gives_no_suggestions() -> None:
-    failure = json.dumps({"error": Unavailable("It rests.", retry_after=5.0).to_wire()}).encode()
-    completion, _ = await complete(Reply(503, failure), PROMPT, "by", "a")
-    assert completion.values == []
-
-
-async def test_catalog_without_a_completer_gives_no_suggestions() -> None:
-    server = make_server(FakeDispatcher(lambda *_: {}), Catalog([make_tool("try_out")]), [PRAISE])
-    async with Client(server) as client:
-        result = await client.complete(PROMPT, {"name": "by", "value": ""})
-    assert result.completion.values == []
+    with FakeToolServer(make_names_reply([], 0)) as server:
+        async with connect_client(server) as client:
+            with pytest.raises(MCPError) as caught:
+                await client.complete(reference, {"name": "by", "value": "a"})
+    assert caught.value.code == INVALID_PARAMS
+    assert message in caught.value.message

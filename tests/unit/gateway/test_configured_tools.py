@@ -29,40 +29,20 @@ def disable_tools(*names: str) -> Catalog:
     return CATALOG.apply_settings(Settings(disabled_tools=names))
 
 
-async def call_with_error(name: str, catalog: Catalog) -> MCPError:
-    """Return the error of a call."""
-    async with Client(
-        make_server(FakeDispatcher(fail_on_call), catalog), mode="2026-07-28"
-    ) as client:
-        with pytest.raises(MCPError) as caught:
-            await client.call_tool(name, {})
-    return caught.value
-
-
-def test_default_settings_change_no_tool() -> None:
-    assert disable_tools().list_tools_for(ANNA) == CATALOG.list_tools_for(ANNA)
-    assert disable_tools().names == CATALOG.names
-
-
-def test_setting_changes_the_timeout_of_a_tool(declaration: Declaration) -> None:
-    other_declaration = declaration.model_copy(update={"name": "other"})
-    settings = Settings(tool_timeouts={"other": 60.0})
-    configured_tools = (
-        Catalog([declaration, other_declaration]).apply_settings(settings).list_tools_for(ANNA)
-    )
-    assert [tool.timeout for tool in configured_tools] == [60.0, declaration.timeout]
-
-
 @pytest.mark.requirement("001-A2", "001-G9")
 def test_setting_changes_the_price_of_a_tool() -> None:
+    """And its time limit. By default, no tool changes."""
     catalog = Catalog(
         [make_tool("cheap", price=1), make_tool("expensive", price=9), make_tool("free")]
     )
-    settings = Settings(tool_prices={"expensive": 0, "free": 5})
-    prices = {
-        tool.name: tool.price for tool in catalog.apply_settings(settings).list_tools_for(ANNA)
-    }
-    assert prices == {"cheap": 1, "expensive": 0, "free": 5}
+    defaults = catalog.apply_settings(Settings())
+    assert defaults.list_tools_for(ANNA) == catalog.list_tools_for(ANNA)
+    assert defaults.names == catalog.names
+    settings = Settings(tool_prices={"expensive": 0, "free": 5}, tool_timeouts={"cheap": 60.0})
+    changed = catalog.apply_settings(settings).list_tools_for(ANNA)
+    assert {tool.name: tool.price for tool in changed} == {"cheap": 1, "expensive": 0, "free": 5}
+    timeout = make_tool("free").timeout
+    assert [tool.timeout for tool in changed] == [60.0, timeout, timeout]
 
 
 @pytest.mark.parametrize(
@@ -82,29 +62,31 @@ def test_setting_for_an_unknown_tool_is_rejected(
 
 
 async def test_disabled_tool_is_neither_listed_nor_callable() -> None:
-    catalog = disable_tools("get_book")
+    catalog = disable_tools("get_book", "complete_name")
+    errors = {}
     async with Client(
         make_server(FakeDispatcher(fail_on_call), catalog), mode="2026-07-28"
     ) as client:
         listed_names = [tool.name for tool in (await client.list_tools()).tools]
-
-    assert listed_names == ["get_shelf", "list_books", "list_shelves"]
-
-    error_of_disabled = await call_with_error("get_book", catalog)
-    error_of_unknown = await call_with_error("get_bock", catalog)
-    assert error_of_disabled.message == error_of_unknown.message.replace("get_bock", "get_book")
-    assert error_of_disabled.code == error_of_unknown.code
-    assert f"The tools are: {', '.join(listed_names)}." in error_of_disabled.message
-
-
-async def test_disabled_tool_has_no_resource_template() -> None:
-    async with Client(
-        make_server(FakeDispatcher(fail_on_call), disable_tools("get_book")), mode="2026-07-28"
-    ) as client:
+        for name in ("get_book", "get_bock"):
+            with pytest.raises(MCPError) as caught:
+                await client.call_tool(name, {})
+            errors[name] = (caught.value.code, caught.value.message.replace("bock", "book"))
         templates = (await client.list_resource_templates()).resource_templates
-        assert [template.uri_template for template in templates] == [SHELF.uri]
         with pytest.raises(MCPError, match=f"look like: {SHELF.uri}"):
             await client.read_resource("carrel://book/b-1")
+        reference = ResourceTemplateReference(uri=SHELF.uri)
+        completion = await client.complete(reference, {"name": "shelf_id", "value": "s"})
+
+    assert listed_names == ["get_shelf", "list_books", "list_shelves"]
+    assert errors["get_book"] == errors["get_bock"]
+    assert f"The tools are: {', '.join(listed_names)}." in errors["get_book"][1]
+    assert [template.uri_template for template in templates] == [SHELF.uri]
+    assert completion.completion.values == []
+    assert "complete_name" not in catalog.names
+    assert catalog.get("get_book", ANNA) is None
+    assert catalog.find_forbidden("get_book", Caller()) is None
+    assert BOOK not in [template for _, template in catalog.list_resource_templates_for(ANNA)]
 
 
 async def test_a_disabled_tools_resource_is_neither_listed_nor_linked() -> None:
@@ -119,28 +101,8 @@ async def test_a_disabled_tools_resource_is_neither_listed_nor_linked() -> None:
     assert links["get_shelf"] is None
     assert links["list_books"] is None
 
-
-async def test_another_tools_resource_stays_linked() -> None:
     list_books = disable_tools("get_shelf").get("list_books", ANNA)
     assert list_books
     assert list_books.links
     [link] = build_link_blocks({"books": [{"book_id": "b", "title": "B"}]}, list_books.links)
     assert link.uri == "carrel://book/b"
-
-
-async def test_disabled_internal_tool_completes_nothing() -> None:
-    catalog = disable_tools("complete_name")
-    async with Client(
-        make_server(FakeDispatcher(fail_on_call), catalog), mode="2026-07-28"
-    ) as client:
-        reference = ResourceTemplateReference(uri=SHELF.uri)
-        completion = await client.complete(reference, {"name": "shelf_id", "value": "s"})
-    assert completion.completion.values == []
-    assert "complete_name" not in catalog.names
-
-
-def test_disabled_tool_is_reported_as_unknown() -> None:
-    catalog = disable_tools("get_book")
-    assert catalog.get("get_book", ANNA) is None
-    assert catalog.find_forbidden("get_book", Caller()) is None
-    assert BOOK not in [template for _, template in catalog.list_resource_templates_for(ANNA)]

@@ -19,44 +19,41 @@ def read_from_headers(*headers: tuple[str, str]) -> Credential | None:
     return read_credential(Headers(raw=raw))
 
 
-def test_a_request_without_credential_headers_has_none() -> None:
-    assert read_from_headers(("accept", "*/*")) is None
-
-
-@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_the_bearer_scheme_is_read_in_any_case(scheme: str) -> None:
-    assert read_from_headers(("authorization", f"{scheme} abc.def")) == Credential("abc.def")
-
-
-@pytest.mark.parametrize("header", [("authorization", f"Bearer {KEY}"), ("x-api-key", KEY)])
-def test_a_key_is_read_from_either_header(header: tuple[str, str]) -> None:
-    credential = read_from_headers(header)
-    assert credential == Credential(KEY)
-    assert credential.is_key
-
-
-@pytest.mark.parametrize("task", ["notes", "a@b", "Project-7"])
-def test_the_part_before_a_key_names_a_task(task: str) -> None:
-    credential = read_from_headers(("authorization", f"Bearer {task}@{KEY}"))
-    assert credential == Credential(KEY, task)
+@pytest.mark.parametrize(
+    ("header", "credential"),
+    [
+        (("accept", "*/*"), None),
+        (("authorization", "BEARER abc.def"), Credential("abc.def")),
+        (("authorization", f"bearer {KEY}"), Credential(KEY)),
+        (("x-api-key", KEY), Credential(KEY)),
+        (("authorization", f"Bearer notes@{KEY}"), Credential(KEY, "notes")),
+        (("authorization", f"Bearer a@b@{KEY}"), Credential(KEY, "a@b")),
+    ],
+)
+def test_a_credential_is_read_from_either_header(
+    header: tuple[str, str], credential: Credential | None
+) -> None:
+    """The part before a key names a task."""
+    assert read_from_headers(header) == credential
+    assert credential is None or credential.is_key == (credential.text == KEY)
 
 
 @pytest.mark.parametrize(
     "header",
     [
-        pytest.param(("authorization", ""), id="empty header"),
-        pytest.param(("authorization", "Bearer"), id="scheme alone"),
-        pytest.param(("authorization", "Bearer "), id="no token"),
-        pytest.param(("authorization", KEY), id="no scheme"),
-        pytest.param(("authorization", "Basic YTpi"), id="another scheme"),
-        pytest.param(("authorization", "Bearer two words"), id="space in the token"),
-        pytest.param(("authorization", f"Bearer @{KEY}"), id="empty task"),
-        pytest.param(("authorization", "Bearer t\xf6ken"), id="letter outside ASCII"),
-        pytest.param(("authorization", "Bearer \x00"), id="control character"),
-        pytest.param(("authorization", "Bearer " + "x" * 5000), id="too long"),
-        pytest.param(("x-api-key", ""), id="empty key"),
-        pytest.param(("x-api-key", "no key"), id="malformed key"),
-        pytest.param(("x-api-key", "abc.def.ghi"), id="token instead of a key"),
+        ("authorization", ""),
+        ("authorization", "Bearer"),
+        ("authorization", "Bearer "),
+        ("authorization", KEY),
+        ("authorization", "Basic YTpi"),
+        ("authorization", "Bearer two words"),
+        ("authorization", f"Bearer @{KEY}"),
+        ("authorization", "Bearer t\xf6ken"),
+        ("authorization", "Bearer \x00"),
+        ("authorization", "Bearer " + "x" * 5000),
+        ("x-api-key", ""),
+        ("x-api-key", "no key"),
+        ("x-api-key", "abc.def.ghi"),
     ],
 )
 def test_invalid_credential_is_rejected_with_advice(header: tuple[str, str]) -> None:

@@ -8,23 +8,20 @@ a handshake begins each session.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import httpx2
 import pytest
 from mcp.server.lowlevel import Server
-from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import INTERNAL_ERROR
 from pydantic import TypeAdapter
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
-from functions.gateway.auth.visitor import LOCAL_USER, Visitor
 from functions.gateway.mcp.endpoint import McpEndpoint
 from functions.gateway.mcp.prompts import Prompt
 from functions.gateway.mcp.server import build_server
-from shared.core.caller import Caller
 from shared.core.errors import INTERNAL_ERROR_MESSAGE
 from tests.support.fake_catalog import CATALOG, FakeDispatcher, make_pipeline
 from tests.support.mcp_wire import (
@@ -32,14 +29,14 @@ from tests.support.mcp_wire import (
     HANDSHAKE,
     HEADERS,
     MODERN,
+    SECURITY,
+    make_headers,
     make_initialize,
     make_request,
+    post_content,
+    post_to,
 )
 
-URL: Final = "http://carrel.example/mcp"
-SECURITY: Final = TransportSecuritySettings(
-    allowed_hosts=["carrel.example"], allowed_origins=["https://notebook.example"]
-)
 PRIVATE_TEXT: Final = "what-nobody-may-read"
 PROMPT: Final = Prompt(
     name="greet", title="Greet", description="Greets.", arguments=(), text=lambda _: "Hello."
@@ -100,52 +97,37 @@ CALL_HEADERS: Final = {
     "mcp-method": "tools/call",
     "mcp-name": "get_book",
 }
+LISTING: Final = make_request("tools/list", _meta=CLIENT_META)
+CALL: Final = make_request("tools/call", name="get_book", _meta=CLIENT_META)
+OTHER_VERSION: Final = CLIENT_META | {VERSION_KEY: "2099-01-01"}
+VERSION: Final = ("mcp-protocol-version", MODERN)
 INVALID_ENVELOPES: Final[dict[str, tuple[dict[str, Any], list[tuple[str, str]]]]] = {
-    "no method header": (
-        make_request("tools/list", _meta=CLIENT_META),
-        [("mcp-protocol-version", MODERN)],
-    ),
-    "another method header": (
-        make_request("prompts/list", _meta=CLIENT_META),
-        [*LIST_HEADERS.items()],
-    ),
-    "two method headers": (
-        make_request("tools/list", _meta=CLIENT_META),
-        [*LIST_HEADERS.items(), ("mcp-method", "tools/list")],
-    ),
-    "two versions": (
-        make_request("tools/list", _meta=CLIENT_META),
-        [*LIST_HEADERS.items(), ("mcp-protocol-version", MODERN)],
-    ),
-    "no name header": (
-        make_request("tools/call", name="get_book", _meta=CLIENT_META),
-        [("mcp-protocol-version", MODERN), ("mcp-method", "tools/call")],
-    ),
+    "no method header": (LISTING, [VERSION]),
+    "another method header": (LISTING | {"method": "prompts/list"}, [*LIST_HEADERS.items()]),
+    "two method headers": (LISTING, [*LIST_HEADERS.items(), ("mcp-method", "tools/list")]),
+    "two versions": (LISTING, [*LIST_HEADERS.items(), VERSION]),
+    "no name header": (CALL, [VERSION, ("mcp-method", "tools/call")]),
     "another name header": (
-        make_request("tools/call", name="get_shelf", _meta=CLIENT_META),
-        [*CALL_HEADERS.items()],
+        CALL,
+        [*(CALL_HEADERS | {"mcp-name": "get_shelf"}).items()],
     ),
     "a name header in wrong base64": (
-        make_request("tools/call", name="get_book", _meta=CLIENT_META),
+        CALL,
         [*(CALL_HEADERS | {"mcp-name": "=?base64?%?="}).items()],
     ),
-    "no params": ({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, [*LIST_HEADERS.items()]),
     "no envelope": (make_request("tools/list"), [*LIST_HEADERS.items()]),
-    "an envelope of a wrong type": (make_request("tools/list", _meta=5), [*LIST_HEADERS.items()]),
-    "no version in the envelope": (
-        make_request("tools/list", _meta={CAPABILITIES_KEY: {}}),
-        [*LIST_HEADERS.items()],
-    ),
-    "no capabilities": (
-        make_request("tools/list", _meta={VERSION_KEY: MODERN}),
-        [*LIST_HEADERS.items()],
-    ),
-    "another version in the envelope": (
-        make_request("tools/list", _meta=CLIENT_META | {VERSION_KEY: "2099-01-01"}),
-        [*LIST_HEADERS.items()],
-    ),
+    "no params": ({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, [*LIST_HEADERS.items()]),
+    **{
+        name: (make_request("tools/list", _meta=meta), [*LIST_HEADERS.items()])
+        for name, meta in {
+            "an envelope of a wrong type": 5,
+            "no version in the envelope": {CAPABILITIES_KEY: {}},
+            "no capabilities": {VERSION_KEY: MODERN},
+            "another version in the envelope": OTHER_VERSION,
+        }.items()
+    },
     "an unknown version": (
-        make_request("tools/list", _meta=CLIENT_META | {VERSION_KEY: "2099-01-01"}),
+        make_request("tools/list", _meta=OTHER_VERSION),
         [*(LIST_HEADERS | {"mcp-protocol-version": "2099-01-01"}).items()],
     ),
     "an unknown version without an envelope": (
@@ -171,39 +153,6 @@ def make_endpoint(prompt: Prompt = PROMPT) -> McpEndpoint:
     """Make an endpoint with that server at all addresses."""
     server = make_server(prompt)
     return McpEndpoint(lambda _query: server, SECURITY)
-
-
-def attach_owner(app: ASGIApp) -> ASGIApp:
-    """Wrap an app so that each request comes from the machine's owner."""
-
-    async def app_with_owner(scope: Scope, receive: Receive, send: Send) -> None:
-        Visitor(Caller.of(LOCAL_USER), rate_limit_key=None).attach(scope)
-        await app(scope, receive, send)
-
-    return app_with_owner
-
-
-async def post_to(app: ASGIApp, body: object, headers: list[tuple[str, str]]) -> httpx2.Response:
-    """Post a JSON value, or bytes as they are."""
-    content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return await post_content(app, content, [*HEADERS.items(), *headers])
-
-
-async def post_content(
-    app: ASGIApp, content: bytes, headers: list[tuple[str, str]]
-) -> httpx2.Response:
-    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(attach_owner(app))) as client:
-        return await client.post(URL, content=content, headers=headers)
-
-
-def make_headers(body: Mapping[str, Any], version: str) -> list[tuple[str, str]]:
-    """Return the headers that a client of this revision sends with a request."""
-    headers = [("mcp-protocol-version", version)]
-    if version == MODERN and "method" in body:
-        headers.append(("mcp-method", body["method"]))
-        name = body.get("params", {}).get("name") or body.get("params", {}).get("uri")
-        headers += [("mcp-name", str(name))] if name else []
-    return headers
 
 
 @asynccontextmanager
@@ -311,14 +260,6 @@ async def test_a_wrong_header_has_the_status_of_the_sdk(
 
 
 @pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
-async def test_invalid_parameters_are_named(version: str) -> None:
-    body = make_request("tools/call", arguments={}, _meta=CLIENT_META)
-    response = await post_to(make_endpoint(), body, make_headers(body, version))
-    problem = "tools/call was not run. params.name: Field required."
-    assert get_rpc_error(response)["message"] == f"{problem} Correct this and send it again."
-
-
-@pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
 @pytest.mark.parametrize(
     "fault",
     [
@@ -342,3 +283,11 @@ async def test_an_error_in_a_handler_is_an_internal_error(
     assert line["message"] == "fault"
     assert line["method"] == "prompts/get"
     assert PRIVATE_TEXT not in json.dumps(line)
+
+
+@pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
+async def test_invalid_parameters_are_named(version: str) -> None:
+    body = make_request("tools/call", arguments={}, _meta=CLIENT_META)
+    response = await post_to(make_endpoint(), body, make_headers(body, version))
+    problem = "tools/call was not run. params.name: Field required."
+    assert get_rpc_error(response)["message"] == f"{problem} Correct this and send it again."

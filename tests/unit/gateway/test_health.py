@@ -25,24 +25,26 @@ class FailingDispatcher:
         return {"part": "ok" if self.checks == 1 else "unreachable"}
 
 
-async def test_a_healthy_state_is_cached() -> None:
+async def test_states_are_cached_and_changes_noticed(monotonic: MonotonicClock) -> None:
     dispatcher = FailingDispatcher()
-    health = HealthEndpoint(dispatcher, healthy_ttl=60)
-    responses = [await health.answer(REQUEST) for _ in range(3)]
-    assert [response.status_code for response in responses] == [200, 200, 200]
+    health = HealthEndpoint(dispatcher, healthy_ttl=60, unhealthy_ttl=60)
+
+    async def check(*pauses: float) -> list[int]:
+        statuses = []
+        for pause in pauses:
+            monotonic.advance(pause)
+            statuses.append((await health.answer(REQUEST)).status_code)
+        return statuses
+
+    assert await check(0, 25, 25) == [200, 200, 200]
     assert dispatcher.checks == 1
+    assert await check(25, 25) == [503, 503]
+    assert dispatcher.checks == 2
+    dispatcher.checks = 0
+    assert await check(36) == [200]
 
 
-async def test_a_failed_dependency_is_noticed_despite_caching(monotonic: MonotonicClock) -> None:
-    health = HealthEndpoint(FailingDispatcher(), healthy_ttl=60)
-    statuses = []
-    for _ in range(4):
-        statuses.append((await health.answer(REQUEST)).status_code)
-        monotonic.advance(25)
-    assert statuses == [200, 200, 200, 503]
-
-
-async def test_a_recovered_dependency_is_noticed(monotonic: MonotonicClock) -> None:
+async def test_an_unhealthy_state_is_checked_again_soon(monotonic: MonotonicClock) -> None:
     dispatcher = FailingDispatcher()
     dispatcher.checks = 1
     health = HealthEndpoint(dispatcher)
@@ -50,12 +52,3 @@ async def test_a_recovered_dependency_is_noticed(monotonic: MonotonicClock) -> N
     dispatcher.checks = 0
     monotonic.advance(2)
     assert (await health.answer(REQUEST)).status_code == 200
-
-
-async def test_an_unhealthy_state_is_cached() -> None:
-    dispatcher = FailingDispatcher()
-    dispatcher.checks = 1
-    health = HealthEndpoint(dispatcher, unhealthy_ttl=60)
-    responses = [await health.answer(REQUEST) for _ in range(3)]
-    assert [response.status_code for response in responses] == [503, 503, 503]
-    assert dispatcher.checks == 2

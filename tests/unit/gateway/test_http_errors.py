@@ -25,15 +25,13 @@ RESPONSE_MAKERS = {
 
 
 class FailingApp:
-    """An app that raises an error, before or during its response."""
+    """An app that sends messages, then raises an error."""
 
     def __init__(self, error: Exception, *messages: Message) -> None:
-        """Make an app that sends these messages, then raises the error."""
         self._error = error
         self._messages = messages
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        """Send the messages, and raise the error."""
         for message in self._messages:
             await send(message)
         raise self._error

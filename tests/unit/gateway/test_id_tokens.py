@@ -95,50 +95,34 @@ def assert_unavailable(answer: CallAnswer) -> None:
 
 
 async def test_a_call_carries_a_token_made_for_its_function(
-    metadata: FakeMetadata, function: FakeToolServer, send_call: SendCall
+    metadata: FakeMetadata,
+    function: FakeToolServer,
+    dispatcher: HttpDispatcher,
+    send_call: SendCall,
 ) -> None:
+    assert await dispatcher.health() == {"try_out": "ok"}
+    assert decode_claims(get_received_token(function))["aud"] == function.url
     answer = await send_call()
     assert answer.result == {"well": True}
     assert metadata.audiences == [function.url]
     assert decode_claims(get_received_token(function))["aud"] == function.url
 
 
-async def test_health_request_has_a_token(
-    metadata: FakeMetadata, function: FakeToolServer, dispatcher: HttpDispatcher
+async def test_a_token_is_kept_for_the_next_call_unless_about_to_expire(
+    metadata: FakeMetadata,
 ) -> None:
-    assert await dispatcher.health() == {"try_out": "ok"}
-    assert metadata.audiences == [function.url]
-    assert get_received_token(function)
-
-
-async def test_a_token_is_kept_for_the_next_call(metadata: FakeMetadata) -> None:
-    tokens = IdTokens()
-    first_header, second_header = [
-        await tokens.authorization("https://a.example") for _ in range(2)
-    ]
-    assert second_header == first_header
-    assert metadata.audiences == ["https://a.example"]
-
-
-async def test_a_token_about_to_expire_is_replaced(metadata: FakeMetadata) -> None:
-    metadata.lifetime = 60
-    tokens = IdTokens()
-    first_header, second_header = [
-        await tokens.authorization("https://a.example") for _ in range(2)
-    ]
-    assert first_header != second_header
-    assert metadata.audiences == ["https://a.example"] * 2
-
-
-async def test_each_function_has_a_token_of_its_own(metadata: FakeMetadata) -> None:
     tokens = IdTokens()
     urls = ["https://a.example", "https://b.example"]
-    headers = [await tokens.authorization(url) for url in urls]
-    audiences = [
-        decode_claims(header["authorization"].removeprefix("Bearer "))["aud"] for header in headers
-    ]
-    assert audiences == urls
+    headers = [await tokens.authorization(url) for url in [*urls, urls[0]]]
+    assert headers[2] == headers[0]
     assert metadata.audiences == urls
+    for header, url in zip(headers, urls, strict=False):
+        assert decode_claims(header["authorization"].removeprefix("Bearer "))["aud"] == url
+
+    metadata.lifetime = 60
+    first, second = [await tokens.authorization("https://c.example") for _ in range(2)]
+    assert first != second
+    assert metadata.audiences == [*urls, *["https://c.example"] * 2]
 
 
 async def test_no_token_is_fetched_or_sent_over_plain_http(
@@ -153,20 +137,14 @@ async def test_no_token_is_fetched_or_sent_over_plain_http(
     assert metadata.audiences == []
 
 
-@pytest.mark.parametrize("refusal", [403, 404])
-async def test_missing_token_makes_the_tool_unavailable(
-    metadata: FakeMetadata, send_call: SendCall, function: FakeToolServer, refusal: int
+@pytest.mark.parametrize("token", [403, 404, "<html>captive portal</html>", "a.b", "e30.e30.e30"])
+async def test_a_missing_or_malformed_token_makes_the_tool_unavailable(
+    metadata: FakeMetadata, send_call: SendCall, function: FakeToolServer, token: str | int
 ) -> None:
-    metadata.refusal = refusal
-    assert_unavailable(await send_call())
-    assert function.authorizations == []
-
-
-@pytest.mark.parametrize("token", ["<html>captive portal</html>", "a.b", "e30.e30.e30"])
-async def test_malformed_token_makes_the_tool_unavailable(
-    metadata: FakeMetadata, send_call: SendCall, function: FakeToolServer, token: str
-) -> None:
-    metadata.token = token
+    if isinstance(token, int):
+        metadata.refusal = token
+    else:
+        metadata.token = token
     assert_unavailable(await send_call())
     assert function.authorizations == []
 

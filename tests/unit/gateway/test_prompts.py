@@ -22,6 +22,7 @@ from tests.support.fake_catalog import FakeDispatcher, make_server
 
 INVALID_PARAMS = -32602
 """The error code of JSON-RPC for invalid parameters."""
+TOO_LONG = f"topic must be one line of at most {MAX_ARGUMENT_LENGTH} characters."
 TOOLS = {
     tool.name: tool for tool in Catalog.load().list_tools_for(Caller.of("anna", role=Role.OWNER))
 }
@@ -38,20 +39,13 @@ ARGUMENT_VALUES = {
 with_every_prompt = pytest.mark.parametrize("prompt", PROMPTS, ids=lambda prompt: prompt.name)
 
 
-def render_with_all_arguments(prompt: Prompt) -> str:
-    """Return a prompt with all its arguments."""
-    return prompt.render(
-        {argument.name: ARGUMENT_VALUES[argument.name] for argument in prompt.arguments}
-    )
-
-
-def render_with_required_arguments(prompt: Prompt) -> str:
-    """Return a prompt with the arguments that it needs."""
+def render(prompt: Prompt, *, all_arguments: bool = True) -> str:
+    """Return a prompt with all its arguments, or with those that it needs."""
     return prompt.render(
         {
             argument.name: ARGUMENT_VALUES[argument.name]
             for argument in prompt.arguments
-            if argument.required
+            if argument.required or all_arguments
         }
     )
 
@@ -72,31 +66,27 @@ def test_all_prompts_are_listed_in_order() -> None:
 
 
 @with_every_prompt
-def test_prompts_and_arguments_have_descriptions(prompt: Prompt) -> None:
-    mcp_prompt = prompt.to_mcp()
-    assert mcp_prompt.title
-    assert mcp_prompt.description
-    for argument in mcp_prompt.arguments or []:
-        assert argument.title
-        assert argument.description
-
-
-@with_every_prompt
-def test_a_prompt_names_only_tools_that_exist_and_their_fields(prompt: Prompt) -> None:
+@pytest.mark.parametrize("all_arguments", [True, False])
+def test_a_prompt_calls_tools_that_exist_and_says_how_to_answer(
+    prompt: Prompt, *, all_arguments: bool
+) -> None:
+    text = render(prompt, all_arguments=all_arguments)
     fields = {name for tool in TOOLS.values() for name in tool.input_schema["properties"]}
-    texts = render_with_all_arguments(prompt) + render_with_required_arguments(prompt)
-    quoted_names = set(re.findall(r"`(\w+)`", texts))
+    quoted_names = set(re.findall(r"`(\w+)`", text))
     assert quoted_names - TOOLS.keys() - fields == set()
-    assert quoted_names & TOOLS.keys()
-
-
-@with_every_prompt
-@pytest.mark.parametrize("render", [render_with_all_arguments, render_with_required_arguments])
-def test_calls_in_prompts_have_valid_arguments(prompt: Prompt, render: Any) -> None:
-    calls = parse_calls(render(prompt))
+    calls = parse_calls(text)
     assert calls
     for tool, arguments in calls:
         jsonschema.validate(arguments, TOOLS[tool].input_schema)
+    assert "Cite title and author" in text
+    assert "If nothing fits, say so" in text
+
+    described = prompt.to_mcp()
+    assert described.title
+    assert described.description
+    for argument in described.arguments or []:
+        assert argument.title
+        assert argument.description
 
 
 @pytest.mark.requirement("002-I1")
@@ -114,40 +104,23 @@ def test_instructions_omit_disabled_tools() -> None:
     assert "search_traces" in text
 
 
-def test_period_choices_are_those_of_the_tool() -> None:
-    assert set(PERIODS) <= set(TOOLS["get_recent"].input_schema["properties"]["period"]["enum"])
-
-
-@with_every_prompt
-def test_a_prompt_says_how_to_answer(prompt: Prompt) -> None:
-    assert "Cite title and author" in render_with_required_arguments(prompt)
-    assert "If nothing fits, say so" in render_with_required_arguments(prompt)
-
-
-def test_comparing_sources_searches_both_for_the_question() -> None:
-    [compare] = [prompt for prompt in PROMPTS if prompt.name == "compare_sources"]
-    assert parse_calls(render_with_all_arguments(compare)) == [
+def test_arguments_decide_the_calls() -> None:
+    explore, _, compare, review = PROMPTS
+    assert parse_calls(render(compare)) == [
         ("search_kb", {"query": "Why?", "filters": {"source": 'A "B" \\ C'}}),
         ("search_kb", {"query": "Why?", "filters": {"source": "チーズ 🧀"}}),
     ]
-
-
-def test_topic_can_be_explored_within_a_tag() -> None:
     arguments = {"query": "a topic", "filters": {"tags": ["deep-work"]}, "limit": 20}
-    assert parse_calls(render_with_all_arguments(PROMPTS[0])) == [("search_kb", arguments)]
-    assert parse_calls(render_with_required_arguments(PROMPTS[0])) == [
+    assert parse_calls(render(explore)) == [("search_kb", arguments)]
+    assert parse_calls(render(explore, all_arguments=False)) == [
         ("search_kb", {"query": "a topic", "limit": 20})
     ]
-
-
-def test_empty_optional_argument_is_ignored() -> None:
-    [review] = [prompt for prompt in PROMPTS if prompt.name == "weekly_review"]
-    assert parse_calls(review.render({"period": " "})) == [
-        ("get_recent", {"period": "last_7_days", "limit": 50})
-    ]
-    assert parse_calls(review.render({"period": "today"})) == [
-        ("get_recent", {"period": "today", "limit": 50})
-    ]
+    for period, called in ((" ", "last_7_days"), ("today", "today")):
+        arguments = {"period": called, "limit": 50}
+        assert parse_calls(review.render({"period": period})) == [("get_recent", arguments)]
+    assert set(PERIODS) <= set(TOOLS["get_recent"].input_schema["properties"]["period"]["enum"])
+    with pytest.raises(InvalidInput, match="period must be one of today, yesterday, last_3_days"):
+        review.render({"period": "lately"})
 
 
 def test_an_argument_on_several_lines_becomes_one_quoted_line() -> None:
@@ -164,14 +137,8 @@ def test_an_argument_on_several_lines_becomes_one_quoted_line() -> None:
         ({}, "explore_topic needs topic."),
         ({"topic": " \n"}, "explore_topic needs topic."),
         ({"topic": "a", "colour": "b"}, "explore_topic takes only these arguments: topic, tag."),
-        (
-            {"topic": "x" * (MAX_ARGUMENT_LENGTH + 1)},
-            f"topic must be one line of at most {MAX_ARGUMENT_LENGTH} characters.",
-        ),
-        (
-            {"topic": "a\x00b"},
-            f"topic must be one line of at most {MAX_ARGUMENT_LENGTH} characters.",
-        ),
+        ({"topic": "x" * (MAX_ARGUMENT_LENGTH + 1)}, TOO_LONG),
+        ({"topic": "a\x00b"}, TOO_LONG),
     ],
 )
 def test_invalid_arguments_are_rejected_with_advice(
@@ -180,11 +147,6 @@ def test_invalid_arguments_are_rejected_with_advice(
     with pytest.raises(InvalidInput) as caught:
         PROMPTS[0].render(arguments)
     assert caught.value.message == message
-
-
-def test_unknown_period_error_lists_the_valid_ones() -> None:
-    with pytest.raises(InvalidInput, match="period must be one of today, yesterday, last_3_days"):
-        PROMPTS[3].render({"period": "lately"})
 
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])

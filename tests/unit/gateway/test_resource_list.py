@@ -71,21 +71,16 @@ async def test_the_list_goes_through_every_page_of_every_listed_tool(mode: str) 
     dispatcher = FakeDispatcher(answer_from_library)
     pages = await list_pages(dispatcher, mode)
     assert list_names(pages) == [["A", "B"], ["C"], ["Top"]]
-    assert dispatcher.calls == [
-        ("list_books", {}),
-        ("list_books", {"cursor": "2/ü"}),
-        ("list_shelves", {}),
-    ]
-
-
-@with_both_protocols
-async def test_listed_resource_has_uri_name_and_type(mode: str) -> None:
-    pages = await list_pages(FakeDispatcher(answer_from_library), mode)
     assert pages[0][0].model_dump(exclude_none=True) == {
         "uri": "carrel://book/a",
         "name": "A",
         "mime_type": "application/json",
     }
+    assert dispatcher.calls == [
+        ("list_books", {}),
+        ("list_books", {"cursor": "2/ü"}),
+        ("list_shelves", {}),
+    ]
 
 
 async def test_a_tool_without_resources_adds_no_empty_page() -> None:
@@ -95,26 +90,25 @@ async def test_a_tool_without_resources_adds_no_empty_page() -> None:
     dispatcher = FakeDispatcher(answer_without_books)
     assert list_names(await list_pages(dispatcher, "legacy")) == [["Top"]]
     assert [tool for tool, _ in dispatcher.calls] == ["list_books", "list_shelves"]
-
-
-async def test_an_empty_library_has_one_empty_page() -> None:
     assert await list_pages(FakeDispatcher(lambda *_: {}), "legacy") == [[]]
 
 
 @pytest.mark.parametrize(
     "cursor",
-    ["", "x", "ü", "abc=", "1" * 5_000, to_cursor("drop_books", None), to_cursor("get_book", "2")]
-    + [
-        base64.urlsafe_b64encode(cursor).decode()
-        for cursor in (
-            b"",
-            b"5",
-            b"{}",
-            b'["list_books"]',
-            b'["list_books", 5]',
-            b"\xff",
-            b"[" * 9_999,
-        )
+    [
+        *("", "x", "ü", "abc=", "1" * 5_000),
+        *(to_cursor("drop_books", None), to_cursor("get_book", "2")),
+        *(
+            base64.urlsafe_b64encode(cursor).decode()
+            for cursor in (
+                b"",
+                b"{}",
+                b'["list_books"]',
+                b'["list_books", 5]',
+                b"\xff",
+                b"[" * 9_999,
+            )
+        ),
     ],
 )
 async def test_an_error_for_a_broken_cursor_says_to_start_over(cursor: str) -> None:
@@ -125,20 +119,20 @@ async def test_an_error_for_a_broken_cursor_says_to_start_over(cursor: str) -> N
     assert dispatcher.calls == []
 
 
-async def test_an_error_for_a_rejected_cursor_says_to_start_over() -> None:
-    dispatcher = FakeDispatcher(lambda *_: InvalidInput("cursor: broken"))
-    error = await list_with_error(dispatcher, to_cursor("list_books", "2"))
-    assert error.code == INVALID_PARAMS
-    assert error.message == INVALID_CURSOR
-
-
-@pytest.mark.parametrize("failure", [Unavailable("It rests."), InvalidInput("A first page?")])
-async def test_error_of_a_tool_is_the_error_of_the_page(failure: CarrelError) -> None:
-    error = await list_with_error(FakeDispatcher(lambda *_: failure), to_cursor("list_books", None))
-    assert error.code == TOOL_FAILURE
-    assert error.message == failure.message
-
-
-def test_cursor_is_decoded_to_its_position() -> None:
-    assert from_cursor(to_cursor("list_books", "2/ü")) == ("list_books", "2/ü")
-    assert from_cursor(to_cursor("list_books", None)) == ("list_books", None)
+@pytest.mark.parametrize(
+    ("failure", "cursor", "code"),
+    [
+        (Unavailable("It rests."), None, TOOL_FAILURE),
+        (InvalidInput("A first page?"), None, TOOL_FAILURE),
+        (InvalidInput("cursor: broken"), "2/ü", INVALID_PARAMS),
+    ],
+)
+async def test_error_of_a_tool_is_the_error_of_the_page(
+    failure: CarrelError, cursor: str | None, code: int
+) -> None:
+    """Unless the tool rejects the cursor."""
+    encoded = to_cursor("list_books", cursor)
+    assert from_cursor(encoded) == ("list_books", cursor)
+    error = await list_with_error(FakeDispatcher(lambda *_: failure), encoded)
+    assert error.code == code
+    assert error.message == (INVALID_CURSOR if cursor else failure.message)

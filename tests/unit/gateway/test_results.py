@@ -27,39 +27,29 @@ def get_text(content: object) -> str:
     return content.text
 
 
-def test_result_without_text_is_shown_as_json() -> None:
-    result = to_result(CallAnswer(result={"a": 1}), PLAIN_TOOL)
-    assert not result.is_error
-    assert result.structured_content == {"a": 1}
-    assert get_text(result.content[0]) == '{"a":1}'
-
-
 @pytest.mark.requirement("002-A4", "002-F8", "002-K2")
 def test_text_accompanies_the_structured_result() -> None:
-    result = to_result(CallAnswer(result={"a": 1}, text="One a."), PLAIN_TOOL)
-    assert result.structured_content == {"a": 1}
-    assert get_text(result.content[0]) == "One a."
+    """Without a text, the result is shown as JSON."""
+    for text in (None, "One a."):
+        result = to_result(CallAnswer(result={"a": 1}, text=text), PLAIN_TOOL)
+        assert not result.is_error
+        assert result.structured_content == {"a": 1}
+        assert get_text(result.content[0]) == (text or '{"a":1}')
 
 
-def test_result_has_the_envelope_in_text_and_structure() -> None:
-    result = to_result(CallAnswer(result={"a": 1}), ENVELOPE_TOOL)
-    assert result.structured_content == {"success": True, "data": {"a": 1}, "error": None}
-    assert json.loads(get_text(result.content[0])) == result.structured_content
-
-
-def test_error_has_the_envelope_of_its_family() -> None:
-    result = to_result(CallAnswer.failed(NotFound("There is none.")), ENVELOPE_TOOL)
-    assert result.is_error
-    assert (result.structured_content or {})["error"]["code"] == "gone"
-    assert json.loads(get_text(result.content[0])) == result.structured_content
-
-
-def test_error_of_the_gateway_has_the_envelope() -> None:
-    result = to_result(CallAnswer.failed(RateLimited("Wait.", retry_after=3)), ENVELOPE_TOOL)
-    error = (result.structured_content or {})["error"]
-    assert error["code"] == "broken"
-    assert error["retry_after"] == 3
-    assert error["details"]["reason"] == "RATE_LIMITED"
+def test_results_and_errors_have_the_envelope_in_text_and_structure() -> None:
+    wait = RateLimited("Wait.", retry_after=3)
+    parts = []
+    for answer in (CallAnswer(result={"a": 1}), *map(CallAnswer.failed, (NotFound("None."), wait))):
+        result = to_result(answer, ENVELOPE_TOOL)
+        assert json.loads(get_text(result.content[0])) == result.structured_content
+        content = result.structured_content or {}
+        parts.append((result.is_error, content["data"], content["error"]))
+    success, missing, limited = parts
+    assert success == (False, {"a": 1}, None)
+    assert (missing[0], missing[2]["code"]) == (True, "gone")
+    assert (limited[2]["code"], limited[2]["retry_after"]) == ("broken", 3)
+    assert limited[2]["details"]["reason"] == "RATE_LIMITED"
 
 
 def test_replayed_result_is_marked_for_the_model() -> None:

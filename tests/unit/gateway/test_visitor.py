@@ -14,7 +14,7 @@ from functions.gateway.auth.visitor import Visitor, require_visitor
 from functions.gateway.mcp.server import build_server
 from shared.core.caller import Caller
 from shared.core.errors import Unauthorized
-from tests.support.fake_catalog import CATALOG, FakeDispatcher, make_pipeline, make_server
+from tests.support.fake_catalog import CATALOG, FakeDispatcher, make_pipeline
 
 OWNER = Visitor(Caller.of("local"), None)
 ANNA = Visitor(Caller.of("anna"), "user:anna")
@@ -55,10 +55,7 @@ def test_an_unauthenticated_request_has_no_visitor(
 def test_an_authenticated_request_has_its_own_visitor() -> None:
     assert get_visitor(make_request(ANNA), None) is ANNA
     assert get_visitor(make_request(ANNA), OWNER) is ANNA
-
-
-def test_a_request_over_stdio_has_the_local_visitor() -> None:
-    assert get_visitor(None, OWNER) is OWNER
+    assert get_visitor(None, OWNER) is OWNER  # a request over stdio
 
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
@@ -75,8 +72,3 @@ async def test_a_server_without_a_local_visitor_answers_no_request(mode: str) ->
                 await request
 
     assert dispatcher.calls == []
-
-
-async def test_a_server_with_a_local_visitor_answers_it() -> None:
-    async with Client(make_server(FakeDispatcher(lambda *_: {}))) as client:
-        assert (await client.list_tools()).tools

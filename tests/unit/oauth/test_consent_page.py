@@ -13,8 +13,6 @@ from shared.core.caller import Scope
 from shared.core.settings import Settings
 from tests.support.sign_in_app import SignInApp, make_authorization_request
 
-HTTPS_URL = "https://carrel.example"
-
 
 async def load_page(
     settings: Settings, path: str = "", **request_fields: object
@@ -50,38 +48,52 @@ async def test_the_page_names_program_destination_and_scopes(settings: Settings)
     assert "search and read everything that you can read" in words
     assert "create, change and delete data on your behalf" in words
 
-
-async def test_only_the_requested_scopes_are_listed(settings: Settings) -> None:
-    words = read_visible_text(await load_page(settings, scopes=frozenset({Scope.READ})))
-    assert "search and read everything that you can read" in words
-    assert "write, change" not in words
-
-
-async def test_a_program_known_by_its_address_is_named_by_the_host(settings: Settings) -> None:
-    words = read_visible_text(
-        await load_page(settings, client_id="https://claude.example/oauth/client.json")
+    page = await load_page(
+        settings,
+        scopes=frozenset({Scope.READ}),
+        client_id="https://claude.example/oauth/client.json",
     )
+    words = read_visible_text(page)
+    assert "search and read everything that you can read" in words
+    assert "create, change" not in words
     assert "claude.example gives this name to the program." in words
-    assert "nobody has checked it" not in words
+    assert "it has not been verified" not in words
+
+    for name in (None, "", "\u200b"):
+        page = await load_page(settings, client_name=name)
+        assert "An unnamed program asks for access" in read_visible_text(page)
 
 
 @pytest.mark.parametrize(
-    ("redirect_uri", "words"),
+    ("redirect_uri", "words", "source"),
     [
-        ("http://127.0.0.1:3334/cb", "a program on this computer 127.0.0.1, port 3334"),
-        ("http://localhost/cb", "a program on this computer localhost"),
-        ("http://[::1]:99/cb", "a program on this computer ::1, port 99"),
-        ("cursor://anysphere/cb", "an app on this device It opens links that begin with cursor:"),
-        ("https://claude.example:8443/cb", "claude.example:8443 If you do not know"),
-        ("https://localhost.evil.example/", "localhost.evil.example If you"),
-        ("https://xn--pple-43d.example/", "xn--pple-43d.example If you"),
+        (
+            "http://127.0.0.1:3334/cb",
+            "a program on this computer 127.0.0.1, port 3334",
+            "http://127.0.0.1:3334",
+        ),
+        ("http://localhost/cb", "a program on this computer localhost", "http://localhost"),
+        ("http://[::1]:99/cb", "a program on this computer ::1, port 99", "http:"),
+        (
+            "cursor://anysphere/cb",
+            "an app on this device It opens links that begin with cursor:",
+            "cursor:",
+        ),
+        *(
+            (f"https://{host}/cb", f"{host} If you do not know", f"https://{host}")
+            for host in (
+                *("claude.example", "claude.example:8443", "localhost.evil.example"),
+                "xn--pple-43d.example",
+            )
+        ),
     ],
 )
-async def test_destination_is_described_for_people(
-    settings: Settings, redirect_uri: str, words: str
+async def test_destination_is_described_for_people_and_allowed_for_the_form(
+    settings: Settings, redirect_uri: str, words: str, source: str
 ) -> None:
     page = await load_page(settings, redirect_uri=redirect_uri)
     assert f"Access goes to {words}" in read_visible_text(page)
+    assert parse_content_policy(page)["form-action"] == f"'self' https: {source}"
 
 
 async def test_unsafe_redirect_uri_gets_no_page(settings: Settings) -> None:
@@ -127,19 +139,12 @@ def test_client_name_cannot_distort_the_page(name: str, expected: str) -> None:
     assert sanitize_name(name) == expected
 
 
-@pytest.mark.parametrize("name", [None, "", "\u200b"])
-async def test_program_without_a_name_is_called_unnamed(
-    settings: Settings, name: str | None
-) -> None:
-    page = await load_page(settings, client_name=name)
-    assert "An unnamed program asks for access" in read_visible_text(page)
-
-
 @pytest.mark.parametrize("path", ["", "/consent", "/consent?request=forged"])
 async def test_every_page_forbids_scripts_frames_caches_and_sniffing(
     settings: Settings, path: str
 ) -> None:
     page = await load_page(settings, path)
+    assert "`" not in page.text
     policy = parse_content_policy(page)
 
     assert policy.pop("default-src") == "'none'"
@@ -156,47 +161,23 @@ async def test_every_page_forbids_scripts_frames_caches_and_sniffing(
 
 
 @pytest.mark.parametrize(
-    ("redirect_uri", "sources"),
+    ("url", "name", "secure"),
     [
-        ("https://claude.example/cb", "'self' https: https://claude.example"),
-        ("http://127.0.0.1:3334/cb", "'self' https: http://127.0.0.1:3334"),
-        ("http://[::1]:3334/cb", "'self' https: http:"),
-        ("cursor://anysphere/cb", "'self' https: cursor:"),
+        ("https://carrel.example", "__Host-carrel", ["Secure"]),
+        ("http://localhost:8080", "carrel", []),
     ],
 )
-async def test_form_action_policy_allows_the_redirect_uri(
-    settings: Settings, redirect_uri: str, sources: str
+async def test_a_cookie_over_https_is_bound_to_its_host(
+    settings: Settings, url: str, name: str, secure: list[str]
 ) -> None:
-    page = await load_page(settings, redirect_uri=redirect_uri)
-    assert parse_content_policy(page)["form-action"] == sources
-
-
-@pytest.mark.parametrize("path", ["", "/consent", "/consent?request=forged"])
-async def test_no_page_shows_backticks(settings: Settings, path: str) -> None:
-    assert "`" not in (await load_page(settings, path)).text
-
-
-async def test_a_cookie_over_https_is_bound_to_its_host(settings: Settings) -> None:
-    page = await load_page(settings.model_copy(update={"public_url": HTTPS_URL}))
-    name, _, attributes = page.headers["set-cookie"].partition("=")
-    assert name == "__Host-carrel"
-    assert attributes.split("; ")[1:] == ["HttpOnly", "Path=/", "SameSite=lax", "Secure"]
-
-
-async def test_local_cookie_needs_no_https(settings: Settings) -> None:
-    page = await load_page(settings)
-    name, _, attributes = page.headers["set-cookie"].partition("=")
-    assert name == "carrel"
-    assert attributes.split("; ")[1:] == ["HttpOnly", "Path=/", "SameSite=lax"]
-
-
-async def test_two_open_pages_share_a_csrf_cookie(settings: Settings) -> None:
-    sign_in_app = SignInApp(settings)
+    """Two open pages share it."""
+    sign_in_app = SignInApp(settings.model_copy(update={"public_url": url}))
     async with sign_in_app.make_client() as browser:
-        first_page, second_page = [
-            await browser.get(sign_in_app.make_consent_target()) for _ in range(2)
-        ]
-    assert second_page.headers["set-cookie"] == first_page.headers["set-cookie"]
+        first, second = [await browser.get(sign_in_app.make_consent_target()) for _ in range(2)]
+    assert second.headers["set-cookie"] == first.headers["set-cookie"]
+    cookie, *attributes = first.headers["set-cookie"].split("; ")
+    assert cookie.partition("=")[0] == name
+    assert attributes == ["HttpOnly", "Path=/", "SameSite=lax", *secure]
 
 
 @pytest.mark.parametrize("cookie", ["", "short", "a" * 44, '"; Domain=evil.example'])

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -36,39 +37,33 @@ async def run_handler(
     return (await invoke(tool, make_call_request(tool, caller, {}), app)).receipt
 
 
-def return_no_notes(_context: Context) -> Outcome[Notes]:
-    return Outcome(NO_NOTES)
-
-
-async def test_a_receipt_has_the_facts_of_the_call(app: App) -> None:
+async def test_a_receipt_has_the_facts_and_the_task_of_the_call(app: App) -> None:
     def handler(_context: Context) -> Outcome[Notes]:
         return Outcome(NO_NOTES, facts={"passages": 8, "known": False, "scores": (0.5, 0.25)})
 
-    facts = (await run_handler(app, handler, ANNA)).notes
-    assert facts == {"passages": 8, "known": False, "scores": [0.5, 0.25]}
+    receipt = await run_handler(app, handler, ANNA)
+    assert receipt.notes == {"passages": 8, "known": False, "scores": [0.5, 0.25]}
+    assert receipt.task == "thesis"
+    assert (await run_handler(app, handler, Caller.of("anna"))).task is None
+    with pytest.raises(ValueError, match="an audit fact is a code"):  # before a commit
+        Outcome(NO_NOTES, facts={"text": "some private text"})
 
 
-async def test_a_failure_carries_its_facts(app: App) -> None:
+@pytest.mark.parametrize(
+    ("facts", "notes"), [({"passages": 7}, {"passages": 7}), ({"text": "some private text"}, {})]
+)
+async def test_a_failure_carries_its_facts(
+    app: App, facts: dict[str, Any], notes: dict[str, Any]
+) -> None:
+    """Without those that could be content."""
+
     def handler(_context: Context) -> Outcome[Notes]:
         failure = Unavailable("The notebook is closed.")
-        failure.facts = {"passages": 7}
+        failure.facts = facts
         raise failure
 
     receipt = await run_handler(app, handler, ANNA)
-    assert receipt.task == "thesis"
-    assert receipt.notes == {"passages": 7}
-
-
-async def test_a_failure_with_refused_facts_is_still_answered(app: App) -> None:
-    async def run(_args: Nothing, _context: Context) -> Notes:
-        failure = NotFound("There is no such notebook.")
-        failure.facts = {"text": "some private text"}
-        raise failure
-
-    answer = await invoke(replace(READ, run=run), make_call_request(READ, ANNA, {}), app)
-    assert answer.error
-    assert answer.error.code == "NOT_FOUND"
-    assert answer.receipt.notes == {}
+    assert (receipt.task, receipt.notes) == ("thesis", notes)
 
 
 @pytest.mark.parametrize("end", [TimeoutError, RuntimeError, NotFound])
@@ -95,16 +90,6 @@ async def test_a_receipt_has_the_task_after_a_timeout(app: App, monotonic: Monot
     assert answer.receipt.task == "other"
 
 
-async def test_facts_that_could_be_content_are_refused_before_a_commit() -> None:
-    with pytest.raises(ValueError, match="an audit fact is a code"):
-        Outcome(NO_NOTES, facts={"text": "some private text"})
-
-
-async def test_a_call_works_in_the_task_of_its_credential(app: App) -> None:
-    assert (await run_handler(app, return_no_notes, ANNA)).task == "thesis"
-    assert (await run_handler(app, return_no_notes, Caller.of("anna"))).task is None
-
-
 async def test_a_calls_context_has_its_deadline(app: App, ctx: Context) -> None:
     deadlines: list[float | None] = []
 
@@ -121,20 +106,14 @@ async def test_a_calls_context_has_its_deadline(app: App, ctx: Context) -> None:
 
 async def test_facts_keep_their_types_when_serialized() -> None:
     notes = {"known": True, "passages": 7, "score": 0.5, "rounded": 1.0, "ids": ["a", 1]}
-    call_answer = CallAnswer(result={}, receipt=Receipt(task="thesis", notes=notes))
+    receipt = Receipt(documents_read=3, price=5, task="thesis", notes=notes)
+    call_answer = CallAnswer(result={}, receipt=receipt)
     parsed_answer = CallAnswer.model_validate_json(call_answer.model_dump_json())
     assert parsed_answer == call_answer
     fact_types = [type(fact) for fact in parsed_answer.receipt.notes.values()]
     assert fact_types == [bool, int, float, float, list]
-
-
-async def test_an_old_receipt_is_read_without_facts_and_task() -> None:
-    answer = CallAnswer.model_validate_json('{"result": {}, "receipt": {"documents_read": 3}}')
-    assert answer.receipt.notes == {}
-    assert answer.receipt.task is None
-
-
-async def test_a_receipts_cost_does_not_include_the_facts() -> None:
-    receipt = Receipt(documents_read=3, price=5, task="thesis", notes={"passages": 7})
     cost = {"documents_read": 3, "documents_written": 0, "round_trips": 0, "milliseconds": 0.0}
     assert receipt.cost() == cost | {"price": 5}
+
+    old = CallAnswer.model_validate_json('{"result": {}, "receipt": {"documents_read": 3}}')
+    assert (old.receipt.notes, old.receipt.task) == ({}, None)

@@ -52,9 +52,6 @@ def encode_json(value: object) -> str:
 def test_a_position_is_decoded_as_it_was_encoded(position: list[Any]) -> None:
     cursor = TypeAdapter(CursorText).validate_python(encode_cursor(In(), position))
     assert decode_cursor(In(), cursor, ANY_LIST) == position
-
-
-def test_a_call_without_a_cursor_has_no_position() -> None:
     assert decode_cursor(In(), None, ANY_LIST) is None
 
 
@@ -91,7 +88,8 @@ def test_a_damaged_cursor_is_refused(cursor: str) -> None:
 
 
 def test_a_cursor_that_was_copied_wrongly_is_refused() -> None:
-    cursor = encode_cursor(In(), [1_718_193_600_000_000, "bread-0123456789ab"])
+    cursor = encode_cursor(In(), [-5, "bread-0123456789ab"])
+    assert decode_cursor(In(), cursor, POSITION) == (-5, "bread-0123456789ab")
     for index in range(len(cursor)):
         other_character = "A" if cursor[index] != "A" else "B"
         changed_cursor = cursor[:index] + other_character + cursor[index + 1 :]
@@ -99,10 +97,6 @@ def test_a_cursor_that_was_copied_wrongly_is_refused() -> None:
         for invalid_cursor in (changed_cursor, cut_cursor):
             with pytest.raises(InvalidInput, match="damaged"):
                 decode_cursor(In(), invalid_cursor, POSITION)
-
-
-def test_a_position_of_the_right_shape_is_decoded() -> None:
-    assert decode_cursor(In(), encode_cursor(In(), [-5, "a-1"]), POSITION) == (-5, "a-1")
 
 
 @pytest.mark.parametrize(
@@ -123,27 +117,16 @@ def test_a_count_that_firestore_would_refuse_is_refused(count: int) -> None:
         decode_cursor(In(), encode_cursor(In(), [count]), TypeAdapter(tuple[CursorCount]))
 
 
-def test_items_that_fit_make_one_page() -> None:
-    items = [Item(text="x" * 100) for _ in range(50)]
-    assert fit_page(items) == items
-
-
-def test_items_beyond_the_limit_are_left_for_the_next_page() -> None:
-    items = [Item(text="x" * 10_000) for _ in range(6)]
-    page = fit_page(items)
-    assert page == items[:3]
-    assert sum(len(item.model_dump_json()) for item in page) <= MAX_PAGE_BYTES
-
-
-def test_the_limit_counts_bytes_not_characters() -> None:
-    items = [Item(text="本" * 10_000) for _ in range(6)]
-    assert fit_page(items) == items[:1]
-
-
-def test_an_item_larger_than_a_page_is_a_page_of_its_own() -> None:
-    items = [Item(text="x" * (MAX_PAGE_BYTES + 1)), Item(text="y")]
-    assert fit_page(items) == items[:1]
-
-
-def test_an_empty_list_is_an_empty_page() -> None:
-    assert fit_page([]) == []
+@pytest.mark.parametrize(
+    ("texts", "count"),
+    [
+        ([], 0),
+        (["x" * 100] * 50, 50),
+        (["x" * 10_000] * 6, 3),
+        (["本" * 10_000] * 6, 1),  # the limit counts bytes, not characters
+        (["x" * (MAX_PAGE_BYTES + 1), "y"], 1),  # larger than a page
+    ],
+)
+def test_items_beyond_the_limit_are_left_for_the_next_page(texts: list[str], count: int) -> None:
+    items = [Item(text=text) for text in texts]
+    assert fit_page(items) == items[:count]

@@ -6,7 +6,6 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
-import pytest
 from pydantic import Field
 
 from shared.core.caller import Scope, Tier
@@ -107,55 +106,33 @@ def test_a_declaration_has_everything_except_the_handler() -> None:
     }
 
 
-def test_a_result_is_published_as_names_and_types() -> None:
+def test_schemas_are_published_without_what_clients_do_not_need() -> None:
+    """A result has names and types. Arguments have no generated titles, no null and no limits."""
     assert get_schema("outputSchema")["properties"] == {
         "best": BOOK,
         "others": {"type": "object", "additionalProperties": BOOK},
     }
-
-
-def test_limits_of_values_are_checked_but_not_published() -> None:
     assert In.model_json_schema()["properties"]["year"]["anyOf"][0]["minimum"] == 0
-    assert "minimum" not in get_schema("inputSchema")["properties"]["year"]
-
-
-def test_a_fields_description_beats_its_types() -> None:
-    assert get_schema("inputSchema")["properties"]["order"] == {
-        "type": "string",
-        "enum": ["title", "date"],
-        "default": "title",
-        "description": "How to sort.",
+    schema = get_schema("inputSchema")
+    assert schema["properties"] == {
+        "order": {
+            "type": "string",
+            "enum": ["title", "date"],
+            "default": "title",
+            "description": "How to sort.",
+        },
+        "title": {"type": "string", "description": "Words of the title."},
+        "year": {"type": "integer", "description": "When it was published."},
     }
+    assert schema["required"] == ["title"]
+    assert "title" not in schema
 
-
-def test_generated_titles_are_dropped_but_not_fields() -> None:
-    input_schema = get_schema("inputSchema")
-    assert input_schema["properties"]["title"] == {
-        "type": "string",
-        "description": "Words of the title.",
-    }
-    assert input_schema["required"] == ["title"]
-    assert "title" not in input_schema
-
-
-def test_optional_arguments_are_published_without_null() -> None:
-    assert get_schema("inputSchema")["properties"]["year"] == {
-        "type": "integer",
-        "description": "When it was published.",
-    }
-
-
-def test_each_declaration_is_a_new_object() -> None:
-    get_schema("inputSchema")["properties"].clear()
+    schema["properties"].clear()  # each declaration is a new object
     assert set(get_schema("inputSchema")["properties"]) == {"order", "title", "year"}
 
 
-@pytest.mark.parametrize(
-    ("effect", "seconds"), [(Effect.READ, 10.0), (Effect.WRITE, 30.0), (Effect.DESTROY, 30.0)]
-)
-def test_a_write_has_more_time_than_a_read(effect: Effect, seconds: float) -> None:
-    assert replace(TOOL, effect=effect, timeout=None).declaration()["timeout"] == seconds
-
-
-def test_writes_need_the_write_scope() -> None:
-    assert [effect.scope for effect in Effect] == [Scope.READ, Scope.WRITE, Scope.WRITE]
+def test_a_write_needs_its_scope_and_has_more_time_than_a_read() -> None:
+    plain = replace(TOOL, timeout=None)
+    assert [
+        (effect.scope, replace(plain, effect=effect).declaration()["timeout"]) for effect in Effect
+    ] == [(Scope.READ, 10.0), (Scope.WRITE, 30.0), (Scope.WRITE, 30.0)]
