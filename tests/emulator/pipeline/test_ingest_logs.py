@@ -19,8 +19,8 @@ from shared.runtime.context import App, Context
 from shared.runtime.job import Report
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.followed_folder import ingest_cleanly, make_settings, read_source_ids, run_ingest
+from tests.support.ingest_runs import read_texts
 from tests.support.jobs import make_ample_budget
-from tests.support.readwise_runs import read_texts
 from tests.support.source_files import make_readwise_book, write_file
 from tests.support.stored_documents import read_chunks_by_text, read_documents
 from tests.support.tool_calls import call_result
