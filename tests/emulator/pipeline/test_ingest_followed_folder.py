@@ -7,6 +7,7 @@ is the summary of a chunk, which would cost a call of a model to make again.
 from __future__ import annotations
 
 import os
+import random
 import shutil
 from pathlib import Path
 from typing import Any, Final
@@ -189,6 +190,22 @@ async def test_files_that_exchange_names_keep_their_ids(
         assert (await read_chunks(ctx)).keys() == before.keys()
     assert await read_card(ctx, "Note 1.") == CARD
     assert await read_documents(ctx, "forgotten_sources") == {}
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_files_renamed_at_random_keep_their_ids(
+    ctx: Context, tmp_path: Path, seed: int
+) -> None:
+    generator = random.Random(seed)  # noqa: S311 - no secret
+    vault = make_vault(tmp_path)
+    await ingest_cleanly(ctx, vault)
+    before = await read_sources_by_text(ctx)
+    for _ in range(5):
+        old_names = sorted(path.name for path in vault.iterdir())
+        new_names = generator.sample([f"{number}.md" for number in range(1, 9)], len(old_names))
+        rename_files(vault, dict(zip(old_names, new_names, strict=True)))
+        await ingest_cleanly(ctx, vault)
+        assert await read_sources_by_text(ctx) == before
 
 
 async def test_a_text_replaced_by_renamed_files_is_forgotten(ctx: Context, tmp_path: Path) -> None:

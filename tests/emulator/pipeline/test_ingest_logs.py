@@ -224,18 +224,6 @@ async def test_a_library_keeps_what_only_a_log_brought(
         assert set(await read_passages(ctx)) == {"Only here.", "Ebb.", "Flow.", "Sea."}
 
 
-async def test_an_edited_highlight_of_a_library_is_not_removed(ctx: Context) -> None:
-    with FakeReadwise() as readwise:
-        readwise.put_book(7, "Ebb.", "Flow.")
-        await sync_readwise(ctx, readwise)
-        readwise.advance(days=1)
-        readwise.put_highlight(7, 0, "Ebb, edited.")
-        report = await sync_readwise(ctx, readwise)
-    assert (report.removed.total(), report.note) == (0, "")
-    assert await read_passages(ctx) == ["Ebb, edited.", "Flow."]
-    assert await read_documents(ctx, "forgotten") == {}
-
-
 async def test_importing_an_export_keeps_newer_highlights(ctx: Context, tmp_path: Path) -> None:
     write_book(tmp_path / "logs", "full.json", 0, highlights=make_highlights(*FULL[:2]))
     await ingest_cleanly(ctx, tmp_path / "logs")
