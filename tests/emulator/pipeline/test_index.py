@@ -57,6 +57,12 @@ SEEDS = [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range
 
 
 @pytest.fixture
+def clock() -> SettableClock:
+    """The clock of the app, which stands after all changes of a history."""
+    return SettableClock()
+
+
+@pytest.fixture
 async def notes(ctx: Context) -> Context:
     """A knowledge base of ten pending notes."""
     await ingest_sources(ctx, NOTES, now=NOON)
