@@ -310,16 +310,16 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
-async def apps(project: str) -> AsyncIterator[Apps]:
-    """Opens apps on the test's database, and closes them after the test."""
-    opened = Apps(project)
+async def apps(settings: Settings) -> AsyncIterator[Apps]:
+    """Opens apps with the test's settings, on its database, and closes them after the test."""
+    opened = Apps(settings)
     yield opened
     await opened.aclose()
 
 
 @pytest.fixture
 def app(apps: Apps, embedder: Embedder, clock: SettableClock) -> WatchedApp:
-    """The app with the test's clock and embedder."""
+    """The app with the test's settings, clock and embedder."""
     return apps(clock=clock, embedder=embedder)
 
 

@@ -24,9 +24,9 @@ READER = Caller.of("reader")
 class Apps:
     """Opens apps, and closes all of them when the test, or the module, ends."""
 
-    def __init__(self, project: str | None = None) -> None:
-        """Open apps on the database of `project`; without it, each on an empty one."""
-        self._project = project
+    def __init__(self, settings: Settings | None = None) -> None:
+        """Open apps with these settings; without them, each on an empty database."""
+        self._settings = settings
         self._opened: list[WatchedApp] = []
 
     def __call__(
@@ -47,11 +47,10 @@ class Apps:
             embedder: By default one without a model, which compares words.
             generator: By default none.
             project: The project of the database, in place of the test's.
-            settings: Fields of `Settings`.
+            settings: Fields of `Settings`, in place of the test's.
         """
-        name = project or self._project or f"test-{uuid.uuid4().hex[:16]}"
         app = WatchedApp(
-            Settings(google_cloud_project=name, **settings),
+            Settings(**self._choose_fields(project) | settings),
             hook,
             clock=_make_clock(clock),
             embedder=embedder or WordEmbedder(),
@@ -68,6 +67,11 @@ class Apps:
         """Close all apps."""
         for app in self._opened:
             await app.aclose()
+
+    def _choose_fields(self, project: str | None) -> dict[str, Any]:
+        base = self._settings or Settings(google_cloud_project=f"test-{uuid.uuid4().hex[:16]}")
+        fields = {name: getattr(base, name) for name in base.model_fields_set}
+        return fields | ({"google_cloud_project": project} if project else {})
 
 
 def _make_clock(clock: Clock | datetime | None) -> Clock:

@@ -5,19 +5,14 @@ A card is a summary of a passage, with takeaways.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from google.oauth2.credentials import Credentials
 
 from shared.ai.vertex_generation import VertexGenerator
-from shared.core.caller import Caller
 from shared.core.circuit_breaker import CircuitBreaker
-from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import App, Context
-from tests.support.clock import NOON
+from shared.runtime.context import Context
 from tests.support.fakes.vertex import MODEL, FakeVertex
 from tests.support.stored_documents import read_chunks
 
@@ -58,14 +53,6 @@ def make_generator(server: FakeVertex, time_limit: float = 50) -> VertexGenerato
         time_limit=time_limit,
         breaker=CircuitBreaker("Vertex AI", pause=0),
     )
-
-
-def make_cards_context(
-    settings: Settings, generator: VertexGenerator | None = None, moment: datetime = NOON
-) -> Context:
-    """Return the context of a run of the job at this moment, by default without a model."""
-    app = App(settings, generator=generator, clock=lambda: moment)
-    return app.context(Caller(), Meter())
 
 
 async def read_cards(ctx: Context) -> dict[str, Any]:

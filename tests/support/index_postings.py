@@ -7,18 +7,22 @@ collection `lexicon` or `facets`. Long postings are truncated.
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from google.cloud.firestore import DELETE_FIELD
+
 from shared.core.dates import format_utc_day, to_microseconds
 from shared.index.bm25 import pack
 from shared.index.facets import Kind, parse_facet_id
-from shared.index.postings import PostingsRef
+from shared.index.postings import IndexCollections, PostingsRef
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk import Chunk
 from shared.runtime.context import Context
 from shared.text.terms import terms
+from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_chunks, read_documents, read_tombstones
 
 EMPTY: Final = {"documents": 0, "length": 0}
@@ -129,3 +133,35 @@ def _assert_sound_facet(
     if facet.kind is Kind.MONTH:
         expected_days = Counter(format_utc_day(date) for date in expected_entries.values())
         assert {day: count for day, count in data["days"].items() if count} == expected_days
+
+
+async def damage_postings(
+    ctx: Context, generator: random.Random, names: IndexCollections, limit: int = 15
+) -> None:
+    """Damage or delete up to `limit` postings, add false ones, and damage the totals."""
+    stored = {
+        f"{collection}/{name}": data
+        for collection in (names.lexicon, names.facets)
+        for name, data in (await read_documents(ctx, collection)).items()
+    }
+    for path in generator.sample(sorted(stored), min(len(stored), limit)):
+        data = stored[path]
+        document_id = generator.choice(sorted(data.get("postings", {})) or ["nobody"])
+        damages: list[dict[str, Any]] = [
+            {"df": data.get("df", 0) + generator.choice([-1, 1, 40])},
+            {"postings": {document_id: DELETE_FIELD}},
+            {"postings": {document_id: 7}},
+            {"postings": {"nobody": 8}},
+            {"postings": DELETE_FIELD, "df": DELETE_FIELD},
+            {"held": 0},
+            {"held": DELETE_FIELD, "name": "somebody", "since": 2**62},
+        ]
+        if damage := generator.choice([None, *damages]):
+            await set_fields(ctx, path, damage)
+        else:
+            await ctx.database.connection.client.document(path).delete()
+    false_postings = {"df": 2, "postings": {"nobody": 9}, "held": 1}
+    collection = generator.choice([names.lexicon, names.facets])
+    await set_fields(ctx, f"{collection}/tag:nothing", false_postings)
+    false_totals = {"documents": generator.randrange(5), "length": DELETE_FIELD}
+    await set_fields(ctx, f"meta/{names.lexicon}", false_totals)

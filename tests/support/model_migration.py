@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from functions.jobs.reembed.job import reembed
 from shared.core.dates import Clock
@@ -17,7 +17,6 @@ from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.job import Budget, Report
 from tests.support.clock import SettableClock
-from tests.support.database_dump import read_all_documents
 from tests.support.extractions import (
     make_decision,
     make_extraction,
@@ -37,8 +36,6 @@ TASK: Final = "boats"
 QUESTION: Final = "What was struck by lightning?"
 COLLECTIONS: Final = ("chunks", "traces", "extractions")
 """The collections whose vectors the job migrates."""
-TIME_FIELDS: Final = {"next_at", "brought_at", "touched_at", "created_at", "updated_at", "kept_at"}
-"""The fields that `read_database` replaces, since their times differ from run to run."""
 
 
 def make_previous_model() -> FakeEmbeddingModel:
@@ -133,24 +130,3 @@ async def read_spaces(app: App) -> dict[str, set[tuple[str | None, int]]]:
         }
         for collection in COLLECTIONS
     }
-
-
-async def read_database(app: App) -> dict[str, Any]:
-    """Return the fields of all documents except leases and runs, by path.
-
-    The name of a time field replaces its value, and the names of pending steps replace the steps.
-    """
-    contents = await read_all_documents(app.connection.client)
-    return {
-        path: {name: _simplify(name, value) for name, value in (snapshot.to_dict() or {}).items()}
-        for path, snapshot in contents.items()
-        if not path.startswith(("leases/", "runs/"))
-    }
-
-
-def _simplify(name: str, value: Any) -> Any:
-    if name == "pending":
-        return set(value)
-    if name == "embedding":
-        return tuple(value)
-    return name if name in TIME_FIELDS else value

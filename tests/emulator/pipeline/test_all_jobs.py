@@ -10,12 +10,10 @@ import pytest
 
 from infra.build.discovery import jobs
 from infra.local.local_database import SAMPLE
-from shared.core.settings import Settings
 from shared.firestore.runs import Runs, RunState
 from shared.runtime.context import App, Context
 from shared.runtime.job import AlreadyRunning, Budget, Job, Report, run_job
-from tests.support.fakes.embedder import WordEmbedder
-from tests.support.jobs import make_job_context
+from tests.support.apps import Apps
 from tests.support.knowledge import BAKING, SAILING, ingest_sources, store_sources
 from tests.support.stored_documents import read_leased_jobs
 
@@ -24,10 +22,7 @@ MAX_WAIT: Final = 300.0
 
 
 @pytest.mark.parametrize("job", jobs(), ids=lambda job: job.name)
-async def test_concurrent_triggers_run_a_job_once(job: Job, project: str) -> None:
-    settings = Settings(google_cloud_project=project, ingest_path=str(SAMPLE))
-    apps = [App(settings, embedder=WordEmbedder()) for _ in range(2)]
-    ctx = make_job_context(apps[0])
+async def test_concurrent_triggers_run_a_job_once(apps: Apps, ctx: Context, job: Job) -> None:
     await store_sources(ctx, BAKING)
     await ingest_sources(ctx, SAILING)
     other_is_refused = asyncio.Event()
@@ -42,7 +37,7 @@ async def test_concurrent_triggers_run_a_job_once(job: Job, project: str) -> Non
         other_is_refused.set()
         return result
 
-    results = await asyncio.gather(*map(trigger, apps))
+    results = await asyncio.gather(*(trigger(apps(ingest_path=str(SAMPLE))) for _ in range(2)))
 
     [report] = [result for result in results if isinstance(result, Report)]
     [record] = await Runs(ctx.database).load_latest(job.name, 2)
@@ -51,5 +46,3 @@ async def test_concurrent_triggers_run_a_job_once(job: Job, project: str) -> Non
     assert 0 < record.documents_read <= report.cost.documents_read
     assert record.documents_written <= report.cost.documents_written > 0
     assert await read_leased_jobs(ctx) == set()
-    for app in apps:
-        await app.aclose()

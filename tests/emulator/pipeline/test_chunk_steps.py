@@ -7,26 +7,32 @@ was edited in between stays pending.
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
+import pytest
+
+from shared.core.errors import PlatformFault
 from shared.core.meter import Meter
+from shared.firestore.database import MAX_COMMIT_BYTES
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Set, Write
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.queue import ChunkQueue, DeadLetter, PendingChunk, StepResult
+from shared.pipeline.worker import StepWork, process_pending
 from shared.runtime.context import Context
+from shared.runtime.job import Report
+from tests.support.clock import NOON, SettableClock
 from tests.support.fakes.embedder import DIMENSION
+from tests.support.jobs import make_ample_budget
 from tests.support.knowledge import (
     BAKING,
     SAILING,
-    chunk_source,
     ingest_sources,
     set_fields,
     store_sources,
 )
 from tests.support.stored_documents import read_documents
 
-NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 OTHER_STEPS = ("index", "card", "extract")
 """The steps of a new chunk other than `embed`."""
 UNIT_VECTOR = (1.0,) + (0.0,) * (DIMENSION - 1)
@@ -58,36 +64,18 @@ async def test_a_chunk_is_read_as_stored(ctx: Context) -> None:
     assert len(stored.vector or ()) == DIMENSION
 
 
-async def test_a_missing_chunk_is_none(ctx: Context) -> None:
-    assert await Chunks(ctx.database).get("nowhere") is None
-
-
-async def test_a_pending_chunk_has_its_embedding_text(ctx: Context) -> None:
-    expected = {chunk.chunk_id: chunk.embedding_text for chunk in chunk_source(BAKING).chunks}
-    pending = await store_baking_chunks(ctx)
-    assert {chunk.chunk_id: chunk.text for chunk in pending} == expected
-
-
-async def test_pending_chunks_are_limited(ctx: Context, meter: Meter) -> None:
-    await store_baking_chunks(ctx)
-    reads_before = meter.documents_read
-    assert len(await ChunkQueue(ctx.database).load_pending("embed", NOON, 2)) == 2
-    assert meter.documents_read - reads_before == 2
-
-
-async def test_longest_pending_chunks_come_first(ctx: Context) -> None:
+async def test_longest_pending_chunks_come_first_up_to_the_limit(
+    ctx: Context, meter: Meter
+) -> None:
     await ingest_sources(ctx, SAILING, now=NOON)
     await ingest_sources(ctx, BAKING, now=NOON - timedelta(days=1))
-    pending = await ChunkQueue(ctx.database).load_pending("embed", NOON, 4)
-    source_ids = [chunk.source_id for chunk in pending]
-    assert source_ids == ["baking", "baking", "baking", "sailing"]
-
-
-async def test_a_deferred_chunk_is_counted_but_not_due(ctx: Context) -> None:
-    await store_baking_chunks(ctx)
+    reads_before = meter.documents_read
     queue = ChunkQueue(ctx.database)
-    assert await queue.load_pending("embed", NOON - timedelta(seconds=1), 10) == []
-    assert await queue.count_pending("embed") == 3
+    pending = await queue.load_pending("embed", NOON, 4)
+    assert [chunk.source_id for chunk in pending] == ["baking", "baking", "baking", "sailing"]
+    assert meter.documents_read - reads_before == 4
+    assert len(await queue.load_pending("embed", NOON - timedelta(seconds=1), 9)) == 3
+    assert await queue.count_pending("embed") == 5
     assert await queue.count_pending("cluster") == 0
 
 
@@ -122,26 +110,6 @@ async def test_a_chunk_deleted_after_its_read_gets_no_vector(ctx: Context) -> No
     assert await Chunks(ctx.database).find_nearest(UNIT_VECTOR, 10) == []
 
 
-async def test_a_failure_defers_the_step_and_counts_a_try(ctx: Context) -> None:
-    chunk, *_ = await store_baking_chunks(ctx)
-    await defer_embed(ctx, chunk)
-    data = (await read_documents(ctx, "chunks"))[chunk.chunk_id]
-    retry_at = NOON + timedelta(minutes=2)
-    assert data["pending"] == dict.fromkeys(OTHER_STEPS, NOON) | {"embed": retry_at}
-    assert data["parked"] == {}
-    assert data["tries"] == {"embed": 1}
-
-
-async def test_a_failed_step_defers_no_other_step(ctx: Context) -> None:
-    failed, *others = await store_baking_chunks(ctx)
-    await defer_embed(ctx, failed)
-    due_for_embed = await ChunkQueue(ctx.database).load_pending("embed", NOON, 10)
-    due_for_index = await ChunkQueue(ctx.database).load_pending("index", NOON, 10)
-    other_ids = {chunk.chunk_id for chunk in others}
-    assert {chunk.chunk_id for chunk in due_for_embed} == other_ids
-    assert {chunk.chunk_id for chunk in due_for_index} == other_ids | {failed.chunk_id}
-
-
 async def test_steps_count_their_tries_separately(ctx: Context) -> None:
     """The step `index` fails again ten minutes after its first failure, at 12:20."""
     chunk_id = (await store_baking_chunks(ctx))[0].chunk_id
@@ -159,12 +127,6 @@ async def test_steps_count_their_tries_separately(ctx: Context) -> None:
         "embed": NOON + timedelta(minutes=2),
         "index": NOON + timedelta(minutes=20 + 4),
     }
-
-
-async def test_storing_a_vector_ends_only_its_own_step(ctx: Context) -> None:
-    await store_unit_vectors(ctx, *await store_baking_chunks(ctx))
-    assert await ChunkQueue(ctx.database).count_pending("embed") == 0
-    assert await ChunkQueue(ctx.database).count_pending("index") == 3
 
 
 async def test_the_fifth_failure_makes_the_step_a_dead_letter(ctx: Context) -> None:
@@ -192,17 +154,6 @@ async def test_the_failure_of_an_edited_chunk_is_ignored(ctx: Context) -> None:
     assert len(await ChunkQueue(ctx.database).load_pending("embed", NOON, 10)) == 3
 
 
-async def test_storing_a_vector_resets_the_tries(ctx: Context) -> None:
-    chunk, *_ = await store_baking_chunks(ctx)
-    await defer_embed(ctx, chunk)
-    due = await ChunkQueue(ctx.database).load_pending("embed", NOON + timedelta(minutes=2), 10)
-    await store_unit_vectors(ctx, *due)
-    data = (await read_documents(ctx, "chunks"))[chunk.chunk_id]
-    assert data["tries"] == {}
-    assert set(data["pending"]) == {*OTHER_STEPS, "cluster"}
-    assert data["embedding_model"] == "model-1"
-
-
 async def test_opposite_vectors_have_similarity_zero(ctx: Context) -> None:
     chunks = await store_baking_chunks(ctx)
     opposite = tuple(-value for value in UNIT_VECTOR)
@@ -221,6 +172,11 @@ async def test_an_edit_of_other_fields_does_not_reject_the_vector(ctx: Context) 
     assert await ChunkQueue(ctx.database).count_pending("embed") == 0
 
 
+def make_extra_write(document_id: str, text: str = "") -> Write:
+    """Return a write that creates a document of another collection."""
+    return Set(Reference("extras", document_id), {"text": text})
+
+
 async def test_extra_writes_are_committed_with_their_step_or_not_at_all(ctx: Context) -> None:
     unchanged, edited, _ = await store_baking_chunks(ctx)
     change = {"content": "New.", "content_hash": "new"}
@@ -236,11 +192,6 @@ async def test_extra_writes_are_committed_with_their_step_or_not_at_all(ctx: Con
     stored = await read_documents(ctx, "chunks")
     assert "mark" in stored[unchanged.chunk_id]
     assert "mark" not in stored[edited.chunk_id]
-
-
-def make_extra_write(document_id: str) -> Write:
-    """Return a write that creates a document of another collection."""
-    return Set(Reference("extras", document_id), {})
 
 
 async def test_an_extraction_stored_during_a_step_is_not_overwritten(ctx: Context) -> None:
@@ -264,3 +215,53 @@ async def test_dead_letters_are_listed_and_can_be_retried(ctx: Context) -> None:
     assert await queue.load_dead_letters("embed", 10) == []
     tries = {chunk.chunk_id: chunk.tries for chunk in await queue.load_pending("embed", NOON, 9)}
     assert tries[chunk.chunk_id] == 0
+
+
+TOO_LONG = "x" * 1_100_000
+"""A text that is longer than a document may be."""
+LONG_TEXT = "x" * (MAX_COMMIT_BYTES // 6)
+"""A text of which three documents, but not nine, fit into a commit."""
+
+
+async def test_a_large_batch_is_stored_in_several_commits(ctx: Context) -> None:
+    chunks = await store_baking_chunks(ctx)
+    results = [
+        StepResult(
+            chunk,
+            {"mark": 1},
+            tuple(make_extra_write(f"{chunk.chunk_id} {n}", LONG_TEXT) for n in range(3)),
+        )
+        for chunk in chunks
+    ]
+    assert await ChunkQueue(ctx.database).complete("card", results) == len(chunks)
+    assert len(await read_documents(ctx, "extras")) == 3 * len(chunks)
+
+
+async def test_a_run_defers_rejected_results_and_stores_the_others(
+    ctx: Context, clock: SettableClock
+) -> None:
+    oversized, *others = await store_baking_chunks(ctx)
+
+    async def process(chunk: PendingChunk) -> StepResult:
+        is_oversized = chunk.chunk_id == oversized.chunk_id
+        return StepResult(chunk, {"mark": TOO_LONG if is_oversized else "short"})
+
+    async def probe() -> None:
+        """Report that the step works."""
+
+    work = StepWork(step="card", count="cards", process=process, probe=probe)
+    report = Report()
+    await process_pending(work, ctx, make_ample_budget(), report)
+    assert report.counts == {"cards": len(others)}
+    [failure] = report.failures
+    assert failure.name == oversized.chunk_id
+    assert "too large" in failure.reason
+    stored = await read_documents(ctx, "chunks")
+    assert stored[oversized.chunk_id]["tries"] == {"card": 1}
+    assert stored[oversized.chunk_id]["pending"]["card"] == clock() + timedelta(minutes=2)
+    assert not any("card" in stored[chunk.chunk_id]["pending"] for chunk in others)
+
+
+async def test_an_oversized_document_is_an_error(ctx: Context) -> None:
+    with pytest.raises(PlatformFault):
+        await ctx.database.commit_skipping_conflicts([make_extra_write("oversized", TOO_LONG)])

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from pydantic import ValidationError
 
 from functions.jobs.cluster.job import cluster
 from functions.jobs.cluster.model_names import MAX_PASSAGES, ClusterName
-from shared.ai.generation import Generated, InvalidAnswer
+from shared.ai.generation import InvalidAnswer
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
 from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.knowledge.map_repository import Maps
-from shared.runtime.context import App, Context
+from shared.runtime.context import Context
 from shared.runtime.job import Report
-from tests.support.fakes.embedder import WordEmbedder
+from tests.support.apps import Apps
+from tests.support.clock import SettableClock
+from tests.support.commit_hooks import WatchedApp
+from tests.support.fakes.generator import ScriptedGenerator
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.stored_documents import read_documents
 from tests.support.themed_passages import (
@@ -28,39 +28,28 @@ from tests.support.themed_passages import (
     make_themed_source,
 )
 
-INPUT_TOKENS = 100
-OUTPUT_TOKENS = 10
-"""The tokens of a request to the model, and of its answer."""
 
-
-@dataclass
-class Namer:
+class Namer(ScriptedGenerator):
     """A fake language model that names a cluster after the theme of its passages.
 
     Attributes:
         errors: The errors that it raises, by theme.
-        prompts: The texts that it got, in order.
-        repeats_itself: Whether it gives the same name to every cluster.
+        name: The name that it gives to every cluster, if any.
     """
 
-    errors: dict[str, CarrelError] = field(default_factory=dict)
-    prompts: list[str] = field(default_factory=list)
-    repeats_itself: bool = False
-    model = "namer-1"
+    def __init__(self) -> None:
+        """Name every cluster."""
+        super().__init__(self.name_cluster)
+        self.errors: dict[str, CarrelError] = {}
+        self.name = ""
 
-    async def generate(self, instruction: str, text: str, schema: type[Any]) -> Generated[Any]:
-        assert instruction
-        self.prompts.append(text)
+    def name_cluster(self, text: str) -> object:
+        """Return the name of the cluster that a prompt describes, or an error."""
         [theme] = [name for name in THEMES if f"On {name}" in text]
-        if theme in self.errors:
-            raise self.errors[theme]
-        name = "All that there is" if self.repeats_itself else f"All there is about {theme}"
-        words = THEMES[theme].split()[:5]
-        answer = schema(name=name, description=f"It is about {theme}.", keywords=words)
-        return Generated(answer, input_tokens=INPUT_TOKENS, output_tokens=OUTPUT_TOKENS)
-
-    async def aclose(self) -> None:
-        """Do nothing."""
+        name = self.name or f"All there is about {theme}"
+        keywords = THEMES[theme].split()[:5]
+        answer = {"name": name, "description": f"It is about {theme}.", "keywords": keywords}
+        return self.errors.get(theme, answer)
 
 
 @pytest.fixture
@@ -70,11 +59,9 @@ def namer() -> Namer:
 
 
 @pytest.fixture
-async def app(settings: Settings, namer: Namer) -> AsyncIterator[App]:
-    """An app with the fake language model."""
-    opened = App(settings, embedder=WordEmbedder(), generator=namer)
-    yield opened
-    await opened.aclose()
+def app(apps: Apps, clock: SettableClock, namer: Namer) -> WatchedApp:
+    """The app with the fake language model."""
+    return apps(clock=clock, generator=namer)
 
 
 async def run_cluster(ctx: Context) -> Report:
@@ -120,7 +107,7 @@ async def read_namers(ctx: Context) -> set[str]:
 async def test_the_model_names_each_cluster_once(ctx: Context, namer: Namer, meter: Meter) -> None:
     await add_five_themes(ctx)
     report = await run_cluster(ctx)
-    expected = {theme: Naming(f"All there is about {theme}", "namer-1") for theme in THEMES}
+    expected = {theme: Naming(f"All there is about {theme}", "scripted") for theme in THEMES}
     assert await read_names_by_theme(ctx) == expected
     assert report.counts["named"] == 5
     cluster_map = await Maps(ctx.database).load()
@@ -129,47 +116,35 @@ async def test_the_model_names_each_cluster_once(ctx: Context, namer: Namer, met
     assert names_on_map == {naming.name for naming in expected.values()}
 
     await run_cluster(ctx)
-    assert len(namer.prompts) == 5
-    assert meter.input_tokens == 5 * INPUT_TOKENS
-    assert meter.output_tokens == 5 * OUTPUT_TOKENS
-
-
-async def test_the_prompt_has_central_chunks_and_shared_words(ctx: Context, namer: Namer) -> None:
-    await add_five_themes(ctx)
-    await run_cluster(ctx)
-    for prompt in namer.prompts:
+    assert len(namer.texts) == 5
+    for prompt in namer.texts:
         assert prompt.count("On ") == MAX_PASSAGES
         assert prompt.startswith("Words they share: ")
+    assert meter.input_tokens == 500
+    assert meter.output_tokens == 50
 
 
-async def test_a_refused_cluster_keeps_its_word_based_name(ctx: Context, namer: Namer) -> None:
-    """Such a name is given by `words alone`, and the model is not asked again."""
-    namer.errors = {"bees": InvalidInput("Not allowed."), "chess": InvalidAnswer("No name.")}
+async def test_a_refused_cluster_keeps_its_word_based_name(
+    ctx: Context, namer: Namer, meter: Meter
+) -> None:
+    """Such a name is given by `words alone`, and the model is not asked again. Tokens count."""
+    namer.errors = {
+        "bees": InvalidInput("Not allowed.", details={"input_tokens": 7, "output_tokens": 0}),
+        "chess": InvalidAnswer("No name.", details={"input_tokens": 30, "output_tokens": 5}),
+    }
     await add_five_themes(ctx)
 
     report = await run_cluster(ctx)
 
     assert report.counts["named"] == 3
     assert len(report.failures) == 2
+    assert (meter.input_tokens, meter.output_tokens) == (300 + 7 + 30, 30 + 5)
     names = await read_names_by_theme(ctx)
     assert names["bees"].named_by == "words alone"
     assert names["chess"].named_by == "words alone"
     assert all(3 <= len(naming.name.split()) <= 6 for naming in names.values())
     assert (await run_cluster(ctx)).failures == []
-    assert len(namer.prompts) == 5
-
-
-async def test_tokens_of_unusable_answers_are_counted(
-    ctx: Context, namer: Namer, meter: Meter
-) -> None:
-    namer.errors = {
-        "bees": InvalidInput("Not allowed.", details={"input_tokens": 7, "output_tokens": 0}),
-        "chess": InvalidAnswer("No name.", details={"input_tokens": 30, "output_tokens": 5}),
-    }
-    await add_five_themes(ctx)
-    await run_cluster(ctx)
-    assert meter.input_tokens == 3 * INPUT_TOKENS + 7 + 30
-    assert meter.output_tokens == 3 * OUTPUT_TOKENS + 5
+    assert len(namer.texts) == 5
 
 
 async def test_clusters_have_word_based_names_in_an_outage(ctx: Context, namer: Namer) -> None:
@@ -183,11 +158,11 @@ async def test_clusters_have_word_based_names_in_an_outage(ctx: Context, namer: 
 
     namer.errors = {}
     await run_cluster(ctx)
-    assert await read_namers(ctx) == {"namer-1"}
+    assert await read_namers(ctx) == {"scripted"}
 
 
 async def test_a_repeated_name_is_given_to_one_cluster_only(ctx: Context, namer: Namer) -> None:
-    namer.repeats_itself = True
+    namer.name = "All that there is"
     await add_five_themes(ctx)
     await run_cluster(ctx)
     names = [naming.name for naming in (await read_names_by_theme(ctx)).values()]
@@ -201,20 +176,16 @@ async def test_nearly_unchanged_clusters_keep_their_names(ctx: Context, namer: N
     larger_source = make_themed_source("boats", range(PASSAGES_PER_THEME + 1))
     await add_sources(ctx, make_themed_source("clouds"), larger_source)
     await run_cluster(ctx)
-    assert len(namer.prompts) == 5
-    assert "On clouds" in namer.prompts[-1]
+    assert len(namer.texts) == 5
+    assert "On clouds" in namer.texts[-1]
 
 
-async def test_word_based_names_are_replaced_by_a_later_model(
-    ctx: Context, settings: Settings
-) -> None:
-    app_without_model = App(settings, embedder=WordEmbedder())
+async def test_word_based_names_are_replaced_by_a_later_model(apps: Apps, ctx: Context) -> None:
     await add_five_themes(ctx)
-    await run_cluster(make_job_context(app_without_model))
+    await run_cluster(make_job_context(apps(clock=ctx.clock)))
     assert await read_namers(ctx) == {"words"}
     await run_cluster(ctx)
-    assert await read_namers(ctx) == {"namer-1"}
-    await app_without_model.aclose()
+    assert await read_namers(ctx) == {"scripted"}
 
 
 @pytest.mark.parametrize("name", ["Two words", "One two three four five six seven", ""])

@@ -6,57 +6,42 @@ A space is the name of a model and the dimension of its vectors. A process cache
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import pytest
 
-from shared.ai.embedding import Purpose, Vector
 from shared.core.caller import Caller
 from shared.core.errors import Conflict
 from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.firestore.database import WriteConflict
 from shared.index.embedding_space import EmbeddingSpace, ReembeddingInProgress, SpaceMigration
 from shared.runtime.context import App, Context
+from tests.support.apps import Apps
+from tests.support.clock import NOON
+from tests.support.fakes.embedding_model import FakeEmbeddingModel
 from tests.support.jobs import make_job_context
 from tests.support.stored_documents import read_documents
 
-NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
-
-
-@dataclass
-class NamedEmbedder:
-    """An embedder of which only the name and the dimension are used."""
-
-    model: str = "model-1"
-    dimension: int = 3
-    batch_size: int = 1
-
-    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
-        """Never called."""
-        raise NotImplementedError(purpose, texts)
-
-    async def aclose(self) -> None:
-        """Do nothing."""
-
-
-async def test_a_new_database_has_no_embedding_space(ctx: Context) -> None:
-    assert await EmbeddingSpace(ctx.database).load_space() is None
-    assert await EmbeddingSpace(ctx.database).expect(NamedEmbedder()) is False
+OLD = FakeEmbeddingModel("model-1", 3)
+NEW = FakeEmbeddingModel("model-2", 4)
+OTHER = FakeEmbeddingModel("model-3", 3)
+MIGRATION = SpaceMigration(("model-2", 4), NOON)
+"""A migration from the old model to the new one."""
 
 
 async def test_a_claim_stores_model_and_dimension(ctx: Context) -> None:
-    await EmbeddingSpace(ctx.database).claim(NamedEmbedder())
+    assert await EmbeddingSpace(ctx.database).load_space() is None
+    assert await EmbeddingSpace(ctx.database).expect(OLD) is False
+    await EmbeddingSpace(ctx.database).claim(OLD)
     assert await EmbeddingSpace(ctx.database).load_space() == ("model-1", 3)
-    assert await EmbeddingSpace(ctx.database).expect(NamedEmbedder()) is True
+    assert await EmbeddingSpace(ctx.database).expect(OLD) is True
 
 
-@pytest.mark.parametrize("other", [NamedEmbedder(model="model-2"), NamedEmbedder(dimension=4)])
-async def test_another_model_or_dimension_conflicts(ctx: Context, other: NamedEmbedder) -> None:
+@pytest.mark.parametrize("other", [OTHER, FakeEmbeddingModel("model-1", 4)])
+async def test_another_model_or_dimension_conflicts(
+    ctx: Context, other: FakeEmbeddingModel
+) -> None:
     space = EmbeddingSpace(ctx.database)
-    await space.claim(NamedEmbedder())
+    await space.claim(OLD)
     with pytest.raises(Conflict, match=r"embedded with model-1 \(3 dimensions\)") as error:
         await space.expect(other)
     assert error.value.message.endswith("carrel jobs run reembed")
@@ -65,29 +50,13 @@ async def test_another_model_or_dimension_conflicts(ctx: Context, other: NamedEm
     assert await space.load_space() == ("model-1", 3)
 
 
-async def test_a_process_reads_the_space_only_once(ctx: Context, app: App) -> None:
-    await EmbeddingSpace(ctx.database).claim(NamedEmbedder())
-    meter = Meter()
-    await EmbeddingSpace(app.context(Caller(), meter).database).expect(NamedEmbedder())
-    assert meter.round_trips == 0
-
-
-async def test_one_of_two_concurrent_claims_succeeds(ctx: Context, settings: Settings) -> None:
-    other_app = App(settings)
+async def test_one_of_two_concurrent_claims_succeeds(ctx: Context, apps: Apps) -> None:
     results = await asyncio.gather(
-        EmbeddingSpace(ctx.database).claim(NamedEmbedder()),
-        EmbeddingSpace(make_job_context(other_app).database).claim(NamedEmbedder(model="model-2")),
+        EmbeddingSpace(ctx.database).claim(OLD),
+        EmbeddingSpace(make_job_context(apps()).database).claim(OTHER),
         return_exceptions=True,
     )
-    await other_app.aclose()
     assert sorted(type(result).__name__ for result in results) == ["Conflict", "NoneType"]
-
-
-OLD = NamedEmbedder()
-NEW = NamedEmbedder(model="model-2", dimension=4)
-OTHER = NamedEmbedder(model="model-3")
-MIGRATION = SpaceMigration(("model-2", 4), NOON)
-"""A migration from the old model to the new one."""
 
 
 async def make_migrating_space(ctx: Context) -> EmbeddingSpace:
@@ -168,8 +137,10 @@ async def test_a_process_reads_the_space_again_after_its_cache_expires(
     ctx: Context, app: App
 ) -> None:
     await EmbeddingSpace(ctx.database).claim(OLD)
+    meter = Meter()
+    await EmbeddingSpace(app.context(Caller(), meter).database).expect(OLD)
+    assert meter.round_trips == 0
     for key in app.connection.caches["embedding_space"]:
         app.connection.caches["embedding_space"][key] -= 16  # seconds
-    meter = Meter()
     await EmbeddingSpace(app.context(Caller(), meter).database).expect(OLD)
     assert meter.documents_read == 1

@@ -10,19 +10,16 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from functions.jobs.index.commits import MAX_BYTES, MAX_POSTINGS, split_commits
-from functions.jobs.index.job import JOB, PAGE_SIZE, count_pending, index, index_with
+from functions.jobs.index.job import PAGE_SIZE, count_pending, index, index_with
 from shared.core.caller import Caller
 from shared.core.errors import PlatformFault
 from shared.core.meter import Meter
-from shared.firestore.database import LeaseLost
-from shared.firestore.leases import Leases
-from shared.index.facets import HAS_CARD, Facet, Kind, make_named_facet
+from shared.index.facets import HAS_CARD, Kind, make_named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE, InvertedIndex
@@ -30,7 +27,7 @@ from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
 from shared.pipeline.indexing import INDEX_VERSION, ChunkToIndex, IndexChange, Indexing
 from shared.runtime.context import App, Context
-from shared.runtime.job import Budget, Failure, Report, run_job
+from shared.runtime.job import Budget, Failure, Report
 from shared.text.terms import ANALYZER_VERSION
 from tests.support.clock import NOON, SettableClock
 from tests.support.index_history import History, RacingIndexing
@@ -38,18 +35,16 @@ from tests.support.index_postings import (
     assert_postings_are_exact,
     assert_postings_are_sound,
     read_postings,
-    read_postings_in_use,
 )
-from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
+from tests.support.jobs import make_ample_budget, make_spent_budget
 from tests.support.knowledge import (
     BAKING,
-    SAILING,
     chunk_source,
     ingest_sources,
     set_fields,
     store_sources,
 )
-from tests.support.stored_documents import read_chunks, read_documents, read_leased_jobs
+from tests.support.stored_documents import read_chunks, read_documents
 
 NOTES = Source(
     source_id="notes",
@@ -59,6 +54,12 @@ NOTES = Source(
 ODD = chunk_source(NOTES).chunks[3]
 """The note that is changed or rejected in some tests."""
 SEEDS = [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    """The clock of the app, which stands after all changes of a history."""
+    return SettableClock()
 
 
 @pytest.fixture
@@ -97,24 +98,6 @@ async def test_truncated_postings_are_correct_after_any_history(ctx: Context, se
         assert all(len(data["postings"]) < 6 for data in lists.values())
 
 
-async def test_an_emptied_base_has_no_postings(ctx: Context) -> None:
-    await store_sources(ctx, BAKING, SAILING)
-    await ingest_sources(ctx, replace(BAKING, sections=()), replace(SAILING, sections=()))
-    assert (await index(ctx, make_ample_budget())).counts == {"indexed": 5}
-    assert await read_postings_in_use(ctx) == {}
-    assert await read_documents(ctx, "chunks") == {}
-    await assert_postings_are_exact(ctx)
-
-
-async def test_a_restored_chunk_is_indexed_again(ctx: Context) -> None:
-    await store_sources(ctx, BAKING)
-    await ingest_sources(ctx, replace(BAKING, sections=()))
-    await ingest_sources(ctx, BAKING)
-    assert (await index(ctx, make_ample_budget())).counts == {"indexed": 3}
-    await assert_postings_are_exact(ctx)
-    assert len(await read_chunks(ctx)) == 3
-
-
 async def test_a_chunk_edited_during_the_run_is_indexed_as_edited(notes: Context) -> None:
     async def edit_chunk() -> None:
         change = {"content": "Note 3, edited.", "pending": {"index": NOON}}
@@ -124,17 +107,6 @@ async def test_a_chunk_edited_during_the_run_is_indexed_as_edited(notes: Context
 
     assert report == Report(Counter(indexed=10))
     assert ("lexicon", "edit") in await read_postings(notes)
-    await assert_postings_are_exact(notes)
-
-
-async def test_a_chunk_deleted_during_the_run_is_removed(notes: Context) -> None:
-    async def delete_chunk() -> None:
-        other_sections = NOTES.sections[:3] + NOTES.sections[4:]
-        await ingest_sources(notes, replace(NOTES, sections=other_sections), now=NOON)
-
-    await index_with(make_racing_indexing(notes, delete_chunk), notes, make_ample_budget())
-
-    assert len(await read_documents(notes, "chunks")) == 9
     await assert_postings_are_exact(notes)
 
 
@@ -175,21 +147,6 @@ async def test_overlong_postings_are_cut(ctx: Context) -> None:
     assert len(bread["postings"]) == 3
 
 
-async def test_a_changed_title_is_indexed(ctx: Context) -> None:
-    await store_sources(ctx, BAKING)
-    await store_sources(ctx, replace(BAKING, title="Loaves"))
-    lists = await read_postings(ctx)
-    assert lists["facets", Facet(Kind.SOURCE, "baking").id]["name"] == "Loaves"
-    await assert_postings_are_exact(ctx)
-
-
-async def test_a_changed_spelling_of_a_tag_is_stored(ctx: Context) -> None:
-    await store_sources(ctx, BAKING)
-    await store_sources(ctx, replace(BAKING, tags=("FOOD",)))
-    tag = make_named_facet(Kind.TAG, "food")
-    assert (await read_postings(ctx))["facets", tag.id]["name"] == "FOOD"
-
-
 async def test_a_new_card_becomes_a_facet(ctx: Context) -> None:
     first, *_ = await store_sources(ctx, BAKING)
     card = {"knowledge_card": {"summary": "Knead."}, "pending": {"index": NOON}}
@@ -228,17 +185,13 @@ async def test_a_tag_of_any_characters_is_indexed(ctx: Context, tag: str) -> Non
     assert [postings.df for postings in lists.facets.values()] == expected
 
 
-async def test_a_chunk_without_terms_is_indexed_by_its_facets(ctx: Context) -> None:
+async def test_chunks_without_terms_and_with_long_words_are_indexed(ctx: Context) -> None:
     await ingest_sources(ctx, Source("marks", "???", sections=(Section("!!!"),)))
     assert await index(ctx, make_ample_budget()) == Report(Counter(indexed=1))
-    await assert_postings_are_exact(ctx)
     assert {name for name, _ in await read_postings(ctx)} == {"facets"}
-
-
-async def test_a_word_of_any_length_is_indexed(ctx: Context) -> None:
     text = f"{'𐐀' * 64} {'x' * 3_000}"  # 𐐀 has four bytes in UTF-8
     await ingest_sources(ctx, Source("_long", "A", sections=(Section(text),)))
-    assert (await index(ctx, make_ample_budget())).failures == []
+    assert await index(ctx, make_ample_budget()) == Report(Counter(indexed=1))
     await assert_postings_are_exact(ctx)
 
 
@@ -251,17 +204,14 @@ async def test_a_chunk_without_a_date_is_indexed_by_its_words(notes: Context) ->
     assert len(month["postings"]) == 9
 
 
-async def test_a_malformed_document_is_dead_lettered(notes: Context, app: App) -> None:
+async def test_a_malformed_document_is_dead_lettered(notes: Context, clock: SettableClock) -> None:
     await set_fields(notes, "chunks/stray", {"pending": {"index": NOON}, "content": "Whatever."})
-    clock = SettableClock(NOON)
-    later_app = App(app.settings, clock=clock)
     failures: list[Failure] = []
     for number in range(6):
-        report = await index(make_job_context(later_app), make_ample_budget())
+        report = await index(notes, make_ample_budget())
         assert report.counts == ({"indexed": 10} if number == 0 else {})
         failures += report.failures
         clock.advance(hours=1)
-    await later_app.aclose()
 
     reason = "the document is malformed: KeyError('source_id')"
     assert [failure.reason for failure in failures] == [reason] * 5
@@ -328,18 +278,12 @@ async def index_with_another_analyzer(ctx: Context) -> None:
 async def test_texts_are_indexed_again_for_a_new_analyzer(notes: Context, app: App) -> None:
     await index_with_another_analyzer(notes)
     assert (await read_postings(notes)).keys() == {("lexicon", "old"), ("lexicon", "note")}
+    await index(notes, make_spent_budget())
+    assert await count_pending(notes) == 10
     assert await index(notes, make_ample_budget()) == Report(Counter(indexed=10))
     await assert_postings_are_exact(notes)
     assert (await read_documents(notes, "meta"))["lexicon"]["analysis"] == ANALYZER_VERSION
     assert await index(app.context(Caller(), Meter()), make_ample_budget()) == Report()
-
-
-async def test_a_stopped_reindexing_is_completed(notes: Context) -> None:
-    await index_with_another_analyzer(notes)
-    await index(notes, make_spent_budget())
-    assert await count_pending(notes) == 10
-    await index(notes, make_ample_budget())
-    await assert_postings_are_exact(notes)
 
 
 async def test_large_chunks_are_indexed_in_several_commits(ctx: Context) -> None:
@@ -390,36 +334,9 @@ def test_an_oversized_change_has_its_own_commit() -> None:
     assert list(split_commits([small, large, small])) == [[small], [large], [small]]
 
 
-def test_no_changes_make_no_commit() -> None:
-    assert list(split_commits([])) == []
-
-
-async def test_a_run_that_lost_its_lease_indexes_nothing(notes: Context, app: App) -> None:
-    later_app = App(app.settings, clock=lambda: app.clock() + timedelta(hours=1))
-
-    async def take_lease() -> None:
-        leases = Leases(make_job_context(later_app).database)
-        await leases.acquire("index", 30, later_app.clock)
-
-    async def run_and_lose_lease(ctx: Context, budget: Budget) -> Report:
-        return await index_with(make_racing_indexing(ctx, take_lease), ctx, budget)
-
-    with pytest.raises(LeaseLost):
-        await run_job(replace(JOB, run=run_and_lose_lease), app)
-
-    assert await count_pending(notes) == 10
-    assert await read_postings(notes) == {}
-    assert await read_leased_jobs(notes) == {"index"}
-    await later_app.aclose()
-
-
-async def test_a_run_without_time_indexes_nothing(notes: Context) -> None:
-    assert await index(notes, make_spent_budget()) == Report(finished=False)
-    assert await count_pending(notes) == 10
-
-
 async def test_the_reported_progress_ends_at_the_total(notes: Context) -> None:
     batch_sizes: list[int] = []
     total = await count_pending(notes)
+    assert await index(notes, make_spent_budget()) == Report(finished=False)
     await index(notes, Budget(math.inf, batch_sizes.append))
     assert total == sum(batch_sizes) == 10

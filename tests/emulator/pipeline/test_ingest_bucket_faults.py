@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +11,7 @@ import pytest
 from functions.jobs.ingest.bucket.storage import BucketObjects
 from shared.core.errors import InvalidInput, Unavailable
 from shared.core.settings import Settings
-from shared.runtime.context import App, Context
+from shared.runtime.context import Context
 from shared.runtime.job import Failure
 from tests.support.fakes.cloud_storage import (
     BROKEN,
@@ -24,29 +23,25 @@ from tests.support.fakes.cloud_storage import (
     Fault,
     Operation,
 )
-from tests.support.readwise_runs import run_ingest
+from tests.support.ingest_runs import run_ingest
 from tests.support.stored_documents import read_chunk_texts
 
 pytestmark = [pytest.mark.usefixtures("instant_sleep")]
 
-BUCKET: Final = "library"
-ADDRESS: Final = f"gs://{BUCKET}/notes"
+ADDRESS: Final = "gs://library/notes"
 
 
 @pytest.fixture
-def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
-    """A server for Cloud Storage with two files in a bucket."""
-    with FakeCloudStorage(BUCKET) as server:
-        server.put(BUCKET, "notes/a.md", "Reef early.")
-        server.put(BUCKET, "notes/b.md", "Knead well.")
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
-        yield server
-
-
-@pytest.fixture
-def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG001 - sets the address
+def settings(project: str) -> Settings:
     """Settings by which ingest follows the bucket."""
     return Settings(google_cloud_project=project, ingest_bucket=ADDRESS)
+
+
+@pytest.fixture(autouse=True)
+def files(storage: FakeCloudStorage) -> None:
+    """Two files in the bucket."""
+    storage.put("library", "notes/a.md", "Reef early.")
+    storage.put("library", "notes/b.md", "Knead well.")
 
 
 async def download_text(path: Path, **time_limits: float) -> str:
@@ -84,56 +79,54 @@ async def test_a_lasting_error_is_an_outage(
         await download_text(tmp_path / "a.md", attempt_seconds=0.1, retry_seconds=0.2)
 
 
-async def test_an_outage_deletes_nothing(app: App, ctx: Context, storage: FakeCloudStorage) -> None:
-    await run_ingest(app)
-    storage.put(BUCKET, "notes/c.md", "Trim the jib.")
+async def test_an_outage_deletes_nothing(ctx: Context, storage: FakeCloudStorage) -> None:
+    await run_ingest(ctx)
+    storage.put("library", "notes/c.md", "Trim the jib.")
 
     storage.lasting_faults["list"] = FORBIDDEN
     with pytest.raises(InvalidInput, match=r"roles/storage\.objectViewer"):
-        await run_ingest(app)
+        await run_ingest(ctx)
     assert await read_chunk_texts(ctx) == ["Knead well.", "Reef early."]
 
     storage.lasting_faults.clear()
-    await run_ingest(app)
+    await run_ingest(ctx)
     assert await read_chunk_texts(ctx) == ["Knead well.", "Reef early.", "Trim the jib."]
 
 
-async def test_a_listing_without_sizes_is_read(
-    app: App, ctx: Context, storage: FakeCloudStorage
-) -> None:
+async def test_a_listing_without_sizes_is_read(ctx: Context, storage: FakeCloudStorage) -> None:
     storage.lists_sizes = False
-    assert (await run_ingest(app)).failures == []
+    assert (await run_ingest(ctx)).failures == []
     assert await read_chunk_texts(ctx) == ["Knead well.", "Reef early."]
 
 
 async def test_control_characters_in_a_name_are_not_printed(
-    app: App, storage: FakeCloudStorage
+    ctx: Context, storage: FakeCloudStorage
 ) -> None:
-    storage.put(BUCKET, "notes/\x1b[2J\nForged: \x9b2J\u202egpj.md", b"\0")
+    storage.put("library", "notes/\x1b[2J\nForged: \x9b2J\u202egpj.md", b"\0")
     reason = "is not text: there is a NUL byte at position 0"
     printed_name = f"{ADDRESS}/[2J Forged: 2Jgpj.md"
-    assert (await run_ingest(app)).failures == [Failure(printed_name, reason)]
+    assert (await run_ingest(ctx)).failures == [Failure(printed_name, reason)]
 
 
 async def test_a_missing_bucket_is_reported_with_its_setting(
-    app: App, storage: FakeCloudStorage
+    ctx: Context, storage: FakeCloudStorage
 ) -> None:
     storage.buckets.clear()
     with pytest.raises(InvalidInput, match="INGEST_BUCKET"):
-        await run_ingest(app)
+        await run_ingest(ctx)
 
 
 async def test_a_forbidden_file_is_reported_and_read_by_the_next_run(
-    app: App, ctx: Context, storage: FakeCloudStorage
+    ctx: Context, storage: FakeCloudStorage
 ) -> None:
-    storage.delete(BUCKET, "notes/b.md")
-    await run_ingest(app)
-    storage.put(BUCKET, "notes/b.md", "Knead well.")
+    storage.delete("library", "notes/b.md")
+    await run_ingest(ctx)
+    storage.put("library", "notes/b.md", "Knead well.")
 
     storage.faults["download"].append(FORBIDDEN)
     reason = "cannot be opened: the service account of this job may not read it"
-    assert (await run_ingest(app)).failures == [Failure(f"{ADDRESS}/b.md", reason)]
+    assert (await run_ingest(ctx)).failures == [Failure(f"{ADDRESS}/b.md", reason)]
     assert await read_chunk_texts(ctx) == ["Reef early."]
 
-    assert (await run_ingest(app)).failures == []
+    assert (await run_ingest(ctx)).failures == []
     assert await read_chunk_texts(ctx) == ["Knead well.", "Reef early."]

@@ -8,16 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from functions.jobs.ingest.job import ingest
 from functions.tools.knowledge.get_chunk.tool import In as ChunkIn
 from functions.tools.knowledge.get_chunk.tool import get_chunk
 from functions.tools.knowledge.get_source.tool import In as SourceIn
 from functions.tools.knowledge.get_source.tool import get_source
 from functions.tools.knowledge.search_kb.tool import In, search_kb
-from shared.core.settings import Settings
 from shared.knowledge.chunk_repository import Chunks
 from shared.runtime.context import Context
-from tests.support.jobs import make_ample_budget
+from tests.support.ingest_runs import run_ingest
 from tests.support.knowledge import index_all
 from tests.support.source_files import write_file
 
@@ -45,12 +43,6 @@ CSV = (
 )
 
 
-@pytest.fixture
-def settings(project: str, tmp_path: Path) -> Settings:
-    """Settings by which ingest reads a folder of the test."""
-    return Settings(google_cloud_project=project, ingest_path=str(tmp_path))
-
-
 def set_zone(ctx: Context, zone: str) -> Context:
     """Return the context with another `TIME_ZONE`."""
     return replace(ctx, settings=ctx.settings.model_copy(update={"time_zone": zone}))
@@ -58,8 +50,7 @@ def set_zone(ctx: Context, zone: str) -> Context:
 
 async def ingest_folder(ctx: Context) -> None:
     """Ingest the folder without failures, and index its passages."""
-    report = await ingest(ctx, make_ample_budget())
-    assert report.failures == []
+    assert (await run_ingest(ctx)).failures == []
     await index_all(ctx)
 
 
@@ -69,17 +60,12 @@ async def ingest_folder(ctx: Context) -> None:
         (WITH_OFFSET, "Asia/Singapore", "2024-06-01"),
         (WITH_OFFSET, "UTC", "2024-05-31"),
         (OF_A_DAY, "UTC", "2024-06-01"),
-        *(
-            (file, zone, day)
-            for zone in ("America/Los_Angeles", "Asia/Tokyo")
-            for file, day in [
-                (OF_A_DAY, "2024-06-01"),
-                (BY_NAME, "2024-06-01"),
-                (CLIPPING, "2024-05-31"),
-                (JSON_LINE, "2024-06-01"),
-                (CSV, "2024-06-01"),
-            ]
-        ),
+        (OF_A_DAY, "America/Los_Angeles", "2024-06-01"),
+        (OF_A_DAY, "Asia/Tokyo", "2024-06-01"),
+        (BY_NAME, "America/Los_Angeles", "2024-06-01"),
+        (CLIPPING, "Asia/Tokyo", "2024-05-31"),
+        (JSON_LINE, "Asia/Tokyo", "2024-06-01"),
+        (CSV, "America/Los_Angeles", "2024-06-01"),
     ],
 )
 async def test_a_text_is_found_under_the_day_that_it_shows(
@@ -109,15 +95,15 @@ async def test_a_hit_shows_the_day_in_the_zone_of_the_call(ctx: Context, tmp_pat
 async def test_after_a_change_of_the_zone_ingest_dates_anew(ctx: Context, tmp_path: Path) -> None:
     write_file(tmp_path, *OF_A_DAY)
     write_file(tmp_path, *WITH_OFFSET)
-    midnight_in_tokyo = datetime(2024, 5, 31, 15, tzinfo=UTC)
-    for zone, midnight in (
-        ("UTC", datetime(2024, 6, 1, tzinfo=UTC)),
-        ("Asia/Tokyo", midnight_in_tokyo),
-    ):
+    night = datetime(2024, 5, 31, 17, 30, tzinfo=UTC)
+    midnights = {
+        "UTC": datetime(2024, 6, 1, tzinfo=UTC),
+        "Asia/Tokyo": night.replace(hour=15, minute=0),
+    }
+    for zone, midnight in midnights.items():
         await ingest_folder(set_zone(ctx, zone))
         chunks = await Chunks(ctx.database).load_newest(9)
-        stored = {chunk.title: chunk.dated_at for chunk in chunks}
-        assert stored == {
+        assert {chunk.title: chunk.dated_at for chunk in chunks} == {
             "day": midnight,
-            "night": datetime(2024, 5, 31, 17, 30, tzinfo=UTC),
+            "night": night,
         }

@@ -70,6 +70,13 @@ async def test_a_book_missing_from_a_newer_export_stays(ctx: Context, tmp_path: 
     assert (await ingest_cleanly(ctx, export)).counts == {"read": 2, "sources kept": 4}
     assert await read_source_ids(ctx) == BOOK_IDS
     assert (await ingest_cleanly(ctx, export)).counts == {"read": 2}
+
+    write_export(tmp_path, *BOOKS[1:], {"title": "no id"})
+    assert len((await run_ingest(ctx, export)).failures) == 1
+    page = {"count": 6, "nextPageCursor": 7, "results": BOOKS[1:]}
+    write_file(tmp_path, export.name, json.dumps(page))
+    await ingest_cleanly(ctx, export)
+    assert await read_source_ids(ctx) == BOOK_IDS
     export.unlink()
     changes = await compare_path(export, ctx.database)
     assert changes.missing_ids == BOOK_IDS
@@ -87,23 +94,6 @@ async def test_a_book_that_an_export_names_as_deleted_is_forgotten(
     for _ in range(2):
         assert BOOK_IDS - await read_source_ids(ctx) == {"readwise-1"}
         await ingest_cleanly(ctx, tmp_path)
-
-
-async def test_an_export_with_an_invalid_book_forgets_no_book(ctx: Context, tmp_path: Path) -> None:
-    export = write_export(tmp_path, *BOOKS)
-    await ingest_cleanly(ctx, export)
-    write_export(tmp_path, *BOOKS[1:], {"title": "no id"})
-    assert len((await run_ingest(ctx, export)).failures) == 1
-    assert await read_source_ids(ctx) == BOOK_IDS
-
-
-async def test_an_export_with_more_pages_forgets_no_book(ctx: Context, tmp_path: Path) -> None:
-    export = write_export(tmp_path, *BOOKS)
-    await ingest_cleanly(ctx, export)
-    page = {"count": 6, "nextPageCursor": 7, "results": BOOKS[1:]}
-    write_file(tmp_path, export.name, json.dumps(page))
-    await ingest_cleanly(ctx, export)
-    assert await read_source_ids(ctx) == BOOK_IDS
 
 
 async def test_the_books_of_a_deleted_export_are_forgotten(ctx: Context, tmp_path: Path) -> None:
@@ -140,17 +130,22 @@ async def test_a_book_that_another_export_contains_is_not_forgotten(
 async def test_a_deleted_export_deletes_no_book_of_a_synchronized_account(
     ctx: Context, tmp_path: Path
 ) -> None:
+    """Nor does another export cause warnings, since it is not read."""
     export = write_export(make_vault(tmp_path), BOOKS[0])
     await ingest_cleanly(ctx, tmp_path)
     export.unlink()
+    highlights = [{"text": "Knead well.", "highlighted_at": "later"}]
+    write_export(tmp_path, make_readwise_book(highlights=highlights))
 
     report = Report()
     settings = make_settings(ctx, readwise_token="t")
     await ingest_path(str(tmp_path), replace(ctx, settings=settings), make_ample_budget(), report)
-    assert report.failures == []
+    assert report.failures == report.warnings == []
+    assert report.counts["read"] == len(NOTE_NUMBERS)
     assert "readwise-1" in await read_source_ids(ctx)
     changes = await compare_path(tmp_path, ctx.database, follows_readwise=True)
     assert changes.missing_ids == frozenset()
 
+    (tmp_path / "export.json").unlink()
     await ingest_cleanly(ctx, tmp_path)  # without a token
     assert "readwise-1" not in await read_source_ids(ctx)

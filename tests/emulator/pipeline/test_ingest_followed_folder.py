@@ -17,7 +17,7 @@ import pytest
 from functions.jobs.ingest.path import compare_path, ingest_confirmed
 from shared.core.errors import InvalidInput
 from shared.knowledge.export_lines import HEADER
-from shared.runtime.context import App, Context
+from shared.runtime.context import Context
 from shared.runtime.job import Failure
 from tests.support.followed_folder import (
     NOTE_NUMBERS,
@@ -29,11 +29,8 @@ from tests.support.followed_folder import (
 )
 from tests.support.jobs import make_one_step_budget
 from tests.support.knowledge import set_fields
-from tests.support.notes import NOTE_TEXT, save_note
 from tests.support.source_files import (
     format_json_lines,
-    make_readwise_book,
-    write_export,
     write_file,
 )
 from tests.support.stored_documents import read_chunks, read_chunks_by_text, read_documents
@@ -110,32 +107,23 @@ async def test_a_name_in_another_unicode_form_is_the_same_source(
     assert len(await read_sources_by_text(ctx)) == len(before) + 1
 
 
-async def test_missing_files_are_forgotten(ctx: Context, tmp_path: Path) -> None:
-    vault = make_vault(tmp_path)
-    await ingest_cleanly(ctx, vault)
-    before = await read_sources_by_text(ctx)
-    (vault / "1.md").unlink()
-    (vault / "2.md").unlink()
-    report = await ingest_cleanly(ctx, vault)
-    assert report.counts == {"read": 4, "sources": 2, "deleted": 2}
-    del before["Note 1."], before["Note 2."]
-    assert await read_sources_by_text(ctx) == before
-    assert len(await read_documents(ctx, "forgotten_sources")) == 2
-    assert (await ingest_cleanly(ctx, vault)).counts == {"read": 4}
-
-
-async def test_a_file_that_returns_gets_its_card_back(ctx: Context, tmp_path: Path) -> None:
+async def test_missing_files_are_forgotten_until_they_return(ctx: Context, tmp_path: Path) -> None:
+    """A file that returns under another name gets its id and its card back."""
     vault = make_vault(tmp_path)
     await ingest_cleanly(ctx, vault)
     await add_card(ctx, "Note 1.")
     before = await read_sources_by_text(ctx)
-
     (vault / "1.md").rename(tmp_path / "1.md")
-    await ingest_cleanly(ctx, vault)
-    (tmp_path / "1.md").rename(vault / "returned.md")
+    (vault / "2.md").unlink()
+    report = await ingest_cleanly(ctx, vault)
+    assert report.counts == {"read": 4, "sources": 2, "deleted": 2}
+    assert await read_sources_by_text(ctx) == exclude_texts(before, "Note 1.", "Note 2.")
+    assert len(await read_documents(ctx, "forgotten_sources")) == 2
+    assert (await ingest_cleanly(ctx, vault)).counts == {"read": 4}
 
+    (tmp_path / "1.md").rename(vault / "returned.md")
     assert (await ingest_cleanly(ctx, vault)).counts["restored"] == 1
-    assert await read_sources_by_text(ctx) == before
+    assert await read_sources_by_text(ctx) == exclude_texts(before, "Note 2.")
     assert await read_card(ctx, "Note 1.") == CARD
 
 
@@ -272,18 +260,6 @@ async def test_forgetting_many_replaced_texts_must_be_confirmed(
     assert await read_sources_by_text(ctx) == exclude_texts(before, "Note 4.", "Note 5.", "Note 6.")
 
 
-async def test_a_note_inserted_before_renamed_ones_is_new(ctx: Context, tmp_path: Path) -> None:
-    vault = make_vault(tmp_path)
-    await ingest_cleanly(ctx, vault)
-    before = await read_sources_by_text(ctx)
-    rename_files(vault, {f"{number}.md": f"{number + 1}.md" for number in NOTE_NUMBERS})
-    write_file(vault, "1.md", "Inserted.")
-    await ingest_cleanly(ctx, vault)
-    stored = await read_sources_by_text(ctx)
-    assert {text: stored[text] for text in before} == before
-    assert stored["Inserted."] not in before.values()
-
-
 async def test_files_of_one_text_keep_their_ids_after_a_swap(ctx: Context, tmp_path: Path) -> None:
     """`0.md` and `2.md` have one text. `2.md` swaps names with `1.md`, and `0.md` is edited."""
     vault = make_vault(tmp_path)
@@ -304,42 +280,38 @@ async def test_files_of_one_text_keep_their_ids_after_a_swap(ctx: Context, tmp_p
 
 
 async def test_a_new_file_at_a_former_path_is_another_source(ctx: Context, tmp_path: Path) -> None:
+    """So it is beside renamed files, and in a later run."""
     vault = make_vault(tmp_path)
     await ingest_cleanly(ctx, vault)
     before = await read_sources_by_text(ctx)
-    (vault / "1.md").rename(vault / "old.md")
+    rename_files(vault, {f"{number}.md": f"{number + 1}.md" for number in NOTE_NUMBERS})
+    write_file(vault, "1.md", "Inserted.")
     await ingest_cleanly(ctx, vault)
-    write_file(vault, "1.md", "Another text.")
+    (vault / "2.md").rename(vault / "old.md")
+    await ingest_cleanly(ctx, vault)
+    write_file(vault, "2.md", "Another text.")
     for _ in range(2):
         await ingest_cleanly(ctx, vault)
     stored = await read_sources_by_text(ctx)
-    assert stored["Note 1."] == before["Note 1."]
-    assert stored["Another text."] not in before.values()
+    assert exclude_texts(stored, "Inserted.", "Another text.") == before
+    assert len({*stored.values()}) == len(before) + 2
 
 
-async def test_a_copy_before_an_edit_is_a_new_source(ctx: Context, tmp_path: Path) -> None:
-    vault = make_vault(tmp_path)
-    await ingest_cleanly(ctx, vault)
-    before = await read_sources_by_text(ctx)
-    write_file(vault, "backup.md", "Note 1.")
-    write_file(vault, "1.md", "Note 1, edited.")
-    await ingest_cleanly(ctx, vault)
-    stored = await read_sources_by_text(ctx)
-    assert stored["Note 1, edited."] == before["Note 1."]
-    assert stored["Note 1."] != before["Note 1."]
-
-
-async def test_two_edited_files_are_not_taken_for_moved_ones(ctx: Context, tmp_path: Path) -> None:
-    """One file is edited, and another gets the former text of the first, as from a template."""
+async def test_edited_files_are_not_taken_for_moved_ones(ctx: Context, tmp_path: Path) -> None:
+    """Files are edited, and another and a new one get their former texts, as from a template."""
     vault = make_vault(tmp_path)
     await ingest_cleanly(ctx, vault)
     before = await read_sources_by_text(ctx)
     write_file(vault, "1.md", "Edited.")
     write_file(vault, "2.md", "Note 1.")
+    write_file(vault, "backup.md", "Note 3.")
+    write_file(vault, "3.md", "Note 3, edited.")
     await ingest_cleanly(ctx, vault)
     stored = await read_sources_by_text(ctx)
     assert stored["Edited."] == before["Note 1."]
     assert stored["Note 1."] == before["Note 2."]
+    assert stored["Note 3, edited."] == before["Note 3."]
+    assert stored["Note 3."] not in before.values()
 
 
 async def test_forgetting_over_a_third_of_the_files_must_be_confirmed(
@@ -442,33 +414,6 @@ async def test_a_file_that_becomes_unreadable_is_not_forgotten(
     assert (await read_sources_by_text(ctx)).items() >= before.items()
 
 
-async def test_ingest_of_a_folder_does_not_change_saved_notes(
-    app: App, ctx: Context, tmp_path: Path
-) -> None:
-    note = await save_note(app)
-    before = (await read_documents(ctx, "sources"))[note["source_id"]]
-    vault = make_vault(tmp_path)
-    export = write_export(
-        tmp_path, make_readwise_book(), make_readwise_book(user_book_id=8, title="Bread")
-    )
-    for path in (vault, export):
-        await ingest_cleanly(ctx, path)
-
-    write_export(tmp_path, make_readwise_book(is_deleted=True))
-    (vault / "1.md").unlink()
-    await ingest_cleanly(ctx, vault)
-    assert len((await run_ingest(ctx, export)).failures) == 1  # one of two books is missing
-    for file in vault.iterdir():
-        file.unlink()
-    changes = await compare_path(vault, ctx.database)
-    await run_ingest(ctx, vault, changes.missing_ids)
-
-    stored = await read_sources_by_text(ctx)
-    assert set(stored.values()) == {note["source_id"], "readwise-8"}
-    assert NOTE_TEXT in stored
-    assert (await read_documents(ctx, "sources"))[note["source_id"]] == before
-
-
 async def test_ingest_of_one_file_or_subfolder_forgets_nothing_else(
     ctx: Context, tmp_path: Path
 ) -> None:
@@ -506,19 +451,6 @@ async def test_an_outer_folder_includes_a_followed_inner_one(ctx: Context, tmp_p
     outer_texts = [f"Outer {number}." for number in range(10)]
     assert exclude_texts(stored, *outer_texts) == exclude_texts(before, "Note 3.")
     assert len(stored) == 15
-
-
-async def test_folders_with_the_same_files_are_followed_separately(
-    ctx: Context, tmp_path: Path
-) -> None:
-    first, second = make_vault(tmp_path / "a"), make_vault(tmp_path / "b")
-    await ingest_cleanly(ctx, first)
-    await ingest_cleanly(ctx, second)
-    (first / "1.md").unlink()
-    await ingest_cleanly(ctx, second)
-    assert len(await read_documents(ctx, "sources")) == 12
-    await ingest_cleanly(ctx, first)
-    assert len(await read_documents(ctx, "sources")) == 11
 
 
 async def test_a_moved_folder_keeps_the_ids_of_renamed_files(ctx: Context, tmp_path: Path) -> None:

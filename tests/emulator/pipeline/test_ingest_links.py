@@ -5,7 +5,6 @@ A vault is a folder of Obsidian, in which notes link to each other by name: `[[R
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,13 @@ import pytest
 from functions.jobs.cards.job import cards
 from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
-from functions.jobs.ingest.job import ingest
 from functions.tools.knowledge.get_source.tool import In as GetSourceIn
 from functions.tools.knowledge.get_source.tool import get_source
 from functions.tools.knowledge.search_kb.tool import In as SearchIn
 from functions.tools.knowledge.search_kb.tool import search_kb
 from shared.core.caller import Caller, Role
-from shared.core.settings import Settings
 from shared.runtime.context import App, Context
+from tests.support.ingest_runs import run_ingest
 from tests.support.jobs import make_ample_budget
 from tests.support.source_files import write_file
 from tests.support.stored_documents import read_chunks, read_documents
@@ -44,12 +42,9 @@ def vault(tmp_path: Path) -> Path:
     return tmp_path / "Vault"
 
 
-async def run_ingest(ctx: Context, path: Path) -> dict[str, int]:
-    """Ingest a path, and return the counts of the report, except `read`."""
-    settings = Settings(
-        google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
-    )
-    report = await ingest(replace(ctx, settings=settings), make_ample_budget())
+async def ingest_and_count(ctx: Context) -> dict[str, int]:
+    """Ingest the folder, and return the counts of the report, except `read`."""
+    report = await run_ingest(ctx)
     assert report.failures == []
     return {name: count for name, count in report.counts.items() if name != "read"}
 
@@ -61,8 +56,9 @@ async def read_links_by_title(ctx: Context) -> dict[str, list[str]]:
     return {out.title: [linked.title for linked in out.links_to] for out in outs}
 
 
-async def test_a_note_of_a_vault_is_found_with_its_links(ctx: Context, vault: Path) -> None:
-    await run_ingest(ctx, vault)
+@pytest.mark.usefixtures("vault")
+async def test_a_note_of_a_vault_is_found_with_its_links(ctx: Context) -> None:
+    await ingest_and_count(ctx)
     for job in (embed, cards, index):
         await job(ctx, make_ample_budget())
 
@@ -87,12 +83,12 @@ async def test_a_note_of_a_vault_is_found_with_its_links(ctx: Context, vault: Pa
 
 
 async def test_links_follow_a_renamed_note(ctx: Context, vault: Path) -> None:
-    await run_ingest(ctx, vault)
+    await ingest_and_count(ctx)
     before = await read_documents(ctx, "sources")
     (vault / "Grain/Rye.md").rename(vault / "Secale.md")
     text = (vault / "Sourdough.md").read_text()
     write_file(vault, "Sourdough.md", text.replace("[[roggen|", "[[Secale|"))
-    await run_ingest(ctx, vault)
+    await ingest_and_count(ctx)
     after = await read_documents(ctx, "sources")
     assert after.keys() == before.keys()
     assert await read_links_by_title(ctx) == {"Secale": ["Sourdough"], "Sourdough": ["Secale"]}
@@ -101,48 +97,47 @@ async def test_links_follow_a_renamed_note(ctx: Context, vault: Path) -> None:
 async def test_a_link_by_path_appears_when_its_file_is_ingested(
     ctx: Context, tmp_path: Path
 ) -> None:
-    file = write_file(tmp_path, "notes/a.md", "See [the other](b.md).")
-    await run_ingest(ctx, file.parent)
+    write_file(tmp_path, "notes/a.md", "See [the other](b.md).")
+    await ingest_and_count(ctx)
     assert await read_links_by_title(ctx) == {"a": []}
     write_file(tmp_path, "notes/b.md", "Words.")
-    assert await run_ingest(ctx, file.parent) == {"sources": 1, "created": 1}
+    assert await ingest_and_count(ctx) == {"sources": 1, "created": 1}
     assert await read_links_by_title(ctx) == {"a": ["b"], "b": []}
 
 
 async def test_a_link_by_name_appears_when_its_file_is_ingested(ctx: Context, vault: Path) -> None:
     write_file(vault, "Plan.md", "Then [[Bake]].")
-    await run_ingest(ctx, vault)
+    await ingest_and_count(ctx)
     assert (await read_links_by_title(ctx))["Plan"] == []
     write_file(vault, "Later/bake.md", "Words.")
-    await run_ingest(ctx, vault)
+    await ingest_and_count(ctx)
     assert (await read_links_by_title(ctx))["Plan"] == ["bake"]
 
 
 async def test_a_changed_link_changes_only_its_source(ctx: Context, vault: Path) -> None:
     write_file(vault, "Plan.md", "Next: [[Rye|this]].")
-    await run_ingest(ctx, vault)
+    await ingest_and_count(ctx)
     write_file(vault, "Plan.md", "Next: [[Sourdough|this]].")
     before = await read_chunks(ctx)
 
-    assert await run_ingest(ctx, vault) == {"sources": 1}
+    assert await ingest_and_count(ctx) == {"sources": 1}
     assert await read_chunks(ctx) == before
     assert (await read_links_by_title(ctx))["Plan"] == ["Sourdough"]
 
     write_file(vault, "Plan.md", "Next: this.")
-    assert await run_ingest(ctx, vault) == {"sources": 1}
+    assert await ingest_and_count(ctx) == {"sources": 1}
     sources = (await read_documents(ctx, "sources")).values()
     assert [data["title"] for data in sources if data.get("links_to") is None] == ["Plan"]
 
 
-async def test_links_follow_forgotten_restored_and_edited_notes(
-    app: App, ctx: Context, vault: Path
-) -> None:
-    await run_ingest(ctx, vault)
+@pytest.mark.usefixtures("vault")
+async def test_links_follow_forgotten_restored_and_edited_notes(app: App, ctx: Context) -> None:
+    await ingest_and_count(ctx)
     ids = {data["title"]: name for name, data in (await read_documents(ctx, "sources")).items()}
 
     arguments = {"source_id": ids["Sourdough"], "revision": 0, "title": "Bread"}
     await call_result(app, "edit_source", OWNER, **arguments)
-    await run_ingest(ctx, vault)
+    await ingest_and_count(ctx)
     assert await read_links_by_title(ctx) == {"Rye": ["Bread"], "Bread": ["Rye"]}
 
     await call_result(app, "forget", OWNER, source_id=ids["Rye"])
@@ -155,7 +150,7 @@ async def test_links_follow_forgotten_restored_and_edited_notes(
 
 
 async def test_the_text_of_an_emptied_note_is_deleted(ctx: Context, vault: Path) -> None:
-    await run_ingest(ctx, vault)
+    await ingest_and_count(ctx)
     write_file(vault, "Sourdough.md", "---\ntags: [baking]\n---\n")
-    await run_ingest(ctx, vault)
+    await ingest_and_count(ctx)
     assert [chunk["title"] for chunk in (await read_chunks(ctx)).values()] == ["Rye"]

@@ -19,8 +19,8 @@ from shared.runtime.context import App, Context
 from shared.runtime.job import Report
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.followed_folder import ingest_cleanly, make_settings, read_source_ids, run_ingest
+from tests.support.ingest_runs import read_texts
 from tests.support.jobs import make_ample_budget
-from tests.support.readwise_runs import read_texts
 from tests.support.source_files import make_readwise_book, write_file
 from tests.support.stored_documents import read_chunks_by_text, read_documents
 from tests.support.tool_calls import call_result
@@ -222,18 +222,6 @@ async def test_a_library_keeps_what_only_a_log_brought(
         readwise.put_highlight(7, 2, "Sea.")
         await sync_readwise(ctx, readwise)
         assert set(await read_passages(ctx)) == {"Only here.", "Ebb.", "Flow.", "Sea."}
-
-
-async def test_an_edited_highlight_of_a_library_is_not_removed(ctx: Context) -> None:
-    with FakeReadwise() as readwise:
-        readwise.put_book(7, "Ebb.", "Flow.")
-        await sync_readwise(ctx, readwise)
-        readwise.advance(days=1)
-        readwise.put_highlight(7, 0, "Ebb, edited.")
-        report = await sync_readwise(ctx, readwise)
-    assert (report.removed.total(), report.note) == (0, "")
-    assert await read_passages(ctx) == ["Ebb, edited.", "Flow."]
-    assert await read_documents(ctx, "forgotten") == {}
 
 
 async def test_importing_an_export_keeps_newer_highlights(ctx: Context, tmp_path: Path) -> None:

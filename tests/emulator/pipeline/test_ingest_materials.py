@@ -20,7 +20,7 @@ from shared.core.errors import Unavailable
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Update
 from shared.runtime.context import App
-from shared.runtime.job import AlreadyRunning, Budget, Report, run_job
+from shared.runtime.job import Budget, Report, run_job
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import DocumentErased, Workspace
 from tests.support.commit_hooks import CommitHook, WatchedApp, call_after_commit, send_commit
@@ -43,7 +43,6 @@ from tests.support.stored_materials import (
 
 OpenApp = Callable[..., App]
 
-
 TEXT: Final = make_text()
 DOCUMENT_ID: Final = content_id(TEXT)
 BATCH_SIZE: Final = 32
@@ -51,9 +50,8 @@ BATCH_SIZE: Final = 32
 SUCCESS: Final = Reply()
 
 
-DEFERS_LONG_TEXTS: Final = {"extract_materials_characters": 500}
-EMBEDS_LONG_TEXTS: Final = {"extract_materials_characters": 10**6}
-"""Settings with a limit, in characters, above which a call defers a text to the job."""
+AT_ONCE: Final = {"extract_materials_characters": 10**6}
+"""Settings with which a call embeds a long text itself."""
 
 
 @pytest.fixture
@@ -65,15 +63,15 @@ def fake() -> Iterator[FakeOpenAI]:
 
 @pytest.fixture
 async def open_app(fake: FakeOpenAI, project: str) -> AsyncIterator[OpenApp]:
-    """A function that makes apps in which calls defer texts of more than 500 characters.
+    """Opens apps in which calls defer texts of more than 500 characters to the job.
 
     It takes the hook of a `WatchedApp`, if any, and fields of the settings.
     """
     apps: list[App] = []
 
     def make_app(hook: CommitHook = send_commit, **fields: Any) -> App:
-        settings = make_openai_settings(fake, project, **(DEFERS_LONG_TEXTS | fields))
-        apps.append(WatchedApp(settings, hook))
+        fields = {"extract_materials_characters": 500} | fields
+        apps.append(WatchedApp(make_openai_settings(fake, project, **fields), hook))
         return apps[-1]
 
     yield make_app
@@ -110,17 +108,13 @@ async def test_a_deferred_text_is_found_like_an_immediate_one(
 
     report = await run_job(JOB, app)
     assert report == Report(Counter(embedded=PARAGRAPH_COUNT, ready=1))
+    assert await run_job(JOB, app) == Report()
     assert await count_waiting(make_job_context(app)) == 0
 
-    other_app = open_app(google_cloud_project=f"{project}-immediate", **EMBEDS_LONG_TEXTS)
+    other_app = open_app(google_cloud_project=f"{project}-immediate", **AT_ONCE)
     immediate = await extract_result(other_app, QUERY, materials=TEXT)
     assert await extract_result(app, QUERY, document=DOCUMENT_ID) == immediate | {"known": True}
     assert await read_workspaces(app) == await read_workspaces(other_app)
-
-
-async def test_a_run_with_nothing_to_do_embeds_nothing(app: App, fake: FakeOpenAI) -> None:
-    assert await run_job(JOB, app) == Report()
-    assert fake.calls == []
 
 
 async def test_passages_shared_by_texts_of_a_workspace_are_embedded_once(
@@ -191,11 +185,12 @@ async def test_a_text_that_the_model_refuses_fails_and_delays_no_other(
     await extract_result(app, QUERY, materials=TEXT)
     await extract_result(app, QUERY, materials=make_text(30, first=100))
 
-    report = await run_job(JOB, app)
+    steps: list[int] = []
+    report = await ingest_materials(make_job_context(app), Budget(math.inf, steps.append))
 
+    assert sum(steps) == 2
     start = TEXT.index(refused_passage)
     message = f"characters {start} to {start + len(refused_passage)}"
-    assert isinstance(report, Report)
     assert report.counts == {"embedded": BATCH_SIZE + 30, "failed": 1, "ready": 1}
     assert [failure.name for failure in report.failures] == [DOCUMENT_ID]
     assert message in report.failures[0].reason
@@ -212,15 +207,6 @@ async def test_a_text_that_the_model_refuses_fails_and_delays_no_other(
     assert out["status"] == "pending"
     await run_job(JOB, app)
     assert (await extract_result(app, QUERY, document=DOCUMENT_ID))["status"] == "ready"
-
-
-async def test_a_refused_text_counts_as_progress(app: App, fake: FakeOpenAI) -> None:
-    fake.rejected_words = make_paragraph(35)
-    await extract_result(app, QUERY, materials=TEXT)
-    await extract_result(app, QUERY, materials=make_text(30, first=100))
-    steps: list[int] = []
-    await ingest_materials(make_job_context(app), Budget(math.inf, steps.append))
-    assert sum(steps) == 2
 
 
 async def test_a_failing_text_is_deferred_and_delays_no_other(app: App, fake: FakeOpenAI) -> None:
@@ -255,7 +241,7 @@ async def test_a_text_of_another_model_must_be_uploaded_again(
     assert isinstance(report, Report)
     assert report.counts == {"arriving": 1}
     assert fake.calls == []
-    out = await extract_result(open_app(**EMBEDS_LONG_TEXTS), QUERY, materials=TEXT)
+    out = await extract_result(open_app(**AT_ONCE), QUERY, materials=TEXT)
     assert out["status"] == "ready"
     assert out["contexts"][0] == make_paragraph(31)
 
@@ -277,20 +263,6 @@ async def test_a_run_out_of_time_keeps_a_text_that_a_call_completed(
     assert out["status"] == "ready"
     out_of_task = await extract_result(app, QUERY, scope="task")
     assert out | {"known": None} == out_of_task | {"document": DOCUMENT_ID, "known": None}
-
-
-async def test_concurrent_runs_exclude_each_other(app: App, open_app: OpenApp) -> None:
-    await extract_result(app, QUERY, materials=TEXT)
-    second_results: list[Report | AlreadyRunning] = []
-
-    async def start_second_run() -> None:
-        second_results.append(await run_job(JOB, app))
-
-    await run_job(JOB, open_app(call_after_commit(2, start_second_run)))
-
-    [second_result] = second_results
-    assert isinstance(second_result, AlreadyRunning)
-    assert (await extract_result(app, QUERY, document=DOCUMENT_ID))["status"] == "ready"
 
 
 async def test_a_call_and_a_run_that_embed_one_text_both_finish(

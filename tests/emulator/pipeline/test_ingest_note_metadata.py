@@ -7,14 +7,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 from functions.jobs.embed.job import embed
 from functions.jobs.ingest.batches import chunk_source
-from functions.jobs.ingest.job import ingest
-from shared.core.settings import Settings
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import Context
+from tests.support.clock import SettableClock
+from tests.support.ingest_runs import run_ingest
 from tests.support.jobs import make_ample_budget
 from tests.support.source_files import read_sources, write_file
 from tests.support.stored_documents import read_chunks_by_text
@@ -24,26 +22,20 @@ UPDATED = {"read": 1, "sources": 1, "updated": 1}
 """The counts of a run that updates a note of one passage."""
 
 
-@pytest.fixture
-def settings(project: str, tmp_path: Path) -> Settings:
-    """Settings by which ingest reads a folder of the test."""
-    return Settings(google_cloud_project=project, ingest_path=str(tmp_path))
-
-
 async def test_a_note_without_a_date_is_dated_by_its_first_file_time(
     ctx: Context, tmp_path: Path
 ) -> None:
     file_time = datetime(2019, 3, 2, 12, tzinfo=UTC)
     path = write_file(tmp_path, "note.md", REEF)
     os.utime(path, (0, file_time.timestamp()))
-    await ingest(ctx, make_ample_budget())
+    await run_ingest(ctx)
     os.utime(path)  # sets the file's time to now, as a checkout does
-    assert (await ingest(ctx, make_ample_budget())).counts == {"read": 1}
+    assert (await run_ingest(ctx)).counts == {"read": 1}
     assert (await read_chunks_by_text(ctx))[REEF]["dated_at"] == file_time
 
     for line, day in (("date: 2018-01-01", 1), ("date: 2018-01-02", 2), ("author: Ann", 2)):
         write_file(tmp_path, "note.md", f"---\n{line}\n---\n{REEF}")
-        assert (await ingest(ctx, make_ample_budget())).counts == UPDATED
+        assert (await run_ingest(ctx)).counts == UPDATED
         stored = (await read_chunks_by_text(ctx))[REEF]
         assert stored["dated_at"] == datetime(2018, 1, day, tzinfo=UTC)
 
@@ -51,13 +43,13 @@ async def test_a_note_without_a_date_is_dated_by_its_first_file_time(
 async def test_a_new_date_of_update_alone_writes_nothing(ctx: Context, tmp_path: Path) -> None:
     for day, counts in ((1, {"read": 1, "sources": 1, "created": 1}), (2, {"read": 1})):
         write_file(tmp_path, "note.md", f"---\nupdated: 2018-01-0{day}\n---\n{REEF}")
-        assert (await ingest(ctx, make_ample_budget())).counts == counts
+        assert (await run_ingest(ctx)).counts == counts
     stored = (await read_chunks_by_text(ctx))[REEF]
     assert stored["dated_at"] == datetime(2018, 1, 1, tzinfo=UTC)
 
 
 async def test_inline_tags_added_to_stored_notes_are_not_embedded(
-    ctx: Context, tmp_path: Path
+    ctx: Context, tmp_path: Path, clock: SettableClock
 ) -> None:
     """Earlier versions stored notes without their inline tags."""
     text = f"{REEF} #sailing"
@@ -67,8 +59,9 @@ async def test_inline_tags_added_to_stored_notes_are_not_embedded(
     before = await read_chunks_by_text(ctx)
     assert "embed" not in before[text]["pending"]
     assert before[text]["tags"] == []
+    clock.advance(minutes=1)
 
-    assert (await ingest(ctx, make_ample_budget())).counts == UPDATED
+    assert (await run_ingest(ctx)).counts == UPDATED
     after = await read_chunks_by_text(ctx)
     assert after[text]["tags"] == ["sailing"]
     assert after[text]["pending"].keys() == before[text]["pending"].keys()

@@ -9,22 +9,19 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest.readers.reading import read
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.firestore.database import WriteConflict
 from shared.knowledge.roots import Root, Roots
 from shared.knowledge.source import Source
 from shared.runtime.context import App, Context
-from shared.runtime.job import Failure, Report
-from tests.support.jobs import make_ample_budget
+from shared.runtime.job import Failure
+from tests.support.followed_folder import ingest_cleanly, run_ingest
 from tests.support.source_files import (
     format_json_lines,
     make_readwise_book,
@@ -32,21 +29,6 @@ from tests.support.source_files import (
     write_file,
 )
 from tests.support.stored_documents import read_chunks
-
-
-async def run_ingest(ctx: Context, path: Path) -> Report:
-    """Ingest a path."""
-    settings = Settings(
-        google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(path)
-    )
-    return await ingest(replace(ctx, settings=settings), make_ample_budget())
-
-
-async def ingest_cleanly(ctx: Context, path: Path) -> Report:
-    """Ingest a path without failures."""
-    report = await run_ingest(ctx, path)
-    assert report.failures == []
-    return report
 
 
 async def read_stored_texts(ctx: Context) -> dict[str, str]:
@@ -75,17 +57,6 @@ async def test_a_folder_of_the_same_name_overwrites_nothing(ctx: Context, tmp_pa
     assert report.note == "Another folder is called vault: this one is vault-2."
     assert sorted((await read_stored_texts(ctx)).values()) == ["First.", "Second.", "Third."]
     assert (await read_stored_texts(ctx))[read_fresh_ids(first)[0]] == "First."
-
-
-async def test_json_lines_of_a_namesake_folder_overwrite_nothing(
-    ctx: Context, tmp_path: Path
-) -> None:
-    for folder in ("a", "b"):
-        line = format_json_lines({"id": "7", "text": f"In {folder}."})
-        await ingest_cleanly(ctx, write_file(tmp_path, f"{folder}/data/docs.jsonl", line).parent)
-    stored = await read_stored_texts(ctx)
-    assert stored["data-7"] == "In a."
-    assert sorted(stored.values()) == ["In a.", "In b."]
 
 
 async def test_ids_of_a_namesake_folder_are_unique(ctx: Context, tmp_path: Path) -> None:
@@ -139,12 +110,6 @@ async def test_a_folder_keeps_its_ids_inside_a_later_root(ctx: Context, tmp_path
     assert sorted((await read_stored_texts(ctx)).values()) == ["Noise.", "Top."]
     assert before.items() < (await read_stored_texts(ctx)).items()
     assert (await ingest_cleanly(ctx, vault / "Books/deep")).counts == {"read": 1}
-
-
-async def test_a_file_belongs_to_its_ingested_folder(ctx: Context, tmp_path: Path) -> None:
-    file = write_file(tmp_path, "vault/Books/Noise.md", "Noise.")
-    await ingest_cleanly(ctx, file.parents[1])
-    assert (await ingest_cleanly(ctx, file)).counts == {"read": 1}
 
 
 async def test_a_single_file_does_not_register_its_folder(ctx: Context, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ retried later, and becomes a dead letter after the last try.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -18,18 +17,15 @@ from functions.gateway.catalog import Declaration
 from functions.jobs.cards.job import JOB as CARDS
 from functions.jobs.ingest.job import JOB, count, ingest
 from functions.jobs.ingest.links.page import FETCH_RULES
-from functions.jobs.ingest.links.queue import ingest_link
-from functions.jobs.purge.job import purge
 from infra.local.inline import InlineDispatcher
 from infra.local.link_fetching import MAX_FAILED_ROUNDS, LinkFetcher, LinkFetchingDispatcher
 from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput, Unavailable
 from shared.core.settings import Settings
-from shared.links.model import RETENTION, LinkState
+from shared.links.model import LinkState
 from shared.runtime.context import App, Context
 from shared.runtime.job import Budget, Report
 from tests.support.clock import SettableClock
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_spent_budget
 from tests.support.knowledge import embed_all, index_all
 from tests.support.links import (
@@ -43,7 +39,7 @@ from tests.support.links import (
     read_only_link,
     serve_site,
 )
-from tests.support.pdf_files import Annotation, make_pdf
+from tests.support.pdf_files import make_pdf
 from tests.support.public_web_server import Page
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call_result, find_tool, make_call_request
@@ -54,17 +50,9 @@ BUSY_PAGE = make_text_page("Later.", status=503)
 
 
 @pytest.fixture
-def clock() -> SettableClock:
-    """A clock that tests set."""
-    return SettableClock()
-
-
-@pytest.fixture
-async def app(settings: Settings, clock: SettableClock) -> AsyncIterator[App]:
-    """An app with that clock."""
-    opened = App(settings, clock=clock, embedder=WordEmbedder())
-    yield opened
-    await opened.aclose()
+def settings(project: str) -> Settings:
+    """Settings without an origin."""
+    return Settings(google_cloud_project=project)
 
 
 async def save_link(app: App, url: str = URL, **arguments: Any) -> str:
@@ -79,101 +67,45 @@ async def list_recent_links(app: App) -> list[dict[str, Any]]:
     return list(out.get("links", []))
 
 
-async def test_a_saved_page_is_found_by_a_search(app: App, ctx: Context) -> None:
+MANUAL = make_pdf(
+    ["A title page."],
+    ["A bowline never slips, and can be untied even after a gale."],
+    info={"Title": "Seamanship", "Author": "Ann Helm", "CreationDate": "D:20190301"},
+)
+
+
+async def test_saved_pages_are_found_by_a_search(app: App, ctx: Context) -> None:
+    """A page that cannot be stored loses only itself, and a stored one is listed as such."""
     source_id = await save_link(app, title="Reefs", tags=["sea"])
-    with serve_site(essay=make_text_page(ESSAY)) as site:
+    await save_link(app, f"{SITE_URL}/broken")
+    await save_link(app, f"{SITE_URL}/manual")
+    page = make_text_page(make_article_page(), kind="text/html; charset=utf-8")
+    manual = Page(MANUAL, headers={"Content-Type": "application/pdf"})
+    with serve_site(essay=page, manual=manual, broken=make_text_page(" ")) as site:
         report = await fetch_due_links(ctx, site)
-    assert report.counts["read"] == 1
-    assert report.failures == []
+        assert len(site.requests) == 3
+    assert report.counts["read"] == 2
+    assert [failure.name for failure in report.failures] == [f"{SITE_URL}/broken"]
     assert report.finished
     await embed_all(ctx)
     await index_all(ctx)
 
-    answer = await call_result(
-        app, "search_kb", EDITOR, query="reef the mainsail", filters={"tags": ["sea"]}
-    )
-    [hit] = answer["results"]
-    assert hit["title"] == "Reefs"
-    assert hit["source_id"] == source_id
-    source = await call_result(app, "get_source", EDITOR, source_id=source_id)
-    assert source["source_url"] == URL
-    assert source["category"] == "articles"
-    assert source["edited"] == ["title", "tags"]
-    link = await read_only_link(ctx)
-    assert link.state == LinkState.STORED
-    assert link.due_at is None
-    assert link.error is None
-
-
-ANCHORS = "An anchor holds in sand if its chain is five times as long as the water is deep."
-BOWLINE = "A bowline never slips, and can be untied even after a gale."
-MANUAL = make_pdf(
-    ["A title page."],
-    [BOWLINE],
-    *([f"{number} {ANCHORS}"] for number in range(40, 60)),
-    info={"Title": "Seamanship", "Author": "Ann Helm", "CreationDate": "D:20190301"},
-    outline=[("Knots", 1)],
-    annotations=[Annotation("Highlight", 1, (0,), "Practise this.", "D:20240601100000Z")],
-)
-
-
-@pytest.mark.parametrize(
-    ("page", "query", "expected"),
-    [
-        (
-            make_text_page(make_article_page(), kind="text/html; charset=utf-8"),
-            "a reef taken early costs a minute",
-            {
-                "title": "Reefing early",
-                "author": "Ann Helm, Bob Reef",
-                "date": "2024-05-31",
-                "source_url": URL,
-            },
-        ),
-        (
-            Page(MANUAL, headers={"Content-Type": "application/pdf"}),
-            "practise the bowline that never slips",
-            {
-                "title": "Seamanship",
-                "author": "Ann Helm",
-                "date": "2024-06-01",
-                "source_url": URL,
-                "page": 2,
-                "chapter": "Knots",
-                "highlight_url": f"{URL}#page=2",
-            },
-        ),
-    ],
-    ids=["html", "pdf"],
-)
-async def test_a_saved_page_is_found_with_its_metadata(
-    app: App, ctx: Context, page: Page, query: str, expected: dict[str, Any]
-) -> None:
-    await save_link(app)
-    with serve_site(essay=page) as site:
-        await fetch_due_links(ctx, site)
-    await embed_all(ctx)
-    await index_all(ctx)
-
-    answer = await call_result(app, "search_kb", EDITOR, query=query, limit=1)
+    filters = {"tags": ["sea"]}
+    answer = await call_result(app, "search_kb", EDITOR, query="reef early", filters=filters)
     hit = answer["results"][0]
-    chunk = await call_result(app, "get_chunk", EDITOR, chunk_id=hit["chunk_id"])
-    assert {name: (hit | chunk).get(name) for name in expected} == expected
+    assert (hit["title"], hit["author"]) == ("Reefs", "Ann Helm, Bob Reef")
+    assert (hit["date"], hit["source_id"]) == ("2024-05-31", source_id)
+    source = await call_result(app, "get_source", EDITOR, source_id=source_id)
+    assert (source["source_url"], source["category"]) == (URL, "articles")
+    assert source["edited"] == ["title", "tags"]
 
-
-async def test_recent_links_have_their_state(app: App, ctx: Context) -> None:
-    assert await list_recent_links(app) == []
-
-    source_id = await save_link(app)
-    [waiting] = await list_recent_links(app)
-    assert waiting["url"] == URL
-    assert waiting["state"] == "waiting"
-
-    with serve_site(essay=make_text_page(ESSAY)) as site:
-        await fetch_due_links(ctx, site)
-    [stored] = await list_recent_links(app)
-    assert stored["source_id"] == source_id
-    assert stored["state"] == "stored"
+    query = "can a bowline be untied after a gale?"
+    answer = await call_result(app, "search_kb", EDITOR, query=query, detail="full", limit=1)
+    hit = answer["results"][0]
+    assert (hit["title"], hit["source_url"]) == ("Seamanship", f"{SITE_URL}/manual")
+    assert (hit["page"], hit["highlight_url"]) == (2, f"{SITE_URL}/manual#page=2")
+    states = {link["url"]: link["state"] for link in await list_recent_links(app)}
+    assert states == {URL: "stored", f"{SITE_URL}/manual": "stored", f"{SITE_URL}/broken": "failed"}
 
 
 async def test_a_failed_link_waits_longer_each_time(
@@ -231,15 +163,10 @@ async def test_a_permanent_error_is_not_retried(
     assert await read_chunks(ctx) == {}
 
 
-async def store_failed_link(app: App, ctx: Context) -> None:
-    """Save a link to a page that does not exist, and try to fetch the page."""
+async def test_dead_letters_are_listed_and_retried(app: App, ctx: Context) -> None:
     await save_link(app)
     with serve_site() as site:
         await fetch_due_links(ctx, site)
-
-
-async def test_dead_letters_are_listed_and_retried(app: App, ctx: Context) -> None:
-    await store_failed_link(app, ctx)
     assert JOB.dead_letters is not None
     [letter] = await JOB.dead_letters.load(ctx, 10)
     assert letter.name == URL
@@ -251,53 +178,23 @@ async def test_dead_letters_are_listed_and_retried(app: App, ctx: Context) -> No
     assert (await read_only_link(ctx)).state is LinkState.STORED
 
 
-async def test_a_failed_link_that_is_saved_again_is_retried(
-    app: App, ctx: Context, clock: SettableClock
-) -> None:
-    await store_failed_link(app, ctx)
-    await save_link(app)
-    link = await read_only_link(ctx)
-    assert link.state == LinkState.WAITING
-    assert link.tries == 0
-    assert link.due_at == clock()
-
-
-async def test_an_unreadable_page_loses_only_itself(app: App, ctx: Context) -> None:
-    for name in ("first", "broken", "last"):
-        await save_link(app, f"{SITE_URL}/{name}")
-    pages = {
-        "first": make_text_page(ESSAY),
-        "broken": make_text_page(" "),
-        "last": make_text_page(ESSAY),
-    }
-    with serve_site(**pages) as site:
-        report = await fetch_due_links(ctx, site)
-    assert [failure.name for failure in report.failures] == [f"{SITE_URL}/broken"]
-    urls = {source["url"] for source in (await read_documents(ctx, "sources")).values()}
-    assert urls == {f"{SITE_URL}/first", f"{SITE_URL}/last"}
-
-
 async def test_a_page_that_becomes_empty_keeps_its_stored_text(app: App, ctx: Context) -> None:
+    """An unchanged page writes no passage."""
     await save_link(app)
     with serve_site(essay=make_text_page(ESSAY)) as site:
         await fetch_due_links(ctx, site)
+        before = await read_documents(ctx, "sources"), await read_documents(ctx, "chunks")
+        await save_link(app)
+        await fetch_due_links(ctx, site)
+        assert (
+            await read_documents(ctx, "sources"),
+            await read_documents(ctx, "chunks"),
+        ) == before
         await save_link(app)
         site.pages["/essay"] = make_text_page("")
         report = await fetch_due_links(ctx, site)
     assert [failure.reason for failure in report.failures] == ["has no text"]
     assert len(await read_chunks(ctx)) == 1
-
-
-async def test_an_unchanged_page_writes_no_passage(app: App, ctx: Context) -> None:
-    with serve_site(essay=make_text_page(ESSAY)) as site:
-        await save_link(app)
-        await fetch_due_links(ctx, site)
-        sources = await read_documents(ctx, "sources")
-        chunks = await read_documents(ctx, "chunks")
-        await save_link(app)
-        await fetch_due_links(ctx, site)
-    assert await read_documents(ctx, "sources") == sources
-    assert await read_documents(ctx, "chunks") == chunks
 
 
 async def test_a_page_forgotten_while_its_link_waits_is_not_fetched(app: App, ctx: Context) -> None:
@@ -312,13 +209,6 @@ async def test_a_page_forgotten_while_its_link_waits_is_not_fetched(app: App, ct
     assert await read_documents(ctx, "sources") == {}
 
 
-async def test_a_run_out_of_time_leaves_links_waiting(app: App, ctx: Context) -> None:
-    await save_link(app)
-    report = await ingest(ctx, make_spent_budget())
-    assert not report.finished
-    assert (await read_only_link(ctx)).state is LinkState.WAITING
-
-
 async def test_the_job_refuses_a_page_that_is_not_public(app: App, ctx: Context) -> None:
     """The job runs here without the fetcher of tests, which resolves their host to this machine."""
     await save_link(app)
@@ -331,18 +221,8 @@ async def test_waiting_links_are_counted_as_work_for_the_job(app: App, ctx: Cont
         await ingest(ctx, make_ample_budget())
     await save_link(app)
     assert await count(ctx) == 1
-
-
-async def test_records_of_stored_links_expire(app: App, ctx: Context, clock: SettableClock) -> None:
-    await save_link(app)
-    with serve_site(essay=make_text_page(ESSAY)) as site:
-        await fetch_due_links(ctx, site)
-    await purge(ctx, make_ample_budget())
-    assert len(await read_documents(ctx, "links")) == 1
-    clock.now += RETENTION
-    await purge(ctx, make_ample_budget())
-    assert await read_documents(ctx, "links") == {}
-    assert len(await read_documents(ctx, "sources")) == 1
+    assert not (await ingest(ctx, make_spent_budget())).finished
+    assert (await read_only_link(ctx)).state is LinkState.WAITING
 
 
 async def test_a_link_cancelled_during_its_fetch_is_deleted(app: App, ctx: Context) -> None:
@@ -355,24 +235,6 @@ async def test_a_link_cancelled_during_its_fetch_is_deleted(app: App, ctx: Conte
         site.gate.set()
         await fetching
     assert await read_documents(ctx, "links") == {}
-
-
-async def test_an_address_is_ingested_without_the_queue(ctx: Context) -> None:
-    with serve_site(essay=make_text_page(ESSAY)) as site:
-        report = await ingest_link(URL, ctx, make_ample_budget(), make_link_fetcher(site))
-        await ingest_link(f"{URL}#part", ctx, make_ample_budget(), make_link_fetcher(site))
-    assert report.counts["read"] == 1
-    assert report.failures == []
-    assert await read_documents(ctx, "links") == {}
-    [source] = (await read_documents(ctx, "sources")).values()
-    assert source["title"] == "On Reefing"
-    assert source["url"] == URL
-    assert source["source"] == "link"
-
-
-async def test_an_address_that_is_not_public_is_refused(ctx: Context) -> None:
-    with pytest.raises(InvalidInput, match="is not the address of a public web page"):
-        await ingest_link("http://127.0.0.1/", ctx, make_ample_budget())
 
 
 async def test_a_local_server_fetches_a_link_when_it_is_saved(app: App) -> None:

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from functions.jobs.ingest.batches import MAX_CHARACTERS, chunk_in_batches
-from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest.readers.json_lines import MAX_LINE_BYTES
 from functions.jobs.ingest.readers.readwise.export import MAX_BYTES as MAX_EXPORT
 from functions.jobs.ingest.readers.text_files import MAX_BYTES as MAX_TEXT
 from functions.jobs.ingest.readwise.sync import DEAD_LETTERS, MARGIN
 from shared.core.deferral import MAX_TRIES
-from shared.core.settings import Settings
 from shared.knowledge.source import Section, Source
-from shared.runtime.context import App, Context
+from shared.runtime.context import Context
 from shared.runtime.job import Failure
+from tests.support.apps import Apps
 from tests.support.fakes.cloud_storage import FakeCloudStorage
-from tests.support.fakes.readwise import START, FakeReadwise
-from tests.support.jobs import make_ample_budget
-from tests.support.readwise_runs import (
-    make_readwise_settings,
+from tests.support.fakes.readwise import START, TOKEN, FakeReadwise
+from tests.support.ingest_runs import (
     read_progress,
     read_texts,
     run_ingest,
 )
+from tests.support.jobs import make_job_context
 from tests.support.source_files import (
     format_json_lines,
     make_readwise_book,
@@ -40,7 +36,6 @@ from tests.support.source_files import (
 )
 from tests.support.stored_documents import read_documents
 
-BUCKET: Final = "library"
 LONG_TAGS: Final = [{"name": f"{number}" + "\N{BREAD}" * 1_400} for number in range(200)]
 """A megabyte of tags: no chunk that has them fits into a document."""
 HIGHLIGHTS_OF_MANY_TAGS: Final = [
@@ -52,21 +47,6 @@ TOO_LONG: Final = "has a passage of 1,122,728 bytes with its tags; at most 500,0
 TOO_MANY: Final = (
     "has 4,020 different tags of 40,010 bytes; at most 4,000 of 300,000 bytes are allowed"
 )
-
-
-@pytest.fixture
-def readwise() -> Iterator[FakeReadwise]:
-    """A server for Readwise with a library."""
-    with FakeReadwise() as library:
-        yield library
-
-
-@pytest.fixture
-def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
-    """A server for Cloud Storage with a bucket."""
-    with FakeCloudStorage(BUCKET) as server:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
-        yield server
 
 
 def make_sparse_file(path: Path, size: int) -> Path:
@@ -81,42 +61,37 @@ def list_failure_reasons(failures: list[Failure]) -> dict[str, str]:
     return {failure.name: failure.reason.partition(":")[0] for failure in failures}
 
 
-async def test_an_oversized_book_is_dead_lettered(
-    app: App, ctx: Context, readwise: FakeReadwise, project: str
-) -> None:
-    app.settings = make_readwise_settings(readwise, project)
+async def test_an_oversized_book_is_dead_lettered(apps: Apps, readwise: FakeReadwise) -> None:
+    app = apps(ingest_path=None, readwise_token=TOKEN, readwise_url=readwise.base_url)
+    ctx = make_job_context(app)
     for number in range(1, 41):
         readwise.put_book(number, "Reef early.")
     readwise.put_book(7, book_tags=LONG_TAGS)
 
-    report = await run_ingest(app)
+    report = await run_ingest(ctx)
     assert list_failure_reasons(report.failures) == {"Readwise: Book 7": TOO_LONG}
     assert report.counts == Counter({"read": 39, "sources": 39, "created": 39})
     assert (await read_progress(ctx)).updated_after == START - MARGIN
 
     for _ in range(MAX_TRIES - 1):
-        assert len((await run_ingest(app)).failures) == 1
+        assert len((await run_ingest(ctx)).failures) == 1
     dead_letters = list(await DEAD_LETTERS.load(ctx, 10))
     assert list_failure_reasons(dead_letters) == {"Readwise: Book 7": TOO_LONG}
     assert len(await read_texts(ctx)) == 39
 
     readwise.advance(hours=1)
     readwise.put_book(7, book_tags=LONG_TAGS[:2])
-    assert (await run_ingest(app)).failures == []
+    assert (await run_ingest(ctx)).failures == []
     assert len(await read_texts(ctx)) == 40
 
 
 async def test_a_source_with_too_many_tags_is_not_written(ctx: Context, tmp_path: Path) -> None:
-    settings = Settings(
-        google_cloud_project=ctx.settings.google_cloud_project, ingest_path=str(tmp_path)
-    )
-    ctx = replace(ctx, settings=settings)
     write_export(
         tmp_path,
         make_readwise_book(user_book_id=1, title="Ledger", highlights=HIGHLIGHTS_OF_MANY_TAGS),
         make_readwise_book(),
     )
-    report = await ingest(ctx, make_ample_budget())
+    report = await run_ingest(ctx)
     assert list_failure_reasons(report.failures) == {"Ledger (readwise-1)": TOO_MANY}
     chunks = (await read_documents(ctx, "chunks")).values()
     assert [chunk["source_id"] for chunk in chunks] == ["readwise-7"]
@@ -124,35 +99,34 @@ async def test_a_source_with_too_many_tags_is_not_written(ctx: Context, tmp_path
 
 
 async def test_an_oversized_record_is_reported_and_others_are_stored(
-    app: App, ctx: Context, storage: FakeCloudStorage, project: str
+    apps: Apps, storage: FakeCloudStorage
 ) -> None:
-    """The former text of the record stays, and the next run does not read the file again."""
-    app.settings = Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
+    """The file's former texts stay, and the next run does not read it again.
+
+    An oversized object is not even downloaded.
+    """
+    ctx = make_job_context(apps(ingest_path=None, ingest_bucket="gs://library"))
+    storage.put("library", "diary.md", b" " * (MAX_TEXT + 1))
     first: dict[str, Any] = {"id": "a", "text": "Reef early."}
-    storage.put(BUCKET, "docs.jsonl", format_json_lines(first))
-    await run_ingest(app)
+    dropped = {"id": "c", "text": "Trim the jib."}
+    storage.put("library", "docs.jsonl", format_json_lines(first, dropped))
+    failures = (await run_ingest(ctx)).failures
+    assert list_failure_reasons(failures) == {"gs://library/diary.md": "is larger than 32 MB"}
+    assert storage.calls["download"] == 1
 
     second = {"id": "b", "text": "Knead well."}
-    storage.put(BUCKET, "docs.jsonl", format_json_lines(first | {"tags": LONG_TAGS}, second))
-    report = await run_ingest(app)
+    storage.put("library", "docs.jsonl", format_json_lines(first | {"tags": LONG_TAGS}, second))
+    report = await run_ingest(ctx)
 
-    assert [failure.name for failure in report.failures] == [f"gs://{BUCKET}/docs.jsonl line 1"]
-    assert sorted((await read_texts(ctx)).values()) == [["Knead well."], ["Reef early."]]
-    report = await run_ingest(app)
-    assert report.failures == []
+    assert list_failure_reasons(report.failures).keys() == {
+        "gs://library/diary.md",
+        "gs://library/docs.jsonl line 1",
+    }
+    texts = sorted((await read_texts(ctx)).values())
+    assert texts == [["Knead well."], ["Reef early."], ["Trim the jib."]]
+    report = await run_ingest(ctx)
+    assert list_failure_reasons(report.failures).keys() == {"gs://library/diary.md"}
     assert report.counts == Counter()
-
-
-async def test_an_oversized_object_is_not_downloaded(
-    app: App, ctx: Context, storage: FakeCloudStorage, project: str
-) -> None:
-    app.settings = Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
-    storage.put(BUCKET, "diary.md", b" " * (MAX_TEXT + 1))
-    storage.put(BUCKET, "note.md", "Reef early.")
-    failures = (await run_ingest(app)).failures
-    assert list_failure_reasons(failures) == {f"gs://{BUCKET}/diary.md": "is larger than 32 MB"}
-    assert storage.calls["download"] == 1
-    assert list((await read_texts(ctx)).values()) == [["Reef early."]]
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,12 @@ from shared.core.settings import Settings
 from shared.core.telemetry import SpanKind
 from shared.runtime.context import App, Context
 from shared.runtime.job import AlreadyRunning, Budget, Job, Report, run_job
+from tests.support.apps import Apps
 from tests.support.bulk_embedding import open_bulk_services, open_pending_base, run_bulk_embedding
 from tests.support.cards import make_card_reply, make_generator, make_source_of_notes
 from tests.support.clock import NOON, SettableClock
 from tests.support.fakes import openai
 from tests.support.fakes.cloud_storage import FakeCloudStorage
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.fakes.openai import FakeOpenAI
 from tests.support.fakes.otlp import CollectedSpan, FakeCollector
 from tests.support.fakes.vertex import MODEL, FakeVertex, make_error_reply
@@ -108,18 +108,16 @@ def read_spans_of_one_trace(collector: FakeCollector) -> list[CollectedSpan]:
 
 @pytest.mark.parametrize("job", jobs(), ids=lambda job: job.name)
 async def test_every_commit_of_a_job_is_a_span_of_its_trace(
-    project: str, collector: FakeCollector, vertex: FakeVertex, tmp_path: Path, job: Job
+    apps: Apps, collector: FakeCollector, vertex: FakeVertex, tmp_path: Path, job: Job
 ) -> None:
     (tmp_path / "bread.md").write_text("# Bread\n\nDough rises.")
-    settings = Settings(google_cloud_project=project, ingest_path=str(tmp_path))
     generator = make_generator(vertex)
-    app = App(settings, embedder=WordEmbedder(), generator=generator)
+    app = apps(generator=generator)
     await ingest_sources(make_job_context(app), make_source_of_notes(3))
 
     report = await run_job(job, app)
     await telemetry.flush()
     await generator.aclose()
-    await app.aclose()
 
     assert isinstance(report, Report)
     names = [span.name for span in read_spans_of_one_trace(collector)]
@@ -168,17 +166,14 @@ async def test_the_span_of_a_cancelled_operation_is_not_an_error(collector: Fake
 
 
 async def test_the_span_of_a_run_that_does_not_start_says_so(
-    settings: Settings, collector: FakeCollector
+    app: App, collector: FakeCollector
 ) -> None:
-    app = App(settings)
-
     async def start_second_run(_ctx: Context, _budget: Budget) -> Report:
         assert isinstance(await run_job(CARDS, app), AlreadyRunning)
         return Report()
 
     await run_job(replace(CARDS, run=start_second_run), app)
     await telemetry.flush()
-    await app.aclose()
 
     job_spans = [span for span in collector.spans if span.name == "job cards"]  # in order of end
     outcomes = [span.attributes["carrel.job.outcome"] for span in job_spans]

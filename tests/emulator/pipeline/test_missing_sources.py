@@ -5,7 +5,6 @@ A forgotten source is deleted together with its chunks, and can be restored for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final
 
@@ -17,12 +16,14 @@ from shared.core.caller import Caller, Role
 from shared.core.settings import Settings
 from shared.runtime.context import App, Context
 from shared.runtime.job import Report
+from tests.support.apps import Apps
 from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedApp, call_after_commit
+from tests.support.commit_hooks import call_after_commit
 from tests.support.fakes.cloud_storage import FakeCloudStorage
+from tests.support.ingest_runs import run_ingest
 from tests.support.jobs import make_ample_budget, make_job_context
+from tests.support.killable_app import Killed
 from tests.support.knowledge import set_fields
-from tests.support.readwise_runs import run_ingest
 from tests.support.stored_documents import (
     read_chunk_texts,
     read_chunks,
@@ -31,7 +32,6 @@ from tests.support.stored_documents import (
 )
 from tests.support.tool_calls import call_result
 
-BUCKET: Final = "library"
 OWNER: Final = Caller.of("anna", role=Role.OWNER)
 OTHER_TEXTS: Final = {"Knead well.", "Prune in winter."}
 """The texts of the files that stay."""
@@ -39,31 +39,19 @@ CARD: Final = {"summary": "Shorten sail in time.", "takeaways": ["Reef early"]}
 """The card, or summary, of the passage of the file that disappears."""
 
 
-class Killed(Exception):
-    """Ends a run, as if its process were killed."""
-
-
 @pytest.fixture
-def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloudStorage]:
-    """A server for Cloud Storage with an empty bucket."""
-    with FakeCloudStorage(BUCKET) as server:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.base_url)
-        yield server
-
-
-@pytest.fixture
-def settings(project: str, storage: FakeCloudStorage) -> Settings:  # noqa: ARG001 - sets the address
+def settings(project: str) -> Settings:
     """Settings by which ingest follows the bucket."""
-    return Settings(google_cloud_project=project, ingest_bucket=f"gs://{BUCKET}")
+    return Settings(google_cloud_project=project, ingest_bucket="gs://library")
 
 
 @pytest.fixture
-async def source_id(app: App, ctx: Context, storage: FakeCloudStorage) -> str:
+async def source_id(ctx: Context, storage: FakeCloudStorage) -> str:
     """The source of `a.md`, one of three ingested files, whose passage has a card."""
-    storage.put(BUCKET, "a.md", "Reef early.")
+    storage.put("library", "a.md", "Reef early.")
     for number, text in enumerate(sorted(OTHER_TEXTS)):
-        storage.put(BUCKET, f"{number}.md", text)
-    await run_ingest(app)
+        storage.put("library", f"{number}.md", text)
+    await run_ingest(ctx)
     chunks = await read_chunks(ctx)
     [chunk_id] = [name for name, chunk in chunks.items() if chunk["content"] == "Reef early."]
     await set_fields(ctx, f"chunks/{chunk_id}", {"knowledge_card": CARD})
@@ -82,8 +70,8 @@ async def read_texts(ctx: Context) -> set[str]:
 async def test_a_missing_source_can_be_restored_by_its_owner(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
-    storage.delete(BUCKET, "a.md")
-    assert (await run_ingest(app)).counts == {"sources": 1, "deleted": 1}
+    storage.delete("library", "a.md")
+    assert (await run_ingest(ctx)).counts == {"sources": 1, "deleted": 1}
     assert await read_texts(ctx) == OTHER_TEXTS
     record = (await read_documents(ctx, "forgotten_sources"))[source_id]
     assert record["forgotten_by"] == "ingest"
@@ -91,31 +79,26 @@ async def test_a_missing_source_can_be_restored_by_its_owner(
 
     out = await call_result(app, "forget", OWNER, source_id=source_id, forgotten=False)
     assert out["restored"]["cards"] == 1
-    await run_ingest(app)
+    await run_ingest(ctx)
     assert await read_texts(ctx) == OTHER_TEXTS | {"Reef early."}
 
 
 async def test_a_source_that_returns_gets_its_card_back(
-    app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
+    ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
-    storage.delete(BUCKET, "a.md")
-    await run_ingest(app)
+    storage.delete("library", "a.md")
+    await run_ingest(ctx)
 
-    storage.put(BUCKET, "a.md", "Reef early.")
-    report = await run_ingest(app)
+    storage.put("library", "a.md", "Reef early.")
+    report = await run_ingest(ctx)
     assert report.counts == {"read": 1, "sources": 1, "restored": 1}
     assert await read_card(ctx, "Reef early.") == CARD
     assert await read_documents(ctx, "forgotten_sources") == {}
-    assert source_id in await read_documents(ctx, "sources")
 
-
-async def test_a_source_that_returns_edited_has_its_new_text(
-    app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
-) -> None:
-    storage.delete(BUCKET, "a.md")
-    await run_ingest(app)
-    storage.put(BUCKET, "a.md", "Reef before you think of it.")
-    await run_ingest(app)
+    storage.delete("library", "a.md")
+    await run_ingest(ctx)
+    storage.put("library", "a.md", "Reef before you think of it.")
+    await run_ingest(ctx)
     assert await read_texts(ctx) == OTHER_TEXTS | {"Reef before you think of it."}
     assert source_id in await read_documents(ctx, "sources")
 
@@ -124,13 +107,13 @@ async def test_a_source_that_a_user_forgot_does_not_return(
     app: App, ctx: Context, storage: FakeCloudStorage, source_id: str
 ) -> None:
     """The source was already missing when the user forgot it."""
-    storage.delete(BUCKET, "a.md")
-    await run_ingest(app)
+    storage.delete("library", "a.md")
+    await run_ingest(ctx)
     out = await call_result(app, "forget", OWNER, source_id=source_id, reason="wrong")
     assert out["changed"]
 
-    storage.put(BUCKET, "a.md", "Reef early.")
-    assert (await run_ingest(app)).counts == {"read": 1, "forgotten": 1}
+    storage.put("library", "a.md", "Reef early.")
+    assert (await run_ingest(ctx)).counts == {"read": 1, "forgotten": 1}
     assert await read_texts(ctx) == OTHER_TEXTS
 
     await call_result(app, "forget", OWNER, source_id=source_id, forgotten=False)
@@ -138,33 +121,31 @@ async def test_a_source_that_a_user_forgot_does_not_return(
 
 
 async def test_a_source_returns_without_its_card_once_it_is_purged(
-    app: App, ctx: Context, storage: FakeCloudStorage, source_id: str, clock: SettableClock
+    ctx: Context, storage: FakeCloudStorage, source_id: str, clock: SettableClock
 ) -> None:
-    storage.delete(BUCKET, "a.md")
-    await run_ingest(app)
+    storage.delete("library", "a.md")
+    await run_ingest(ctx)
     clock.now += timedelta(days=31)
     await purge(ctx, make_ample_budget())
     assert await read_documents(ctx, "forgotten") == {}
 
-    storage.put(BUCKET, "a.md", "Reef early.")
-    await run_ingest(app)
+    storage.put("library", "a.md", "Reef early.")
+    await run_ingest(ctx)
     assert await read_card(ctx, "Reef early.") is None
     assert source_id in await read_documents(ctx, "sources")
 
 
 @pytest.mark.parametrize("commit", [1, 2])
 async def test_a_source_returns_after_a_deletion_that_was_killed(
-    app: App, ctx: Context, settings: Settings, source_id: str, commit: int
+    apps: Apps, ctx: Context, source_id: str, commit: int
 ) -> None:
     async def die() -> None:
         raise Killed
 
-    dying_app = WatchedApp(settings, call_after_commit(commit, die))
+    dying_ctx = make_job_context(apps(call_after_commit(commit, die)))
     with pytest.raises(Killed):
-        await MissingSources(make_job_context(dying_app), Report()).forget([source_id])
-    await dying_app.aclose()
-
+        await MissingSources(dying_ctx, Report()).forget([source_id])
     await MissingSources(ctx, Report()).restore([source_id])
     assert await read_card(ctx, "Reef early.") == CARD
     assert await read_documents(ctx, "forgotten_sources") == {}
-    assert (await run_ingest(app)).failures == []
+    assert (await run_ingest(ctx)).failures == []

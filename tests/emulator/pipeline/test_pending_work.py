@@ -7,25 +7,21 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
-from shared.core.caller import Caller
-from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput, PlatformFault, Unavailable
-from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.knowledge.queue import ChunkQueue, PendingChunk, StepResult
 from shared.knowledge.source import Section, Source
 from shared.pipeline.worker import StepWork, process_pending
-from shared.runtime.context import App, Context
+from shared.runtime.context import Context
 from shared.runtime.job import Budget, Report
+from tests.support.clock import NOON, SettableClock
 from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
 from tests.support.knowledge import ingest_sources
-from tests.support.stored_documents import read_chunks, read_chunks_by_text
+from tests.support.stored_documents import read_chunks
 
-NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 ODD = "Note 3."
 """The note that fails in some tests."""
 
@@ -64,16 +60,11 @@ class MarkingStep:
             raise self.probe_error
 
 
-def make_context(settings: Settings, moment: datetime = NOON) -> Context:
-    return App(settings, clock=lambda: moment).context(Caller(), Meter())
-
-
 @pytest.fixture
-async def notes(settings: Settings) -> Context:
+async def notes(ctx: Context) -> Context:
     """A knowledge base of ten pending notes."""
-    ctx = make_context(settings)
     sections = tuple(Section(f"Note {number}.") for number in range(10))
-    await ingest_sources(ctx, Source("notes", "Notes", sections=sections), now=NOON)
+    await ingest_sources(ctx, Source("notes", "Notes", sections=sections))
     return ctx
 
 
@@ -101,7 +92,7 @@ async def test_every_pending_chunk_is_processed(notes: Context) -> None:
 
 
 async def test_a_failing_chunk_is_deferred_and_blocks_no_other(
-    notes: Context, settings: Settings
+    notes: Context, clock: SettableClock
 ) -> None:
     step = MarkingStep({ODD: InvalidInput("Not this one.")})
 
@@ -115,9 +106,10 @@ async def test_a_failing_chunk_is_deferred_and_blocks_no_other(
     assert odd["content"] == ODD
     assert odd["tries"] == {"card": 1}
     assert odd["pending"]["card"] == NOON + timedelta(minutes=2)
-    too_early, due = [make_context(settings, NOON + timedelta(minutes=n)) for n in (1, 2)]
-    assert await run_step(too_early, MarkingStep()) == Report()
-    assert (await run_step(due, MarkingStep())).counts == {"card": 1}
+    clock.advance(minutes=1)
+    assert await run_step(notes, MarkingStep()) == Report()
+    clock.advance(minutes=1)
+    assert (await run_step(notes, MarkingStep())).counts == {"card": 1}
 
 
 async def test_an_unexpected_error_blocks_no_other_chunk(
@@ -128,18 +120,6 @@ async def test_an_unexpected_error_blocks_no_other_chunk(
     assert [failure.reason for failure in report.failures] == ["INTERNAL_ERROR: ValueError"]
     assert await count_marked(notes) == 9
     assert "what a reader wrote" not in capsys.readouterr().err
-
-
-async def test_the_fifth_failure_makes_a_chunk_a_dead_letter(
-    notes: Context, settings: Settings
-) -> None:
-    step = MarkingStep({ODD: PlatformFault("It cannot be read.")})
-    for number in range(MAX_TRIES):
-        report = await run_step(make_context(settings, NOON + timedelta(hours=number)), step)
-        assert len(report.failures) == 1
-    odd = (await read_chunks_by_text(notes))[ODD]
-    assert odd["parked"] == {"card": "INTERNAL_ERROR: It cannot be read."}
-    assert await run_step(make_context(settings, NOON + timedelta(days=9)), step) == Report()
 
 
 @pytest.mark.parametrize("failure_count", [1, 3, 4])
@@ -172,16 +152,10 @@ async def test_a_chunk_that_is_always_unavailable_is_deferred(notes: Context) ->
     assert step.probe_count == 2
 
 
-async def test_a_run_without_time_does_nothing(notes: Context) -> None:
-    step = MarkingStep()
-    report = await run_step(notes, step, make_spent_budget())
-    assert not report.finished
-    assert step.attempts == []
-    assert report.counts == {}
-
-
 async def test_a_run_out_of_time_keeps_its_results(notes: Context) -> None:
-    report = await run_step(notes, MarkingStep(), make_one_step_budget())
-    assert not report.finished
-    assert report.counts["card"] == 4
+    step = MarkingStep()
+    assert await run_step(notes, step, make_spent_budget()) == Report(finished=False)
+    assert step.attempts == []
+    report = await run_step(notes, step, make_one_step_budget())
+    assert report == Report(Counter(card=4), finished=False)
     assert await count_marked(notes) == 4

@@ -8,49 +8,40 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from typing import Final
 
 import pytest
 from google.api_core.exceptions import InvalidArgument, ServiceUnavailable
 
-from functions.jobs.purge.job import JOB, purge
+from functions.jobs.purge.job import purge
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
-from shared.core.settings import Settings
-from shared.firestore.database import Database, LeaseLost
-from shared.runtime.job import run_job
+from shared.firestore.database import Database
+from shared.runtime.context import App
+from tests.support.apps import Apps
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import (
     CommitHook,
     Response,
     Send,
-    WatchedApp,
     call_after_commit,
-    call_before_commit,
 )
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.knowledge import set_fields
 from tests.support.tcp_proxy import run_emulator_proxy, use_emulator_at
 from tests.support.workspaces import read_write_times, upload_text
 
+SIXTH_COMMIT: Final = 6
+"""The first commit after the erasure of a workspace, which takes five."""
 
-async def make_idle_workspaces(settings: Settings, *names: str) -> SettableClock:
-    """Make idle workspaces and an expired to-do; return a clock at which they are due."""
-    clock = SettableClock()
-    app = WatchedApp(settings, clock=clock, embedder=WordEmbedder())
+
+async def make_idle_workspaces(app: App, clock: SettableClock, *names: str) -> None:
+    """Make idle workspaces and an expired to-do, and advance the clock until they are due."""
     for name in names:
         await upload_text(app, name)
         clock.advance(minutes=1)
     await set_fields(make_job_context(app), "users/anna/tasks/1", {"purge_at": clock()})
-    await app.aclose()
     clock.advance(days=91)
-    return clock
-
-
-SIXTH_COMMIT: Final = 6
-"""The first commit after the erasure of a workspace, which takes five."""
 
 
 def make_failing_hook(number: int, error: Exception) -> CommitHook:
@@ -66,40 +57,37 @@ def make_failing_hook(number: int, error: Exception) -> CommitHook:
 
 @pytest.mark.parametrize("error_type", [ServiceUnavailable, InvalidArgument])
 async def test_a_failing_workspace_blocks_no_other(
-    settings: Settings, error_type: Callable[[str], Exception]
+    app: App, apps: Apps, clock: SettableClock, error_type: Callable[[str], Exception]
 ) -> None:
-    clock = await make_idle_workspaces(settings, "first", "second", "third")
-    app = WatchedApp(settings, make_failing_hook(SIXTH_COMMIT, error_type("no")), clock=clock)
+    await make_idle_workspaces(app, clock, "first", "second", "third")
+    ctx = make_job_context(apps(make_failing_hook(SIXTH_COMMIT, error_type("no")), clock=clock))
 
-    report = await purge(make_job_context(app), make_ample_budget())
+    report = await purge(ctx, make_ample_budget())
     assert [failure.name for failure in report.failures] == ["rag_tasks/second"]
     assert report.counts["tasks"] == 2
     assert report.counts["todos"] == 1
     assert report.finished
-    paths = await read_write_times(make_job_context(app), "users/reader/rag_tasks")
+    paths = await read_write_times(ctx, "users/reader/rag_tasks")
     assert {path.split("/")[3] for path in paths} == {"second"}
 
-    report = await purge(make_job_context(app), make_ample_budget())
+    report = await purge(ctx, make_ample_budget())
     assert report.counts["tasks"] == 1
     assert report.failures == []
-    await app.aclose()
 
 
-async def test_a_failing_sweep_blocks_no_other(settings: Settings) -> None:
-    clock = await make_idle_workspaces(settings, "only")
-    error = InvalidArgument("too much")
-    app = WatchedApp(settings, make_failing_hook(SIXTH_COMMIT, error), clock=clock)
-    report = await purge(make_job_context(app), make_ample_budget())
+async def test_a_failing_sweep_blocks_no_other(app: App, apps: Apps, clock: SettableClock) -> None:
+    await make_idle_workspaces(app, clock, "only")
+    hook = make_failing_hook(SIXTH_COMMIT, InvalidArgument("too much"))
+    report = await purge(make_job_context(apps(hook, clock=clock)), make_ample_budget())
     assert [failure.name for failure in report.failures] == ["todos"]
     assert report.counts["todos"] == 0
     assert report.counts["tasks"] == 1
-    await app.aclose()
 
 
 async def test_an_outage_of_the_database_ends_the_run(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    app: App, apps: Apps, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = await make_idle_workspaces(settings, "first", "second")
+    await make_idle_workspaces(app, clock, "first", "second")
     real_timeout = asyncio.timeout
     async with run_emulator_proxy() as proxy:
 
@@ -107,31 +95,13 @@ async def test_an_outage_of_the_database_ends_the_run(
             await proxy.hang()
             monkeypatch.setattr(asyncio, "timeout", lambda _: real_timeout(0))
 
-        app = WatchedApp(settings, call_after_commit(4, stop_answering), clock=clock)
+        purging_app = apps(call_after_commit(4, stop_answering), clock=clock)
         with use_emulator_at(proxy.host):
-            database = Database(app.connection, Meter(), request_seconds=600)
-            ctx = replace(make_job_context(app), database=database)
+            database = Database(purging_app.connection, Meter(), request_seconds=600)
+            ctx = replace(make_job_context(purging_app), database=database)
         with pytest.raises(Unavailable):
             await purge(ctx, make_ample_budget())
-        assert 4 <= app.commits <= 5
+        assert 4 <= purging_app.commits <= 5
         monkeypatch.undo()
         await proxy.restore()
-        await app.aclose()
-
-
-async def test_a_run_that_lost_its_lease_stops(settings: Settings) -> None:
-    clock = await make_idle_workspaces(settings, "only")
-
-    other_app = WatchedApp(settings, clock=clock)
-
-    async def take_lease() -> None:
-        lease = {"holder": "another", "expires_at": clock() + timedelta(hours=1)}
-        await set_fields(make_job_context(other_app), "leases/purge", lease)
-
-    app = WatchedApp(settings, call_before_commit(3, take_lease), clock=clock)
-    with pytest.raises(LeaseLost):
-        await run_job(JOB, app)
-
-    assert await read_write_times(make_job_context(other_app), "users/reader/rag_tasks")
-    await app.aclose()
-    await other_app.aclose()
+        await purging_app.aclose()

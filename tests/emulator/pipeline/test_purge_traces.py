@@ -8,28 +8,24 @@ listed by searches.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-import pytest
-
 from functions.jobs.purge.job import count_pending, purge
 from functions.jobs.purge.withdrawn_traces import PAGE_SIZE, RESTORABLE
-from shared.core.settings import Settings
 from shared.runtime.context import App, Context
 from shared.runtime.job import Report
 from shared.traces.erasure import MAX_FOLLOWERS
 from shared.traces.repository import Traces
-from tests.support.clock import SettableClock
-from tests.support.commit_hooks import WatchedApp, call_before_commit
+from tests.support.apps import Apps
+from tests.support.clock import NOON
+from tests.support.commit_hooks import call_before_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context, make_spent_budget
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_app_documents
 from tests.support.stored_traces import assert_trace_postings_are_exact
-from tests.support.tasks import NOON
-from tests.support.tool_calls import ANONYMOUS, call, call_error, call_result
+from tests.support.tool_calls import ANONYMOUS, call_error, call_result
 from tests.support.traces import (
     DOWN,
     add_votes,
@@ -40,14 +36,6 @@ from tests.support.traces import (
     vote,
 )
 from tests.support.workspaces import read_write_times
-
-
-@pytest.fixture
-async def app(settings: Settings) -> AsyncIterator[App]:
-    """An app whose clock stands at noon."""
-    opened = WatchedApp(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
-    yield opened
-    await opened.aclose()
 
 
 def set_time(app: App, **after_noon: float) -> None:
@@ -116,17 +104,7 @@ async def test_erasure_keeps_the_votes_on_record_of_a_contributor(app: App) -> N
     assert fields == {"up": 2, "down": 5}
 
 
-async def test_a_restored_trace_stays(app: App) -> None:
-    trace_id = await contribute(app, 0, "anna")
-    await withdraw(app, trace_id)
-    set_time(app, days=29)
-    await withdraw(app, trace_id, withdrawn=False)
-    assert await purge_after(app, days=90) == Counter()
-    assert await search_trace_ids(app, query=make_sample_trace(0)["title"]) == [trace_id]
-
-
-async def test_a_trace_restored_during_the_run_stays_complete(settings: Settings) -> None:
-    app = WatchedApp(settings, clock=SettableClock(NOON), embedder=WordEmbedder())
+async def test_a_trace_restored_during_the_run_stays_complete(apps: Apps, app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await add_votes(app, trace_id, 2)
     await withdraw(app, trace_id)
@@ -136,16 +114,11 @@ async def test_a_trace_restored_during_the_run_stays_complete(settings: Settings
         set_time(app, days=40)
         await withdraw(app, trace_id, withdrawn=False)
 
-    purging_app = WatchedApp(
-        settings, call_before_commit(1, restore_trace), embedder=WordEmbedder()
-    )
+    purging_app = apps(call_before_commit(1, restore_trace))
     assert (await purge_after(purging_app, days=31))["traces"] == 0
-    await purging_app.aclose()
-
     assert paths <= await read_trace_paths(app)
     assert (await read_app_documents(app, "contributors"))["anna"] == {"up": 2}
     await assert_trace_postings_are_exact(app)
-    await app.aclose()
 
 
 async def test_a_partly_erased_trace_accepts_no_restore_or_vote(app: App) -> None:
@@ -210,13 +183,6 @@ async def test_the_neighbours_of_an_erased_trace_are_linked(app: App) -> None:
     await assert_trace_postings_are_exact(app)
 
 
-async def test_the_first_trace_of_a_chain_can_be_erased(app: App) -> None:
-    first, second = await contribute_chain(app, 2)
-    await withdraw(app, first)
-    assert (await purge_after(app, days=31))["traces"] == 1
-    assert await read_links(app) == {second: (None, None)}
-
-
 async def test_the_predecessor_of_the_last_trace_is_listed_again(app: App) -> None:
     first, second, third = await contribute_chain(app, 3)
     await withdraw(app, second)
@@ -278,16 +244,6 @@ async def test_each_of_many_successors_loses_its_link(app: App) -> None:
     assert all(data["supersedes"] is None for data in successors)
 
 
-async def test_several_pages_of_traces_are_erased(app: App) -> None:
-    ctx = make_job_context(app)
-    trace_id = await contribute(app)
-    data = (await read_app_documents(app, "traces"))[trace_id]
-    for number in range(PAGE_SIZE + 3):
-        withdrawn = {"withdrawn_at": NOON, "indexed": {}, "facets": [], "contributor": "anna"}
-        await set_fields(ctx, f"traces/old-{number}", data | withdrawn)
-    assert await purge_after(app, days=31) == Counter(traces=PAGE_SIZE + 3)
-
-
 async def test_malformed_traces_block_no_others(app: App) -> None:
     ctx = make_job_context(app)
     for number in range(PAGE_SIZE + 1):
@@ -304,9 +260,9 @@ async def test_malformed_traces_block_no_others(app: App) -> None:
     assert trace_id not in await read_app_documents(app, "traces")
 
 
-async def test_a_trace_is_listed_again_once_the_embedder_works(settings: Settings) -> None:
-    embedder = WordEmbedder()
-    app = WatchedApp(settings, clock=SettableClock(NOON), embedder=embedder)
+async def test_a_trace_is_listed_again_once_the_embedder_works(
+    app: App, embedder: WordEmbedder
+) -> None:
     _, second, third = await contribute_chain(app, 3)
     for trace_id in (second, third):
         await withdraw(app, trace_id)
@@ -319,13 +275,3 @@ async def test_a_trace_is_listed_again_once_the_embedder_works(settings: Setting
     embedder.is_down = False
     assert (await purge_after(app, days=31))["traces"] == 1
     await assert_trace_postings_are_exact(app)
-    await app.aclose()
-
-
-async def test_a_vote_on_a_withdrawn_trace_is_rejected(app: App) -> None:
-    """So no vote can be added while a trace is being erased."""
-    trace_id = await contribute(app, 0, "anna")
-    await withdraw(app, trace_id)
-    answer = await call(app, "vote_trace", "ben", trace_id=trace_id, vote_type="up")
-    assert answer.error
-    assert answer.error.code == "NOT_FOUND"

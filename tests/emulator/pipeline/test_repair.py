@@ -1,37 +1,39 @@
-"""Repair makes the postings of the inverted index agree with the chunks, whatever the damage.
+"""Repair makes the postings of the inverted index agree with chunks and traces.
 
-The postings of a term or a facet are the list of the chunks that have it, with their number (`df`);
-only the best entries of long postings are stored.
+The postings of a term or a facet are the list of the chunks, or of the traces, that have it, with
+their number (`df`); only the best entries of long postings are stored. A trace is a solved coding
+problem.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from google.cloud.firestore import DELETE_FIELD
 
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.repair.job import JOB, count_postings, repair, repair_within
 from functions.jobs.repair.rebuilt_postings import RebuildLimits
-from shared.core.caller import Caller
-from shared.core.meter import Meter
-from shared.core.settings import Settings
 from shared.index.bm25 import Totals, select_best
 from shared.index.posting_changes import select_newest
+from shared.index.postings import KNOWLEDGE, TRACES
 from shared.runtime.context import App, Context
 from shared.runtime.job import AlreadyRunning, Budget, Report, run_job
-from tests.support.commit_hooks import WatchedApp, call_before_commit
+from tests.support.apps import Apps
+from tests.support.clock import SettableClock
+from tests.support.commit_hooks import call_before_commit
 from tests.support.index_history import History
 from tests.support.index_postings import (
     assert_postings_are_exact,
     assert_postings_are_sound,
     compute_expected_postings,
+    damage_postings,
     read_postings,
 )
 from tests.support.jobs import (
@@ -40,8 +42,12 @@ from tests.support.jobs import (
     make_one_step_budget,
     make_spent_budget,
 )
+from tests.support.killable_app import Killed
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
-from tests.support.stored_documents import read_documents, read_leased_jobs
+from tests.support.stored_documents import read_documents
+from tests.support.stored_traces import assert_trace_postings_are_exact
+from tests.support.tool_calls import call, call_result
+from tests.support.traces import contribute, make_sample_trace
 
 SHORT_POSTINGS: Final = {"cap": 4, "slack": 2}
 """Limits with which the index job cuts postings of more than six entries to four."""
@@ -52,34 +58,10 @@ SMALL_MEMORY: Final = RebuildLimits(memory_budget=40)
 SEEDS: Final = [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))]
 
 
-async def damage_postings(ctx: Context, generator: random.Random) -> None:
-    """Damage or delete up to fifteen postings, add false ones, and damage the totals."""
-    all_postings = await read_postings(ctx)
-    for name in generator.sample(sorted(all_postings), min(len(all_postings), 15)):
-        path, data = "/".join(name), all_postings[name]
-        chunk_id = generator.choice(sorted(data.get("postings", {})) or ["nobody"])
-        damages: list[dict[str, Any]] = [
-            {"df": data.get("df", 0) + generator.choice([-1, 1, 40])},
-            {"postings": {chunk_id: DELETE_FIELD}},
-            {"postings": {chunk_id: 7}},
-            {"postings": {"nobody": 8}},
-            {"postings": DELETE_FIELD, "df": DELETE_FIELD},
-            {"held": 0},
-            {"held": DELETE_FIELD, "name": "somebody", "since": 2**62},
-        ]
-        if damage := generator.choice([None, *damages]):
-            await set_fields(ctx, path, damage)
-        else:
-            await ctx.database.connection.client.document(path).delete()
-    false_postings = {"df": 2, "postings": {"nobody": 9}, "held": 1}
-    collection = generator.choice(["lexicon", "facets"])
-    await set_fields(ctx, f"{collection}/tag:nothing", false_postings)
-    false_totals = {"documents": generator.randrange(5), "length": DELETE_FIELD}
-    await set_fields(ctx, "meta/lexicon", false_totals)
-
-
-class Stopped(Exception):
-    """Ends a run, as if its process were killed."""
+@pytest.fixture
+def clock() -> SettableClock:
+    """The clock of the app, which stands after all changes of a history."""
+    return SettableClock()
 
 
 async def make_damaged_base(ctx: Context, seed: int, **limits: int) -> History:
@@ -87,25 +69,46 @@ async def make_damaged_base(ctx: Context, seed: int, **limits: int) -> History:
     history = History(ctx, seed, **limits)
     for _ in range(12):
         await history.make_change()
-    await damage_postings(ctx, history.generator)
+    await damage_postings(ctx, history.generator, KNOWLEDGE)
     return history
 
 
-async def count_writes(app: App, limits: RebuildLimits = RebuildLimits()) -> int:  # noqa: B008 - frozen
-    """Run repair on intact postings; return the number of documents that it writes."""
-    meter = Meter()
-    report = await repair_within(limits, app.context(Caller(), meter), make_ample_budget())
-    assert report == Report()
-    return meter.documents_written
+async def make_traces(app: App) -> list[str]:
+    """Contribute four traces, withdraw the first, and amend the second; return their ids."""
+    trace_ids = [await contribute(app, number, "anna") for number in range(4)]
+    await call_result(app, "withdraw_trace", "anna", trace_id=trace_ids[0])
+    await call_result(app, "amend_trace", "anna", trace_id=trace_ids[1], tags=["rare", "python"])
+    return trace_ids
+
+
+async def assert_intact(app: App, limits: RebuildLimits = RebuildLimits()) -> None:  # noqa: B008 - frozen
+    """Assert that repair finds nothing to write."""
+    ctx = make_job_context(app)
+    assert await repair_within(limits, ctx, make_ample_budget()) == Report()
+    assert ctx.meter.documents_written == 0
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_damaged_postings_are_repaired(ctx: Context, app: App, seed: int) -> None:
     history = await make_damaged_base(ctx, seed)
     assert (await repair(ctx, make_ample_budget())).finished
-    assert await count_writes(app) == 0
+    await assert_intact(app)
     await history.index()
     await assert_postings_are_exact(ctx)
+
+
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))]
+)
+async def test_damaged_postings_of_traces_are_repaired(app: App, ctx: Context, seed: int) -> None:
+    await make_traces(app)
+    await damage_postings(ctx, random.Random(seed), TRACES, limit=30)  # noqa: S311 - no secret
+    limits = SMALL_MEMORY if seed % 2 else RebuildLimits()
+    report = await repair_within(limits, ctx, make_ample_budget())
+    assert report.finished
+    assert report.counts["mended"] > 10
+    await assert_trace_postings_are_exact(app)
+    await assert_intact(app)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -115,7 +118,7 @@ async def test_truncated_postings_regain_their_best_entries(
     history = await make_damaged_base(ctx, seed, **SHORT_POSTINGS)
     await history.index()
     await repair_within(SHORT_LIMITS, ctx, make_ample_budget())
-    assert await count_writes(app, SHORT_LIMITS) == 0
+    await assert_intact(app, SHORT_LIMITS)
     await assert_postings_are_sound(ctx)
     expected = await compute_expected_postings(ctx)
     average_length = Totals(**expected.totals).average
@@ -130,27 +133,30 @@ async def test_truncated_postings_regain_their_best_entries(
 async def test_the_next_run_completes_one_stopped_after_any_page(ctx: Context, app: App) -> None:
     history = await make_damaged_base(ctx, 1)
     await history.index()
-    await damage_postings(ctx, history.generator)
+    await damage_postings(ctx, history.generator, KNOWLEDGE)
 
     for page_count in range(4):
         page_numbers = iter(range(page_count))
 
         def stop_after_pages(_count: int, page_numbers: Iterator[int] = page_numbers) -> None:
             if next(page_numbers, None) is None:
-                raise Stopped
+                raise Killed
 
-        with pytest.raises(Stopped):
+        with pytest.raises(Killed):
             await repair_within(SMALL_MEMORY, ctx, Budget(math.inf, stop_after_pages))
     await repair(ctx, make_ample_budget())
     await assert_postings_are_exact(ctx)
-    assert await count_writes(app) == 0
+    await assert_intact(app)
 
 
 async def test_a_run_continues_one_that_was_out_of_time(ctx: Context, app: App) -> None:
+    await make_traces(app)
     history = await make_damaged_base(ctx, 2)
     await history.index()
-    await damage_postings(ctx, history.generator)
+    for names in (KNOWLEDGE, TRACES):
+        await damage_postings(ctx, history.generator, names)
 
+    assert await repair(ctx, make_spent_budget()) == Report(finished=False)
     run_count = 1
     while not (await repair_within(SMALL_MEMORY, ctx, make_one_step_budget())).finished:
         run_count += 1
@@ -158,12 +164,8 @@ async def test_a_run_continues_one_that_was_out_of_time(ctx: Context, app: App) 
     assert run_count > 3
     assert "repair" not in await read_documents(ctx, "meta")
     await assert_postings_are_exact(ctx)
-    assert await count_writes(app) == 0
-
-
-async def test_a_run_without_time_repairs_nothing(ctx: Context) -> None:
-    await store_sources(ctx, BAKING)
-    assert await repair(ctx, make_spent_budget()) == Report(finished=False)
+    await assert_trace_postings_are_exact(app)
+    await assert_intact(app)
 
 
 async def test_missing_postings_are_rebuilt(ctx: Context) -> None:
@@ -176,7 +178,18 @@ async def test_missing_postings_are_rebuilt(ctx: Context) -> None:
     assert await read_postings(ctx) == before
 
 
-async def test_a_concurrent_write_is_not_undone(settings: Settings, app: App, ctx: Context) -> None:
+async def test_postings_without_traces_are_removed(app: App, ctx: Context) -> None:
+    trace_id = await contribute(app, 0, "anna")
+    await call_result(app, "withdraw_trace", "anna", trace_id=trace_id)
+    count = await count_postings(ctx)
+    assert count > 10
+    assert await repair(ctx, make_ample_budget()) == Report(Counter(removed=count))
+    assert await count_postings(ctx) == 0
+    await call_result(app, "withdraw_trace", "anna", trace_id=trace_id, withdrawn=False)
+    await assert_trace_postings_are_exact(app)
+
+
+async def test_a_concurrent_write_is_not_undone(apps: Apps, ctx: Context) -> None:
     """Chunks that are indexed between repair's reads and its commit stay indexed."""
     await store_sources(ctx, BAKING)
     for name, data in (await read_postings(ctx)).items():
@@ -185,11 +198,8 @@ async def test_a_concurrent_write_is_not_undone(settings: Settings, app: App, ct
     async def index_another_source() -> None:
         await store_sources(ctx, SAILING)
 
-    hook = call_before_commit(1, index_another_source)
-    repairing_app = WatchedApp(settings, hook, embedder=app.embedder)
+    repairing_app = apps(call_before_commit(1, index_another_source))
     await repair(make_job_context(repairing_app), make_ample_budget())
-    await repairing_app.aclose()
-
     all_postings = await read_postings(ctx)
     for name, entries in (await compute_expected_postings(ctx)).entries.items():
         assert all_postings[name]["postings"] == entries
@@ -197,25 +207,50 @@ async def test_a_concurrent_write_is_not_undone(settings: Settings, app: App, ct
     await assert_postings_are_exact(ctx)
 
 
-async def test_intact_postings_are_not_written(ctx: Context, app: App) -> None:
-    await store_sources(ctx, BAKING, SAILING)
-    meter = Meter()
+async def test_a_concurrent_write_of_a_trace_is_not_undone(
+    apps: Apps, app: App, ctx: Context
+) -> None:
+    """Repair corrects only postings that the new trace did not change."""
+    trace_ids = await make_traces(app)
+    generator = random.Random(3)  # noqa: S311 - no secret
+    for commit in range(1, 5):
+        await damage_postings(ctx, generator, TRACES, limit=30)
 
-    class MeteredApp(App):
-        def context(self, caller: Caller, _meter: Meter) -> Context:
-            return super().context(caller, meter)
+        async def contribute_and_amend(commit: int = commit) -> None:
+            trace = make_sample_trace(10 + commit, tags=["python"])
+            await call(app, "contribute_trace", "ben", **trace)
+            tags = ["python", f"at-{commit}"]
+            await call_result(app, "amend_trace", "anna", trace_id=trace_ids[2], tags=tags)
 
-    metered_app = MeteredApp(app.settings, embedder=app.embedder)
-    assert await run_job(JOB, metered_app) == Report()
-    await metered_app.aclose()
-
-    assert meter.documents_written == 3  # the lease, twice, and the record of the run
-    assert await read_leased_jobs(ctx) == set()
+        repairing_app = apps(call_before_commit(commit, contribute_and_amend))
+        await repair(make_job_context(repairing_app), make_ample_budget())
+        await repair(ctx, make_ample_budget())
+        await assert_trace_postings_are_exact(app)
 
 
-async def test_an_empty_base_has_nothing_to_repair(ctx: Context, app: App) -> None:
-    assert await count_writes(app) == 0
-    assert await count_postings(ctx) == 0
+@pytest.mark.slow
+async def test_postings_are_exact_after_repairs_during_many_writes(app: App, ctx: Context) -> None:
+    _, _, amended, withdrawn = await make_traces(app)
+    generator = random.Random(5)  # noqa: S311 - no secret
+
+    async def write_traces() -> None:
+        for number in range(6):
+            amendment = {"trace_id": amended, "tags": [f"at-{number}"]}
+            withdrawal = {"trace_id": withdrawn, "withdrawn": number % 2 == 0}
+            await asyncio.gather(
+                contribute(app, 10 + number, f"user-{number}"),
+                call_result(app, "amend_trace", "anna", **amendment),
+                call_result(app, "withdraw_trace", "anna", **withdrawal),
+            )
+
+    async def damage_and_repair() -> None:
+        for _ in range(5):
+            await damage_postings(ctx, generator, TRACES, limit=30)
+            await repair(ctx, make_ample_budget())
+
+    await asyncio.gather(write_traces(), damage_and_repair())
+    await repair(ctx, make_ample_budget())
+    await assert_trace_postings_are_exact(app)
 
 
 async def test_repair_and_index_exclude_each_other(app: App) -> None:
@@ -231,7 +266,9 @@ async def test_repair_and_index_exclude_each_other(app: App) -> None:
     assert [type(result) for result in results] == [AlreadyRunning] * 4
 
 
-async def test_the_reported_progress_ends_at_the_total(ctx: Context) -> None:
+async def test_the_reported_progress_ends_at_the_total(ctx: Context, app: App) -> None:
+    assert await count_postings(ctx) == 0
+    await assert_intact(app)
     await store_sources(ctx, BAKING, SAILING)
     page_sizes: list[int] = []
     total = await count_postings(ctx)

@@ -10,15 +10,9 @@ from shared.core.settings import Settings
 from shared.pipeline.embedding.bulk import BulkServices
 from shared.runtime.context import Context
 from tests.support.bulk_embedding import open_bulk_services, open_pending_base
-from tests.support.clock import NOON, SettableClock
+from tests.support.clock import SettableClock
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.vertex_batch import FakeVertexBatch
-
-
-@pytest.fixture
-def clock() -> SettableClock:
-    """The clock of the app, which stands still until a test advances it."""
-    return SettableClock(NOON)
 
 
 @pytest.fixture

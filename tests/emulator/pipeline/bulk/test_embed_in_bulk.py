@@ -37,7 +37,7 @@ from tests.support.clock import NOON, SettableClock
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.vertex_batch import FakeVertexBatch
 from tests.support.knowledge import ingest_sources
-from tests.support.stored_documents import read_chunks_by_text, read_documents
+from tests.support.stored_documents import read_chunks_by_text, read_documents, read_tombstones
 
 Rewrite = Callable[[list[bytes]], list[bytes]]
 """Changes the lines of a batch job's output."""
@@ -58,16 +58,15 @@ async def test_many_passages_are_embedded_by_one_job(
     assert vertex.embedded == []
     await assert_all_embedded_once(base, vertex, "Note")
     await assert_no_bulk_files_left(base, storage)
-
-
-async def test_passages_embedded_in_bulk_wait_for_the_other_steps(
-    base: Context, bulk: BulkServices
-) -> None:
-    await run_bulk_embedding(base, bulk)
     for data in (await read_documents(base, "chunks")).values():
         assert data["embedding_model"] == "gemini-embedding-001"
         assert math.hypot(*data["embedding"]) == pytest.approx(1)
         assert set(data["pending"]) == {"index", "card", "extract", "cluster"}
+
+    reads_before = base.meter.documents_read
+    assert await run_bulk_embedding(base, bulk) == Report()
+    assert base.meter.documents_read - reads_before == 3
+    assert len(vertex.jobs) == 1
 
 
 async def test_a_few_passages_are_embedded_one_by_one(
@@ -77,16 +76,6 @@ async def test_a_few_passages_are_embedded_one_by_one(
     assert report.counts == {"embedded": NOTES_PER_SOURCE}
     assert len(vertex.jobs) == 0
     assert len(vertex.embedded) == NOTES_PER_SOURCE
-
-
-async def test_a_run_with_nothing_to_do_costs_three_reads(
-    base: Context, bulk: BulkServices, vertex: FakeVertexBatch
-) -> None:
-    await run_bulk_embedding(base, bulk)
-    reads_before = base.meter.documents_read
-    assert await run_bulk_embedding(base, bulk) == Report()
-    assert base.meter.documents_read - reads_before == 3
-    assert len(vertex.jobs) == 1
 
 
 async def test_a_run_whose_time_ends_leaves_the_job_to_the_next(
@@ -123,27 +112,18 @@ async def test_notes_added_while_a_job_runs_are_embedded_one_by_one(
 async def test_a_note_edited_while_a_job_runs_gets_its_new_vector(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
+    """A note that is deleted meanwhile gets none."""
     vertex.polls_until_end = 2
     await run_bulk_embedding(base, replace(bulk, poll_seconds=LONGER_THAN_A_RUN))
     clock.now += timedelta(minutes=15)
-    sections = (Section("Note 0, edited."), *make_source_of_notes("Note").sections[1:])
+    sections = (Section("Note 0, edited."), *make_source_of_notes("Note").sections[2:])
     await ingest_sources(base, replace(make_source_of_notes("Note"), sections=sections))
     await run_bulk_embedding(base, bulk)
     vectors = await read_vectors(base)
     assert vectors["Note 0, edited."] == pytest.approx(compute_expected_vector("Note 0, edited."))
-    assert len(vectors) == NOTES_PER_SOURCE
+    assert len(vectors) == NOTES_PER_SOURCE - 1
     assert vertex.embedded == ["Notes Note 0, edited."]
-
-
-async def test_a_note_deleted_while_a_job_runs_stays_deleted(
-    base: Context, bulk: BulkServices, vertex: FakeVertexBatch
-) -> None:
-    vertex.polls_until_end = 2
-    await run_bulk_embedding(base, replace(bulk, poll_seconds=LONGER_THAN_A_RUN))
-    await ingest_sources(base, replace(make_source_of_notes("Note"), sections=()))
-    await run_bulk_embedding(base, bulk)
-    chunks = (await read_documents(base, "chunks")).values()
-    assert not any("embedding" in data for data in chunks)
+    assert not any("embedding" in data for data in (await read_tombstones(base)).values())
 
 
 async def test_notes_beyond_the_limit_of_a_job_are_left_to_the_next(
@@ -159,21 +139,25 @@ async def test_notes_beyond_the_limit_of_a_job_are_left_to_the_next(
 async def test_texts_without_a_vector_are_deferred_and_tried_alone(
     base: Context, bulk: BulkServices, vertex: FakeVertexBatch, clock: SettableClock
 ) -> None:
-    def refuse_one(lines: list[bytes]) -> list[bytes]:
-        return [replace_vector_by_error(line) if b"Note 3." in line else line for line in lines]
+    """One of the texts has an error, another a vector that is too short."""
 
-    vertex.rewrite = refuse_one
+    def refuse_two(lines: list[bytes]) -> list[bytes]:
+        lines = [replace_vector_by_error(line) if b"Note 3." in line else line for line in lines]
+        return [shorten_vector(line) if b"Note 4." in line else line for line in lines]
+
+    vertex.rewrite = refuse_two
 
     report = await run_bulk_embedding(base, bulk)
     reason = "INTERNAL_ERROR: The batch job returned no usable vector for this text."
-    assert [failure.reason for failure in report.failures] == [reason]
+    assert [failure.reason for failure in report.failures] == [reason] * 2
+    assert report.counts == {"embedded": NOTES_PER_SOURCE - 2}
     refused_chunk = (await read_chunks_by_text(base))["Note 3."]
     assert refused_chunk["tries"] == {"embed": 1}
     assert refused_chunk["pending"]["embed"] == NOON + timedelta(minutes=2)
 
     clock.now += timedelta(minutes=2)
-    assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": 1}
-    assert vertex.embedded == ["Notes Note 3."]
+    assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": 2}
+    assert sorted(vertex.embedded) == ["Notes Note 3.", "Notes Note 4."]
 
 
 def damage_one_line(lines: list[bytes]) -> list[bytes]:
@@ -181,11 +165,11 @@ def damage_one_line(lines: list[bytes]) -> list[bytes]:
     return [*lines[1:], b"{", b"null", lines[0][: len(lines[0]) // 2]]
 
 
-def shorten_one_vector(lines: list[bytes]) -> list[bytes]:
-    """Remove the last number of the first vector."""
-    answer = json.loads(lines[0])
+def shorten_vector(line: bytes) -> bytes:
+    """Remove the last number of a vector."""
+    answer = json.loads(line)
     answer["response"]["embedding"]["values"].pop()
-    return [json.dumps(answer).encode(), *lines[1:]]
+    return json.dumps(answer).encode()
 
 
 @pytest.mark.parametrize(
@@ -213,15 +197,6 @@ async def test_notes_missing_from_the_output_are_embedded_afterwards(
     assert report.counts == counts
     assert report.failures == []
     assert len(await read_vectors(base)) == NOTES_PER_SOURCE
-
-
-async def test_a_vector_of_another_length_is_refused(
-    base: Context, bulk: BulkServices, vertex: FakeVertexBatch
-) -> None:
-    vertex.rewrite = shorten_one_vector
-    report = await run_bulk_embedding(base, bulk)
-    assert report.counts == {"embedded": NOTES_PER_SOURCE - 1}
-    assert len(report.failures) == 1
 
 
 async def test_vectors_longer_than_requested_are_cut(

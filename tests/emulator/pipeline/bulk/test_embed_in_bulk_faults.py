@@ -85,8 +85,8 @@ async def test_a_job_that_embeds_almost_nothing_fails_as_a_whole(
     assert not any(data["tries"] or data["parked"] for data in chunks)
 
 
-async def test_an_outage_of_vertex_while_a_job_runs_loses_nothing(
-    base: Context, bulk: BulkServices, vertex: FakeVertexBatch
+async def test_outages_while_a_job_runs_lose_nothing(
+    base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
 ) -> None:
     vertex.polls_until_end = 2
     await run_bulk_embedding(base, replace(bulk, poll_seconds=LONGER_THAN_A_RUN))
@@ -94,8 +94,13 @@ async def test_an_outage_of_vertex_while_a_job_runs_loses_nothing(
     with pytest.raises(Unavailable):
         await run_bulk_embedding(base, bulk)
     vertex.faults.clear()
+    storage.lasting_faults["list"] = STORAGE_BROKEN
+    with pytest.raises(Unavailable):
+        await run_bulk_embedding(base, bulk)
+    storage.lasting_faults.clear()
     assert (await run_bulk_embedding(base, bulk)).counts == {"embedded": NOTES_PER_SOURCE}
     await assert_all_embedded_once(base, vertex, "Note")
+    await assert_no_bulk_files_left(base, storage)
 
 
 async def test_an_unconfirmed_job_is_found_by_the_next_run(
@@ -109,20 +114,6 @@ async def test_an_unconfirmed_job_is_found_by_the_next_run(
     await run_bulk_embedding(base, bulk)
     assert len(vertex.jobs) == 1
     await assert_all_embedded_once(base, vertex, "Note")
-
-
-async def test_an_outage_of_storage_while_a_job_runs_loses_nothing(
-    base: Context, bulk: BulkServices, vertex: FakeVertexBatch, storage: FakeCloudStorage
-) -> None:
-    vertex.polls_until_end = 2
-    await run_bulk_embedding(base, replace(bulk, poll_seconds=LONGER_THAN_A_RUN))
-    storage.lasting_faults["list"] = STORAGE_BROKEN
-    with pytest.raises(Unavailable):
-        await run_bulk_embedding(base, bulk)
-    storage.lasting_faults.clear()
-    await run_bulk_embedding(base, bulk)
-    await assert_all_embedded_once(base, vertex, "Note")
-    await assert_no_bulk_files_left(base, storage)
 
 
 async def test_a_forbidden_bucket_is_given_up_after_three_runs(

@@ -1,24 +1,15 @@
-"""Fixtures: a fake Readwise, and the settings to ingest from it."""
+"""Fixtures of tests that ingest from Readwise."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import pytest
 
 from shared.core.settings import Settings
 from tests.support.fakes.readwise import FakeReadwise
-from tests.support.readwise_runs import make_readwise_settings
-
-
-@pytest.fixture
-def readwise() -> Iterator[FakeReadwise]:
-    """A fake Readwise with an empty library, and pages of three highlights."""
-    with FakeReadwise(page_size=3) as server:
-        yield server
+from tests.support.ingest_runs import make_readwise_settings
 
 
 @pytest.fixture
 def settings(project: str, readwise: FakeReadwise) -> Settings:
-    """The settings of a deployment that ingests the fake Readwise's library."""
+    """Settings by which ingest reads the library, and no folder."""
     return make_readwise_settings(readwise, project)

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from functions.jobs.ingest.job import JOB, count, ingest
+from functions.jobs.ingest.job import count, ingest
 from functions.jobs.ingest.readwise.sync import DEAD_LETTERS, MARGIN
 from shared.core.errors import InvalidInput
-from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.readwise_sync import (
     MAX_FAILED_BOOKS,
@@ -26,16 +25,17 @@ from shared.knowledge.readwise_sync import (
     UnfinishedRun,
 )
 from shared.runtime.context import App, Context
-from shared.runtime.job import AlreadyRunning, Failure, Report, run_job
-from tests.support.commit_hooks import WatchedApp, call_before_commit
+from shared.runtime.job import Failure, Report
+from tests.support.apps import Apps
 from tests.support.fakes.readwise import START, FakeReadwise
-from tests.support.jobs import make_job_context, make_one_step_budget, make_spent_budget
-from tests.support.readwise_runs import (
+from tests.support.ingest_runs import (
+    measure_ingest,
     read_ingested_documents,
     read_progress,
     read_texts,
     run_ingest,
 )
+from tests.support.jobs import make_job_context, make_one_step_budget, make_spent_budget
 from tests.support.source_files import write_export
 from tests.support.stored_documents import read_documents
 
@@ -53,12 +53,14 @@ def take_new_queries(readwise: FakeReadwise) -> list[dict[str, str]]:
 
 
 async def test_the_first_run_ingests_the_whole_account(
-    app: App, ctx: Context, readwise: FakeReadwise
+    ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.", "Heave to.")
     readwise.put_book(8, "Knead well.", title="bread", readable_title="Bread")
 
-    report = await run_ingest(app)
+    assert await count(ctx) == 0  # the books of an account are not counted
+
+    report = await run_ingest(ctx)
 
     assert report == Report(Counter({"sources": 2, "created": 3, "read": 2}))
     assert await read_texts(ctx) == {
@@ -73,20 +75,21 @@ async def test_the_first_run_ingests_the_whole_account(
 
 
 async def test_an_export_and_the_api_give_the_same_base(
-    app: App, ctx: Context, readwise: FakeReadwise, project: str, tmp_path: Path
+    apps: Apps, ctx: Context, readwise: FakeReadwise, project: str, tmp_path: Path
 ) -> None:
     readwise.put_book(7, *(f"Thought {number}." for number in range(7)))
     readwise.put_book(8, "Knead well.", source_url="https://example.com/bread")
     readwise.put_book(9)
     readwise.put_highlight(7, 2, "Thought 2.", note="Twice!", tags=[{"id": 5, "name": "again"}])
-    await run_ingest(app)
+    await run_ingest(ctx)
 
     readwise.page_size = 1_000  # the whole account
     write_export(tmp_path, *readwise.make_page()["results"])
-    file_app = App(Settings(google_cloud_project=f"{project}-file", ingest_path=str(tmp_path)))
-    await run_ingest(file_app)
+    file_app = apps(project=f"{project}-file", readwise_token=None, ingest_path=str(tmp_path))
+    file_ctx = make_job_context(file_app)
+    await run_ingest(file_ctx)
 
-    of_export = await read_ingested_documents(make_job_context(file_app))
+    of_export = await read_ingested_documents(file_ctx)
     of_library = await read_ingested_documents(ctx)
     for path, document in of_export.items():  # only a file marks what it adds, and says its age
         document.pop("changed_at", None)
@@ -94,7 +97,6 @@ async def test_an_export_and_the_api_give_the_same_base(
             assert document.pop("kept") == "added"
             document["fingerprint"] = of_library[path]["fingerprint"]
     assert of_library == of_export
-    await file_app.aclose()
 
 
 async def test_a_run_without_changes_costs_one_request_and_two_reads(
@@ -103,13 +105,11 @@ async def test_a_run_without_changes_costs_one_request_and_two_reads(
     for number in range(40):
         readwise.put_book(number, "Reef early.")
     readwise.advance(days=1)
-    await run_ingest(app)
+    await measure_ingest(app)
     readwise.advance(days=1)
     take_new_queries(readwise)
-    meter = Meter()
-
-    assert await run_ingest(app, meter) == Report()
-
+    report, meter = await measure_ingest(app)
+    assert report == Report()
     assert meter.documents_read == 2  # a query for due links, and the progress
     assert meter.documents_written == 0
     since = (START + timedelta(days=1) - MARGIN).isoformat()
@@ -120,9 +120,7 @@ async def test_the_first_run_reads_two_documents_per_book(app: App, readwise: Fa
     readwise.page_size = 100
     for number in range(65):
         readwise.put_book(number, "Reef early.")
-    meter = Meter()
-
-    await run_ingest(app, meter)
+    _, meter = await measure_ingest(app)
 
     books, batches = 65, 3  # of up to 30 books
     # For each book, its source and the record that it was forgotten, neither of which exists; for
@@ -134,114 +132,83 @@ async def test_the_first_run_reads_two_documents_per_book(app: App, readwise: Fa
 
 
 async def test_only_changed_books_are_read_again_completely(
-    app: App, ctx: Context, readwise: FakeReadwise
+    ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.", "Heave to.")
     readwise.put_book(8, "Knead well.")
     readwise.advance(days=1)
-    await run_ingest(app)
-    readwise.advance(days=1)
-    readwise.put_highlight(7, 2, "Mind the boom.")
-    take_new_queries(readwise)
-
-    report = await run_ingest(app)
-
-    assert report == Report(Counter({"sources": 1, "created": 1, "updated": 2, "read": 1}))
-    assert take_new_queries(readwise)[-1]["ids"] == "7"
-    assert (await read_texts(ctx))["readwise-7"] == ["Reef early.", "Heave to.", "Mind the boom."]
-
-
-async def test_edits_and_new_titles_are_stored(
-    app: App, ctx: Context, readwise: FakeReadwise
-) -> None:
-    readwise.put_book(7, "Reef early.", "Heave to.")
-    await run_ingest(app)
+    await run_ingest(ctx)
     readwise.advance(days=1)
     readwise.put_highlight(7, 0, "Reef earlier.")
+    readwise.put_highlight(7, 2, "Mind the boom.")
     readwise.put_book(7, readable_title="Sails")
-    await run_ingest(app)
-    assert await read_texts(ctx) == {"readwise-7": ["Reef earlier.", "Heave to."]}
-    snapshot = (
-        await ctx.database.connection.client.collection("sources").document("readwise-7").get()
-    )
-    assert snapshot.get("title") == "Sails"
+    take_new_queries(readwise)
+
+    report = await run_ingest(ctx)
+
+    counts = {"sources": 1, "created": 2, "updated": 1, "deleted": 1, "read": 1}
+    assert report == Report(Counter(counts))
+    assert take_new_queries(readwise)[-1]["ids"] == "7"
+    assert await read_texts(ctx) == {
+        "readwise-7": ["Reef earlier.", "Heave to.", "Mind the boom."],
+        "readwise-8": ["Knead well."],
+    }
+    assert (await read_documents(ctx, "sources"))["readwise-7"]["title"] == "Sails"
 
 
 async def test_deleted_highlights_and_books_are_removed(
-    app: App, ctx: Context, readwise: FakeReadwise
+    ctx: Context, readwise: FakeReadwise
 ) -> None:
+    """The last book loses its only highlight."""
     readwise.put_book(7, "Reef early.", "Heave to.")
     readwise.put_book(8, "Knead well.")
-    await run_ingest(app)
+    readwise.put_book(9, "Trim the jib.")
+    await run_ingest(ctx)
     readwise.advance(days=1)
     readwise.delete_highlight(7, 0)
     readwise.delete_book(8)
-    assert (await run_ingest(app)).failures == []
+    readwise.delete_highlight(9, 0)
+    assert (await run_ingest(ctx)).failures == []
     assert await read_texts(ctx) == {"readwise-7": ["Heave to."]}
-    assert set(await read_documents(ctx, "forgotten_sources")) == {"readwise-8"}
+    assert set(await read_documents(ctx, "forgotten_sources")) == {"readwise-8", "readwise-9"}
 
 
 async def test_a_deleted_book_missing_from_the_answer_is_removed(
-    app: App, ctx: Context, readwise: FakeReadwise
+    ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
     readwise.put_book(8, "Knead well.")
-    await run_ingest(app)
+    await run_ingest(ctx)
     readwise.advance(days=1)
     readwise.delete_book(8)
     call_count = len(readwise.calls)
     readwise.on_request = call_at_request(call_count + 2, lambda: readwise.remove(8))
-    assert (await run_ingest(app)).failures == []
+    assert (await run_ingest(ctx)).failures == []
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
-async def test_a_book_that_loses_its_highlights_is_removed(
-    app: App, ctx: Context, readwise: FakeReadwise
-) -> None:
-    readwise.put_book(7, "Reef early.")
-    await run_ingest(app)
-    readwise.advance(days=1)
-    readwise.delete_highlight(7, 0)
-    await run_ingest(app)
-    assert await read_texts(ctx) == {}
-
-
 async def test_a_book_missing_from_an_answer_stays_and_is_retried(
-    app: App, ctx: Context, readwise: FakeReadwise
+    ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
-    await run_ingest(app)
+    await run_ingest(ctx)
     readwise.advance(days=1)
     readwise.put_highlight(7, 0, "Reef earlier.")
     call_count = len(readwise.calls)
     readwise.on_request = call_at_request(call_count + 2, lambda: readwise.remove(7))
 
     reason = "was requested, but is missing from the answer"
-    assert (await run_ingest(app)).failures == [Failure("Readwise: Book 7", reason)]
+    assert (await run_ingest(ctx)).failures == [Failure("Readwise: Book 7", reason)]
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
     readwise.advance(days=1)
     readwise.put_book(7, "Reef earlier.")
-    assert (await run_ingest(app)).failures == []
+    assert (await run_ingest(ctx)).failures == []
     assert await read_texts(ctx) == {"readwise-7": ["Reef earlier."]}
 
 
-async def test_changes_on_days_without_a_run_are_ingested(
-    app: App, ctx: Context, readwise: FakeReadwise
-) -> None:
-    readwise.put_book(7, "Reef early.")
-    await run_ingest(app)
-    for day in range(1, 5):
-        readwise.advance(days=1)
-        readwise.put_highlight(7, day, f"Day {day}.")
-    readwise.advance(days=10)
-    await run_ingest(app)
-    days = [f"Day {day}." for day in range(1, 5)]
-    assert await read_texts(ctx) == {"readwise-7": ["Reef early.", *days]}
-
-
 async def test_the_next_run_ingests_changes_made_during_a_run(
-    app: App, ctx: Context, readwise: FakeReadwise
+    ctx: Context, readwise: FakeReadwise
 ) -> None:
     """The next run reads the changes since this one started, by Readwise's clock."""
     readwise.put_book(7, "Reef early.")
@@ -255,25 +222,14 @@ async def test_the_next_run_ingests_changes_made_during_a_run(
     readwise.page_size = 1
     readwise.on_request = call_at_request(5, edit_book)
 
-    await run_ingest(app)
+    await run_ingest(ctx)
     assert (await read_texts(ctx))["readwise-8"] == ["Knead well."]
-    await run_ingest(app)
+    await run_ingest(ctx)
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."], "readwise-8": ["Knead long."]}
 
 
-async def test_a_book_on_several_pages_is_complete_and_in_order(
-    app: App, ctx: Context, readwise: FakeReadwise
-) -> None:
-    thoughts = [f"Thought {number}." for number in range(10)]
-    readwise.put_book(6, "Before.")
-    readwise.put_book(7, *thoughts)
-    readwise.put_book(8, "After.")
-    await run_ingest(app)
-    assert (await read_texts(ctx))["readwise-7"] == thoughts
-
-
 async def test_an_invalid_book_is_retried_and_blocks_no_other(
-    app: App, ctx: Context, readwise: FakeReadwise
+    ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
     readwise.put_book(8, "Knead well.")
@@ -281,85 +237,56 @@ async def test_an_invalid_book_is_retried_and_blocks_no_other(
     readwise.advance(days=1)
     reason = "highlights.1.note: Input should be a valid string"
 
-    assert (await run_ingest(app)).failures == [Failure("Readwise: Book 8", reason)]
+    assert (await run_ingest(ctx)).failures == [Failure("Readwise: Book 8", reason)]
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
     missed = {"8": FailedBook("Book 8", reason)}
     assert await read_progress(ctx) == SyncProgress(START + timedelta(days=1) - MARGIN, missed)
 
-    readwise.advance(days=1)
-    take_new_queries(readwise)
-    assert (await run_ingest(app)).failures == [Failure("Readwise: Book 8", reason)]
-    assert [query.get("ids") for query in take_new_queries(readwise)] == [None, "8"]
+    failure_counts = []
+    for _ in range(5):
+        readwise.advance(days=1)
+        take_new_queries(readwise)
+        failure_counts.append(len((await run_ingest(ctx)).failures))
+        requested_ids = [query.get("ids") for query in take_new_queries(readwise)]
+        assert requested_ids == [None, "8"][: 1 + failure_counts[-1]]
+    assert failure_counts == [1, 1, 1, 1, 0]
+    assert await DEAD_LETTERS.load(ctx, 9) == [Failure("Readwise: Book 8", reason)]
+    assert [await DEAD_LETTERS.retry(ctx) for _ in range(2)] == [1, 0]
+    assert len((await run_ingest(ctx)).failures) == 1
 
-    readwise.advance(days=1)
     readwise.put_book(8, "Knead well.", "Rest it.")
-    assert (await run_ingest(app)).failures == []
-    assert await read_progress(ctx) == SyncProgress(START + timedelta(days=3) - MARGIN)
+    assert (await run_ingest(ctx)).failures == []
+    assert await read_progress(ctx) == SyncProgress(START + timedelta(days=6) - MARGIN)
     assert await read_texts(ctx) == {
         "readwise-7": ["Reef early."],
         "readwise-8": ["Knead well.", "Rest it."],
     }
 
 
-async def test_a_highlight_with_an_invalid_date_is_stored_without_one(
-    app: App, ctx: Context, readwise: FakeReadwise
-) -> None:
-    readwise.put_book(8, "Knead well.")
-    readwise.put_highlight(8, 1, "Rest it.", highlighted_at="May 31")
-    report = await run_ingest(app)
-    assert report.failures == []
-    assert (await read_progress(ctx)).missed == {}
-    reason = "highlights.1.highlighted_at: “May 31” is not an ISO 8601 date such as 2024-05-31"
-    assert report.warnings == [Failure("Readwise: Book 8", f"{reason}; field ignored")]
-    assert await read_texts(ctx) == {"readwise-8": ["Knead well.", "Rest it."]}
-
-
 async def test_unknown_fields_are_reported_once_per_run(
-    app: App, ctx: Context, readwise: FakeReadwise
+    ctx: Context, readwise: FakeReadwise
 ) -> None:
+    """A date that cannot be read is reported with its book."""
     for book_id in range(1, 33):  # two batches
         readwise.put_book(book_id, shelf="A")
         readwise.put_highlight(book_id, 1, f"Thought {book_id}.", mood="calm")
-    reason = (
-        "the export has fields that Carrel does not know:"
-        " highlights.mood (32 times), shelf (32 times); kept without them"
-    )
-    assert (await run_ingest(app)).warnings == [Failure("Readwise: fields", reason)]
+    readwise.put_highlight(8, 1, "Rest it.", highlighted_at="May 31", mood="calm")
+    report = await run_ingest(ctx)
+    of_date = "“May 31” is not an ISO 8601 date such as 2024-05-31; field ignored"
+    of_fields = "highlights.mood (32 times), shelf (32 times); kept without them"
+    assert report.warnings == [
+        Failure("Readwise: Book 8", f"highlights.0.highlighted_at: {of_date}"),
+        Failure(
+            "Readwise: fields", f"the export has fields that Carrel does not know: {of_fields}"
+        ),
+    ]
+    assert report.failures == []
+    assert (await read_progress(ctx)).missed == {}
     assert len(await read_texts(ctx)) == 32
 
 
-async def test_the_note_and_the_summary_of_a_book_are_stored(
-    app: App, ctx: Context, readwise: FakeReadwise
-) -> None:
-    readwise.put_book(7, "Reef early.", document_note="Lent to Bo.", summary="On sails.")
-    await run_ingest(app)
-    assert await read_texts(ctx) == {"readwise-7": ["Lent to Bo.", "On sails.", "Reef early."]}
-
-
-async def test_an_invalid_book_is_a_dead_letter_until_it_changes(
-    app: App, ctx: Context, readwise: FakeReadwise
-) -> None:
-    readwise.put_book(8, "Knead well.")
-    readwise.put_highlight(8, 0, "Knead well.", note=[])
-
-    failure_counts = []
-    for _ in range(6):
-        failure_counts.append(len((await run_ingest(app)).failures))
-        readwise.advance(days=1)
-    assert failure_counts == [1, 1, 1, 1, 1, 0]
-    assert [letter.name for letter in await DEAD_LETTERS.load(ctx, 9)] == ["Readwise: Book 8"]
-
-    assert await DEAD_LETTERS.retry(ctx) == 1
-    assert await DEAD_LETTERS.retry(ctx) == 0
-    assert len((await run_ingest(app)).failures) == 1
-
-    readwise.put_book(8, "Knead well.")
-    assert (await run_ingest(app)).failures == []
-    assert (await read_progress(ctx)).missed == {}
-
-
 async def test_too_many_invalid_books_cause_a_full_read(
-    app: App, ctx: Context, readwise: FakeReadwise
+    ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
     missed = {str(number): FailedBook("Book", "is broken") for number in range(1_000, 1_600)}
@@ -367,7 +294,7 @@ async def test_too_many_invalid_books_cause_a_full_read(
     readwise.advance(days=1)
     readwise.put_book(8, "Knead well.")
 
-    await run_ingest(app)
+    await run_ingest(ctx)
 
     progress = await read_progress(ctx)
     assert progress.updated_after == START
@@ -375,22 +302,14 @@ async def test_too_many_invalid_books_cause_a_full_read(
     assert progress.under_way is None
 
 
-async def test_a_book_without_an_id_is_reported(
-    app: App, ctx: Context, readwise: FakeReadwise
-) -> None:
-    readwise.put_book(7, "Reef early.")
-    readwise.put_book(8, "Knead well.", user_book_id=None)
-    report = await run_ingest(app)
-    assert report.failures == [Failure("Readwise: Book 8", "has no id, so it cannot be requested")]
-    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
-
-
 async def test_the_next_run_continues_after_the_stored_books(
-    app: App, ctx: Context, readwise: FakeReadwise
+    ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.page_size = 100
     for number in range(1, 66):
         readwise.put_book(number, "Reef early.")
+    assert await ingest(ctx, make_spent_budget()) == Report(finished=False)
+    assert readwise.calls == []
     report = await ingest(ctx, make_one_step_budget())
     assert not report.finished
     assert report.counts["read"] == 30
@@ -399,56 +318,26 @@ async def test_the_next_run_continues_after_the_stored_books(
     readwise.advance(days=1)
     readwise.put_highlight(3, 0, "Reef earlier.")
     take_new_queries(readwise)
-    assert await run_ingest(app) == Report(Counter({"read": 35, "sources": 35, "created": 35}))
+    assert await run_ingest(ctx) == Report(Counter({"read": 35, "sources": 35, "created": 35}))
     _, first_batch, second_batch = take_new_queries(readwise)
     assert first_batch["ids"].startswith("31,")
     assert second_batch["ids"].startswith("61,")
     assert await read_progress(ctx) == SyncProgress(START - MARGIN)
 
-    await run_ingest(app)
+    await run_ingest(ctx)
     assert (await read_texts(ctx))["readwise-3"] == ["Reef earlier."]
 
 
-async def test_a_run_without_time_sends_no_request(ctx: Context, readwise: FakeReadwise) -> None:
-    assert await ingest(ctx, make_spent_budget()) == Report(finished=False)
-    assert readwise.calls == []
-
-
 async def test_a_new_chunk_layout_reads_the_whole_account_again(
-    app: App, ctx: Context, readwise: FakeReadwise
+    ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
-    await run_ingest(app)
+    await run_ingest(ctx)
     readwise.advance(days=1)
     await (
         ctx.database.connection.client.collection("meta").document("readwise").update({"layout": 0})
     )
-    assert (await run_ingest(app)).counts["read"] == 1
-
-
-async def test_concurrent_runs_exclude_each_other(
-    settings: Settings, readwise: FakeReadwise
-) -> None:
-    readwise.put_book(7, "Reef early.")
-    second_results: list[Report | AlreadyRunning] = []
-
-    async def start_second_run() -> None:
-        app = App(settings)
-        second_results.append(await run_job(JOB, app))
-        await app.aclose()
-
-    app = WatchedApp(settings, call_before_commit(2, start_second_run))
-    report = await run_job(JOB, app)
-    await app.aclose()
-
-    assert isinstance(report, Report)
-    assert report.finished
-    [second_result] = second_results
-    assert isinstance(second_result, AlreadyRunning)
-
-
-async def test_the_books_of_an_account_are_not_counted(ctx: Context) -> None:
-    assert await count(ctx) == 0
+    assert (await run_ingest(ctx)).counts["read"] == 1
 
 
 async def test_a_failing_origin_blocks_no_other(
@@ -459,7 +348,7 @@ async def test_a_failing_origin_blocks_no_other(
     origins = {"readwise_token": SecretStr("another"), "ingest_path": str(tmp_path)}
     app.settings = app.settings.model_copy(update=origins)
     readwise.put_book(7, "Reef early.")
-    report = await run_ingest(app)
+    report, _ = await measure_ingest(app)
     [failure] = report.failures
     assert failure.name == "readwise"
     assert "renew READWISE_TOKEN" in failure.reason
@@ -470,4 +359,4 @@ async def test_a_failing_origin_blocks_no_other(
 async def test_a_missing_configuration_is_explained(app: App, project: str) -> None:
     app.settings = Settings(google_cloud_project=project)
     with pytest.raises(InvalidInput, match=r"INGEST_PATH .* READWISE_TOKEN .* INGEST_BUCKET"):
-        await run_ingest(app)
+        await measure_ingest(app)

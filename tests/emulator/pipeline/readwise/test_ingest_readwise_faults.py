@@ -20,7 +20,7 @@ from functions.jobs.ingest.readwise.sync import MARGIN
 from shared.core.dates import utc_now
 from shared.core.errors import InvalidInput, Unavailable
 from shared.knowledge.readwise_sync import SyncProgress, UnfinishedRun
-from shared.runtime.context import App, Context
+from shared.runtime.context import Context
 from shared.runtime.job import Budget, Failure, Report
 from tests.support.fakes.readwise import (
     BROKEN,
@@ -37,9 +37,10 @@ from tests.support.fakes.readwise import (
     Reply,
     make_throttled_reply,
 )
+from tests.support.ingest_runs import read_progress, read_texts, run_ingest
 from tests.support.jobs import make_one_step_budget
 from tests.support.monotonic_clock import MonotonicClock
-from tests.support.readwise_runs import read_progress, read_texts, run_ingest
+from tests.support.stored_documents import read_documents
 
 TEMPORARY_ERRORS = [
     BROKEN,
@@ -133,13 +134,13 @@ async def test_no_request_is_sent_after_the_budget(
 
 
 async def test_the_next_run_completes_one_that_had_to_wait_too_long(
-    app: App, ctx: Context, readwise: FakeReadwise
+    ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
     readwise.script.extend([Reply(), make_throttled_reply("3600")])
     report = await ingest(ctx, Budget(asyncio.get_running_loop().time() + 60))
     assert report == Report(finished=False)
-    assert (await run_ingest(app)).finished
+    assert (await run_ingest(ctx)).finished
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
@@ -169,33 +170,31 @@ async def test_a_malformed_token_is_not_sent(readwise: FakeReadwise, token: str)
     assert readwise.calls == []
 
 
-async def test_neither_token_nor_content_is_logged(app: App, readwise: FakeReadwise) -> None:
+async def test_neither_token_nor_content_is_logged(ctx: Context, readwise: FakeReadwise) -> None:
     readwise.put_book(7, "A secret thought.")
     readwise.put_highlight(7, 0, "A secret thought.", note=["A secret note."])
     readwise.script.extend([CUT_JSON, Reply(), Reply(status=404)])
     output = io.StringIO()
     with redirect_stderr(output), pytest.raises(InvalidInput) as error:
-        await run_ingest(app)
+        await run_ingest(ctx)
     printed = output.getvalue() + error.value.message
     assert "origin_failed" in printed
     assert [word for word in (TOKEN, "secret", "user_book") if word in printed] == []
 
 
-async def test_repeated_pages_change_nothing(
-    app: App, ctx: Context, readwise: FakeReadwise
-) -> None:
+async def test_repeated_pages_change_nothing(ctx: Context, readwise: FakeReadwise) -> None:
     thoughts = [f"Thought {number}." for number in range(8)]
     readwise.put_book(7, *thoughts)
     readwise.put_book(8, "Knead well.")
     readwise.repeats_pages = True
-    report = await run_ingest(app)
+    report = await run_ingest(ctx)
     assert report.counts["read"] == 2
     assert report.failures == []
     assert await read_texts(ctx) == {"readwise-7": thoughts, "readwise-8": ["Knead well."]}
 
 
 async def test_a_highlight_changed_between_pages_is_current(
-    app: App, ctx: Context, readwise: FakeReadwise
+    ctx: Context, readwise: FakeReadwise
 ) -> None:
     """The last page also has the old version, which does not replace the new one."""
     readwise.page_size = 1
@@ -210,25 +209,23 @@ async def test_a_highlight_changed_between_pages_is_current(
     readwise.put_highlight(7, 1, "Heave to.")
     readwise.script.extend([Reply(), Reply(), Reply(), Reply(alter=append_old_books)])
 
-    await run_ingest(app)
+    await run_ingest(ctx)
 
     assert await read_texts(ctx) == {"readwise-7": ["Reef earlier.", "Heave to."]}
 
 
 async def test_an_empty_list_of_changes_deletes_nothing(
-    app: App, ctx: Context, readwise: FakeReadwise
+    ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
-    await run_ingest(app)
+    await run_ingest(ctx)
     readwise.advance(days=1)
     readwise.script.append(NOTHING)
-    await run_ingest(app)
+    await run_ingest(ctx)
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
-async def test_an_empty_page_does_not_end_the_list(
-    app: App, ctx: Context, readwise: FakeReadwise
-) -> None:
+async def test_an_empty_page_does_not_end_the_list(ctx: Context, readwise: FakeReadwise) -> None:
     readwise.page_size = 100
     for number in range(1, 61):
         readwise.put_book(number, "Reef early.")
@@ -239,16 +236,14 @@ async def test_an_empty_page_does_not_end_the_list(
     readwise.script.append(NOTHING)
     reason = "is empty, although a run is unfinished; the next run requests it again"
     failure = Failure("Readwise: the list of changes", reason)
-    assert await run_ingest(app) == Report(failures=[failure])
+    assert await run_ingest(ctx) == Report(failures=[failure])
     assert await read_progress(ctx) == progress
 
-    assert (await run_ingest(app)).counts["read"] == 30
+    assert (await run_ingest(ctx)).counts["read"] == 30
     assert len(await read_texts(ctx)) == 60
 
 
-async def test_an_incomplete_list_is_requested_again(
-    app: App, ctx: Context, readwise: FakeReadwise
-) -> None:
+async def test_an_incomplete_list_is_requested_again(ctx: Context, readwise: FakeReadwise) -> None:
     """The list lacks every second one of 62 books, and the progress is not stored."""
     readwise.page_size = 100
     for number in range(1, 63):
@@ -256,28 +251,24 @@ async def test_an_incomplete_list_is_requested_again(
 
     readwise.script.append(Reply(alter=lambda page: page | {"results": page["results"][::2]}))
     reason = "lacks 31 of its announced items; the next run requests it again"
-    report = await run_ingest(app)
+    report = await run_ingest(ctx)
     assert report.failures == [Failure("Readwise: the list of changes", reason)]
     assert report.counts["read"] == 31
     assert await read_progress(ctx) == SyncProgress()
 
-    assert (await run_ingest(app)).failures == []
+    assert (await run_ingest(ctx)).failures == []
     assert len(await read_texts(ctx)) == 62
     assert await read_progress(ctx) == SyncProgress(START - MARGIN)
 
 
-@pytest.mark.parametrize("count", [None, "many", [], -1])
-async def test_an_invalid_count_is_ignored(app: App, readwise: FakeReadwise, count: Any) -> None:
-    readwise.put_book(7, "Reef early.")
-    readwise.script.append(Reply(alter=lambda page: page | {"count": count}))
-    assert (await run_ingest(app)).failures == []
-
-
-async def test_a_count_of_highlights_is_accepted(app: App, readwise: FakeReadwise) -> None:
-    """The page has one book, and announces three items."""
+@pytest.mark.parametrize("count", [None, "many", [], -1, 3])
+async def test_a_count_of_highlights_or_of_nothing_is_accepted(
+    ctx: Context, readwise: FakeReadwise, count: Any
+) -> None:
+    """The page has one book, and three highlights."""
     readwise.put_book(7, "Reef early.", "Anchor well.", "Sail at dawn.")
-    readwise.script.append(Reply(alter=lambda page: page | {"count": 3}))
-    assert (await run_ingest(app)).failures == []
+    readwise.script.append(Reply(alter=lambda page: page | {"count": count}))
+    assert (await run_ingest(ctx)).failures == []
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip"])
@@ -292,47 +283,45 @@ async def test_an_oversized_response_is_aborted(readwise: FakeReadwise, coding: 
 
 
 async def test_a_book_sent_without_its_listed_highlights_stays(
-    app: App, ctx: Context, readwise: FakeReadwise
+    ctx: Context, readwise: FakeReadwise
 ) -> None:
     def remove_highlights(page: dict[str, Any]) -> dict[str, Any]:
         return page | {"results": [book | {"highlights": []} for book in page["results"]]}
 
     readwise.put_book(7, "Reef early.")
-    await run_ingest(app)
+    await run_ingest(ctx)
     readwise.advance(days=1)
     readwise.put_highlight(7, 1, "Heave to.")
     readwise.script.extend([Reply(), Reply(alter=remove_highlights)])
 
-    (failure,) = (await run_ingest(app)).failures
+    (failure,) = (await run_ingest(ctx)).failures
     assert failure.reason == "was sent without the highlights that were listed"
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
-    await run_ingest(app)
+    await run_ingest(ctx)
     assert await read_texts(ctx) == {"readwise-7": ["Reef early.", "Heave to."]}
 
 
-async def test_malformed_records_block_no_others(
-    app: App, ctx: Context, readwise: FakeReadwise
-) -> None:
+async def test_malformed_records_block_no_others(ctx: Context, readwise: FakeReadwise) -> None:
     readwise.put_book(7, "Reef early.")
     malformed: list[Any] = [None, 3, "book", [], {"user_book_id": {}}, {"user_book_id": "a,b"}]
     readwise.script.append(
         Reply(alter=lambda page: page | {"results": malformed + page["results"]})
     )
-    assert len((await run_ingest(app)).failures) == len(malformed)
+    assert len((await run_ingest(ctx)).failures) == len(malformed)
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
-async def test_circular_cursors_end_the_run(app: App, ctx: Context, readwise: FakeReadwise) -> None:
+async def test_circular_cursors_end_the_run(ctx: Context, readwise: FakeReadwise) -> None:
     readwise.put_book(7, *(f"Thought {number}." for number in range(8)))
     readwise.script.extend([Reply(alter=lambda page: page | {"nextPageCursor": "1"})] * 9)
     with pytest.raises(Unavailable, match="again and again"):
-        await run_ingest(app)
+        await run_ingest(ctx)
     assert (await read_progress(ctx)).updated_after is None
 
 
 async def test_control_characters_are_removed_and_bidi_marks_stay(
-    app: App, ctx: Context, readwise: FakeReadwise
+    ctx: Context, readwise: FakeReadwise
 ) -> None:
     """Isolates (U+2067, U+2069) keep Hebrew words in order; an override (U+202E) can deceive."""
     isolated = "He wrote \u2067\u05e9\u05dc\u05d5\u05dd\u2069 twice."
@@ -341,9 +330,6 @@ async def test_control_characters_are_removed_and_bidi_marks_stay(
     )
     readwise.put_book(8, readable_title="Oars\n\x9b2J\u202e", user_book_id=None)
     reason = "has no id, so it cannot be requested"
-    assert (await run_ingest(app)).failures == [Failure("Readwise: Oars 2J", reason)]
+    assert (await run_ingest(ctx)).failures == [Failure("Readwise: Oars 2J", reason)]
     assert await read_texts(ctx) == {"readwise-7": [f"2J{isolated}"]}
-    snapshot = (
-        await ctx.database.connection.client.collection("sources").document("readwise-7").get()
-    )
-    assert snapshot.get("title") == "Sails [31mup down"
+    assert (await read_documents(ctx, "sources"))["readwise-7"]["title"] == "Sails [31mup down"

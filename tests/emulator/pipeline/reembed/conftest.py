@@ -11,7 +11,7 @@ import pytest
 
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.support.clock import NOON, SettableClock
+from tests.support.clock import SettableClock
 from tests.support.fakes.embedding_model import FakeEmbeddingModel
 from tests.support.model_migration import (
     fill_and_forget_space,
@@ -21,12 +21,6 @@ from tests.support.model_migration import (
 )
 
 OpenApp = Callable[[FakeEmbeddingModel], App]
-
-
-@pytest.fixture
-def clock() -> SettableClock:
-    """The clock of the app, which stands still until a test advances it."""
-    return SettableClock(NOON)
 
 
 @pytest.fixture

@@ -59,8 +59,13 @@ async def read_space(app: App) -> dict[str, Any]:
 async def test_every_text_is_embedded_again_once(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
+    """A dead letter of the old model is retried."""
     assert await count_documents(make_job_context(new_app)) == DOCUMENT_COUNT
+    [chunk_id, *_] = await read_app_documents(old_app, "chunks")
+    dead_letter = {"parked": {"embed": "refused"}}
+    await set_fields(make_job_context(old_app), f"chunks/{chunk_id}", dead_letter)
     report = await complete_migration(new_app, clock)
+    assert (await read_app_documents(new_app, "chunks"))[chunk_id]["parked"] == {}
     assert report.counts == {"embedded": DOCUMENT_COUNT}
     assert report.failures == []
     assert report.finished
@@ -87,13 +92,6 @@ async def test_a_migration_waits_for_work_with_the_old_model(
 
     await leases.release()
     assert (await run_reembed(new_app)).counts == {"embedded": DOCUMENT_COUNT}
-
-
-async def test_old_vectors_are_deleted_before_any_new_one_is_written(
-    old_app: App, new_app: App, clock: SettableClock
-) -> None:
-    await clear_vectors(new_app, clock)
-    assert await read_spaces(old_app) == make_expected_spaces(None, 0)
 
 
 async def test_the_embed_job_continues_a_migration(
@@ -148,9 +146,11 @@ async def test_chunks_changed_during_a_migration_are_embedded(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
     await clear_vectors(new_app, clock)
+    assert await read_spaces(old_app) == make_expected_spaces(None, 0)
+    assert (await read_space(old_app))["model"] == "words-1"
     source = Source("rye", "Rye", sections=(Section("Rye needs a sour dough."),))
     await ingest_sources(make_job_context(old_app), source)
-    await run_reembed(new_app)
+    assert (await run_reembed(new_app)).counts == {"embedded": DOCUMENT_COUNT + 1}
     assert "Rye needs a sour dough." in await read_chunks_by_text(make_job_context(new_app))
     assert await read_spaces(new_app) == make_expected_spaces("words-2", 24)
 
@@ -190,15 +190,6 @@ async def test_running_out_of_time_at_any_step_loses_nothing(
     assert await read_space(old_app) == {"model": "words-2", "dimension": 24}
 
 
-async def test_the_next_run_continues_after_the_old_vectors_are_deleted(
-    old_app: App, new_app: App, clock: SettableClock
-) -> None:
-    await clear_vectors(new_app, clock)
-    assert (await read_space(old_app))["model"] == "words-1"
-    assert (await run_reembed(new_app)).counts == {"embedded": DOCUMENT_COUNT}
-    assert await read_spaces(old_app) == make_expected_spaces("words-2", 24)
-
-
 async def test_a_refused_text_is_reported_and_blocks_no_other(
     old_app: App, new_app: App, clock: SettableClock
 ) -> None:
@@ -231,16 +222,6 @@ async def test_a_trace_withdrawn_while_it_waits_is_not_embedded(
     withdrawn = (await read_app_documents(old_app, "traces"))[trace_id]
     assert "embedding_model" not in withdrawn
     assert "pending" not in withdrawn
-
-
-async def test_a_dead_letter_is_retried_with_the_new_model(
-    old_app: App, new_app: App, clock: SettableClock
-) -> None:
-    [chunk_id, *_] = await read_app_documents(old_app, "chunks")
-    dead_letter = {"parked": {"embed": "refused"}}
-    await set_fields(make_job_context(old_app), f"chunks/{chunk_id}", dead_letter)
-    await complete_migration(new_app, clock)
-    assert (await read_app_documents(new_app, "chunks"))[chunk_id]["parked"] == {}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,6 +35,7 @@ from tests.support.model_migration import (
     clear_vectors,
     complete_migration,
     get_model,
+    make_new_model,
     make_previous_model,
     read_spaces,
     run_reembed,
@@ -106,17 +109,26 @@ async def test_a_process_of_the_old_model_searches_until_its_cache_expires(
 
 
 @pytest.mark.usefixtures("old_app")
-async def test_materials_with_new_vectors_are_searched(new_app: App, clock: SettableClock) -> None:
-    await complete_migration(new_app, clock)
-    report = await ingest_materials(make_job_context(new_app), make_ample_budget())
+@pytest.mark.parametrize("model", [make_new_model(), FakeEmbeddingModel("words-1", 24)])
+async def test_materials_with_new_vectors_are_searched(
+    open_app: OpenApp, clock: SettableClock, model: FakeEmbeddingModel
+) -> None:
+    app = open_app(replace(model, embedding_counts=Counter()))
+    await complete_migration(app, clock)
+    report = await ingest_materials(make_job_context(app), make_ample_budget())
     assert report.counts == {"embedded": 4, "ready": 1}
 
-    scopes: tuple[dict[str, Any], ...] = ({"document": content_id(TEXT)}, {"scope": "task"})
+    scopes: tuple[dict[str, Any], ...] = (
+        {"document": content_id(TEXT)},
+        {"scope": "task"},
+        {"materials": TEXT},
+    )
     for scope in scopes:
-        out = await extract_result(new_app, QUESTION, task_id=TASK, **scope)
+        out = await extract_result(app, QUESTION, task_id=TASK, **scope)
         assert out["status"] == "ready"
         assert out["contexts"][0] == MAST
         assert "message" not in out
+    assert get_model(app).embedding_counts[MAST] == 1
 
 
 @pytest.mark.usefixtures("old_app")
@@ -132,17 +144,6 @@ async def test_materials_are_embedded_by_the_next_call_about_them(
     assert out["contexts"][0] == MAST
     out = await extract_result(new_app, QUESTION, task_id=TASK, scope="task")
     assert out["contexts"][0] == MAST
-
-
-@pytest.mark.usefixtures("old_app")
-async def test_materials_uploaded_after_a_migration_are_found(
-    new_app: App, clock: SettableClock
-) -> None:
-    await complete_migration(new_app, clock)
-    out = await extract_result(new_app, QUESTION, task_id=TASK, materials=TEXT)
-    assert out["status"] == "ready"
-    assert out["contexts"][0] == MAST
-    assert get_model(new_app).embedding_counts[MAST] == 1
 
 
 async def test_clusters_and_chunks_are_readable_during_a_migration(
@@ -169,15 +170,3 @@ def make_cluster(name: str, first_components: tuple[float, ...]) -> ClusterWithC
     zeros = (0.0,) * (make_previous_model().dimension - len(first_components))
     cluster = Cluster(name, name, "A topic.", ("one",))
     return ClusterWithCentroid(cluster, first_components + zeros)
-
-
-@pytest.mark.usefixtures("old_app")
-async def test_materials_migrate_to_another_dimension(
-    open_app: OpenApp, clock: SettableClock
-) -> None:
-    app = open_app(FakeEmbeddingModel("words-1", 24))
-    await complete_migration(app, clock)
-    report = await ingest_materials(make_job_context(app), make_ample_budget())
-    assert report.counts == {"embedded": 4, "ready": 1}
-    out = await extract_result(app, QUESTION, task_id=TASK, document=content_id(TEXT))
-    assert out["contexts"][0] == MAST

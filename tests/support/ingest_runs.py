@@ -1,4 +1,4 @@
-"""Runs the job `ingest` with a fake Readwise account, and reads what it stored."""
+"""Runs the job `ingest`, and reads what it stored."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from functions.jobs.ingest.job import ingest, ingest_confirmed
-from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.readwise_sync import ReadwiseSync, SyncProgress
@@ -27,14 +26,20 @@ def make_readwise_settings(readwise: FakeReadwise, project: str, **overrides: An
     return Settings(google_cloud_project=project, **fields)
 
 
-async def run_ingest(app: App, meter: Meter | None = None) -> Report:
+async def run_ingest(ctx: Context) -> Report:
     """Run the job `ingest` once."""
-    return await ingest(app.context(Caller(), meter or Meter()), make_ample_budget())
+    return await ingest(ctx, make_ample_budget())
 
 
-async def run_confirmed_ingest(app: App) -> Report:
+async def measure_ingest(app: App) -> tuple[Report, Meter]:
+    """Run the job `ingest` once, and return what it reports and costs."""
+    ctx = make_job_context(app)
+    return await run_ingest(ctx), ctx.meter
+
+
+async def run_confirmed_ingest(ctx: Context) -> Report:
     """Run the job `ingest` once, as a person does who confirms that many sources are missing."""
-    return await ingest_confirmed(make_job_context(app), make_ample_budget())
+    return await ingest_confirmed(ctx, make_ample_budget())
 
 
 async def read_progress(ctx: Context) -> SyncProgress:
