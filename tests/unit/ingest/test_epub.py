@@ -214,9 +214,9 @@ def test_lists_of_contents_are_left_out(tmp_path: Path) -> None:
 
 
 def test_verse_and_code_keep_their_lines(tmp_path: Path) -> None:
-    body = "<p>Red sky at night,<br/>sailor's delight.</p><pre>def reef():\n    pass\n</pre>"
+    body = "<p>Red sky at night,<br/>sailor's delight.</p><pre>  def reef():\n    pass\n</pre>"
     source = read_epub(tmp_path, make_epub({"one.xhtml": body}))
-    assert source.text == "Red sky at night,\nsailor's delight.\n\ndef reef():\n    pass"
+    assert source.text == "Red sky at night,\nsailor's delight.\n\n  def reef():\n    pass"
 
 
 def test_malformed_xhtml_is_read(tmp_path: Path) -> None:

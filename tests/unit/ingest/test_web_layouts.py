@@ -221,16 +221,16 @@ def test_code_has_its_lines_and_no_line_numbers(table: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "if tide:\n\treef()",
-        "if tide:<br>\treef()",
-        "<div>if tide:</div><div>\treef()</div>",
-        "<ol>\n<li><span>if</span> tide:</li>\n<li>\treef()</li></ol>",
-        "<code><div><div>if tide:\n</div></div>\treef()</code>",
+        "  if tide:\n\treef()",
+        "  if tide:<br>\treef()",
+        "<div>  if tide:</div><div>\treef()</div>",
+        "<ol>\n<li><span>  if</span> tide:</li>\n<li>\treef()</li></ol>",
+        "<code><div><div>  if tide:\n</div></div>\treef()</code>",
     ],
 )
 def test_preformatted_text_keeps_its_lines(code: str) -> None:
     page = make_page(f"<article><p>{PROSE}</p><pre>{code}</pre><p>{PROSE}</p></article>")
-    assert "\n\nif tide:\n\treef()\n\n" in read_page(page).text
+    assert "\n\n  if tide:\n\treef()\n\n" in read_page(page).text
 
 
 def test_a_table_of_code_and_words_stays_a_table() -> None:

@@ -200,7 +200,7 @@ def _split_chapters(
                 sections.append(_ChapterText(chapter, PARAGRAPH.join(texts)))
                 texts, has_prose = [], False
             chapter = title
-        if text := clean(block.text).strip():
+        if text := clean(block.text).rstrip().lstrip("\n" if texts else None):
             texts.append(text)
             has_prose = has_prose or not _HEADING.fullmatch(block.tag)
     if texts:
