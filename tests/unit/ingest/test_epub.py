@@ -155,6 +155,21 @@ def test_the_first_chapter_of_a_part_has_its_own_title(tmp_path: Path, nav: str,
     assert list_chapters(source) == [("Wind", "Wind\n\nThe wind fills the sail.")]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<p>It blows.</p>",
+        '<span epub:type="pagebreak" id="x"/><p>It blows.</p>',
+        '<p><img id="x" src="a.png"/></p><p>It blows.</p>',
+    ],
+)
+def test_a_chapter_may_begin_at_an_id_that_has_no_text(tmp_path: Path, body: str) -> None:
+    nav = make_nav(("text/one.xhtml", "Preface"), ("text/two.xhtml#x", "Wind"))
+    documents = {"one.xhtml": "<p>To Bo.</p>", "two.xhtml": body}
+    source = read_epub(tmp_path, make_epub(documents, nav=nav))
+    assert list_chapters(source) == [("Preface", "To Bo."), ("Wind", "It blows.")]
+
+
 def test_a_table_of_contents_may_have_no_list(tmp_path: Path) -> None:
     nav = make_xhtml('<nav epub:type="toc"><p><a href="text/one.xhtml">Wind</a></p></nav>')
     source = read_epub(tmp_path, make_epub({"one.xhtml": ONE}, nav=nav))

@@ -163,6 +163,10 @@ def _read_sections(
             warnings.append(reason if path in reason else f"{path} {reason}")
             continue
         titles = package.chapters.get(path, {})
+        first_id = next(iter(titles), "")
+        if not any(first_id in block.ids for block in blocks):
+            # A table of contents may name an id that its document does not have.
+            chapter = titles.get(first_id, chapter)
         added, chapter = _split_chapters(
             blocks, titles, titles.get("", chapter), has_toc=bool(package.chapters)
         )
