@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from functions.jobs.ingest.readers.archives import MAX_ENTRIES
 from functions.jobs.ingest.readers.epub.book import MAX_BYTES
@@ -430,33 +428,3 @@ def test_a_large_file_is_not_opened(tmp_path: Path) -> None:
     with (tmp_path / "sails.epub").open("wb") as file:
         file.truncate(MAX_BYTES + 1)
     assert read_problems(tmp_path) == [("sails.epub", "is larger than 100 MB: split it")]
-
-
-VALID_BOOK = make_epub({"one.xhtml": ONE, "two.xhtml": TWO}, nav=NAV)
-FUZZING = settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-
-
-@FUZZING
-@given(
-    cut=st.integers(0, len(VALID_BOOK)),
-    position=st.integers(0, len(VALID_BOOK) - 1),
-    noise=st.binary(max_size=40),
-)
-def test_a_mutilated_book_never_crashes(
-    tmp_path: Path, cut: int, position: int, noise: bytes
-) -> None:
-    changed = VALID_BOOK[:position] + noise + VALID_BOOK[position + len(noise) :]
-    for data in (VALID_BOOK[:cut], changed, noise):
-        path = write_file(tmp_path, "sails.epub", data)
-        read_problems(path)
-
-
-@FUZZING
-@given(xml=st.text(max_size=200))
-def test_a_book_of_random_texts_never_crashes(tmp_path: Path, xml: str) -> None:
-    text = xml.encode("utf-8", "replace")
-    for name in ("META-INF/container.xml", "OEBPS/content.opf", "OEBPS/nav.xhtml", PATH_OF_ONE):
-        data = make_epub({"one.xhtml": ONE}, nav=NAV, others={name: text})
-        read_problems(write_file(tmp_path, "sails.epub", data))

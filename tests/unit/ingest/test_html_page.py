@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from functions.jobs.ingest.readers.html.embedded import remove_data_urls, remove_unread_elements
 from functions.jobs.ingest.readers.html.page import (
@@ -374,38 +372,3 @@ def test_a_kindle_notebook_in_html_is_read_by_its_own_reader(tmp_path: Path) -> 
     write_file(tmp_path, "a.html", notebook)
     write_file(tmp_path, "b.html", make_article_page())
     assert [source.category for source in read_sources(tmp_path)] == ["books", "articles"]
-
-
-FRAGMENTS = (
-    *("<p>", "</p>", "<table>", "<tr><td>", "<pre>", "<br>", "<li>", "<a href=x>", PROSE, "x"),
-    *("<sup>", "</sup>", "<q>", "</q>", "<code>", "</table>", "<td class=gutter>1", "\x0b", "&#3;"),
-    *("<meta name=author content='", "'>", "<time datetime=2024-99-99>", "&#0;", "&#xD800;"),
-)
-VALID_PAGE = make_article_page().encode()
-
-
-@settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(
-    cut=st.integers(0, len(VALID_PAGE)),
-    position=st.integers(0, len(VALID_PAGE) - 1),
-    noise=st.binary(max_size=60),
-)
-def test_a_mutilated_page_never_crashes(
-    tmp_path: Path, cut: int, position: int, noise: bytes
-) -> None:
-    changed = VALID_PAGE[:position] + noise + VALID_PAGE[position + len(noise) :]
-    for data in (VALID_PAGE[:cut], changed, noise, b"\xff\xfe" + noise):
-        read_problems(write_file(tmp_path, "page.html", data))
-
-
-@settings(deadline=None, max_examples=60)
-@given(parts=st.lists(st.sampled_from(FRAGMENTS), max_size=40))
-def test_any_order_of_elements_is_read_or_refused(parts: list[str]) -> None:
-    try:
-        source = make_article_source("".join(parts).encode(), source_id="x")
-    except Unreadable:
-        return
-    assert source.text
-    assert source.text == source.text.strip()

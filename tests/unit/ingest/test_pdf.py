@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from functions.jobs.ingest.readers.pdf import document, program
 from functions.jobs.ingest.readers.pdf.chapters import find_chapters
@@ -415,24 +413,3 @@ def test_secrets_are_not_in_the_environment_of_the_reader(
     with pytest.raises(Unreadable) as error:
         make_pdf_source(path, source_id="x", title="x")
     assert "READWISE_TOKEN" not in str(error.value)
-
-
-VALID_PDF = make_pdf(
-    WIND, REEFS, info=INFO, outline=[("Reefs", 1)], annotations=[Annotation("Highlight", 0, (0,))]
-)
-
-
-@settings(
-    deadline=None, max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(
-    cut=st.integers(0, len(VALID_PDF)),
-    position=st.integers(0, len(VALID_PDF) - 1),
-    noise=st.binary(max_size=40),
-)
-def test_a_mutilated_file_never_crashes(
-    tmp_path: Path, cut: int, position: int, noise: bytes
-) -> None:
-    changed = VALID_PDF[:position] + noise + VALID_PDF[position + len(noise) :]
-    for data in (VALID_PDF[:cut], changed, b"%PDF-1.7\n" + noise):
-        read_problems(write_file(tmp_path, "sails.pdf", data))

@@ -365,8 +365,8 @@ def test_a_page_of_logseq_is_text_without_its_bookkeeping(tmp_path: Path) -> Non
     assert (source.title, source.author) == ("Flats", "Ann")
     assert source.tags == ("sea", "low water")
     assert source.text == (
-        "- Mud stores carbon.\n\t- Crabs turn it.\n- TODO ask\n- See , .\n- id:: a name\n  Ebb. ![x](y.png)\n"
-        "- Silt.\n  hl-page:: 12"
+        "- Mud stores carbon.\n\t- Crabs turn it.\n- TODO ask\n- See , .\n- id:: a name\n"
+        "  Ebb. ![x](y.png)\n- Silt.\n  hl-page:: 12"
     )
 
 

@@ -22,7 +22,8 @@ _FRONT_MATTER: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _PROPERTIES: Final = re.compile(
-    r"\A(?:(?:title|tags|author|date|created|url|alias|icon|public|filters|exclude-from-graph-view)::(?:[ \t][^\n]*)?(?:\n|\Z))++(?=\s*\S)"
+    r"\A(?:(?:title|tags|author|date|created|url|alias|icon|public|filters|exclude-from-graph-view)"
+    r"::(?:[ \t][^\n]*)?(?:\n|\Z))++(?=\s*\S)"
 )
 """Properties of a page in Logseq, such as `tags:: sea, ecology`. Others stay in the text."""
 _LEADING_TABS: Final = re.compile(r"^\t+", re.MULTILINE)
@@ -46,7 +47,7 @@ _PLAIN_TEXT: Final = re.compile(
     r"^((?:title|tags?):[ \t]+|[ \t]*-[ \t]+(?=#))([^\s'\"\[{|>][^\n]*+)$",
     re.MULTILINE | re.IGNORECASE,
 )
-"""An entry or an item that is plain text, such as `tags: #book #sf`, `title: Issue #7`, `- #book`."""
+"""An entry or an item that is plain text: `tags: #book #sf`, `title: Issue #7`, `- #book`."""
 _LISTED_TAGS: Final = re.compile(r"^tags?:[ \t]+\[[^\n]*\][ \t]*$", re.MULTILINE | re.IGNORECASE)
 _LISTED_HASHTAG: Final = re.compile(r"(?<=[\[,])[ \t]*(#[^\s,\[\]'\"]++)")
 """A tag in an entry such as `tags: [#book, #sf]`, where YAML reads a comment."""
