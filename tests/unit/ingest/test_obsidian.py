@@ -197,6 +197,7 @@ def test_a_link_in_a_vault_leads_to_its_note(vault: Path, link: str, title: str)
         "[x](#part)",
         "[x](/etc/passwd.md)",
         "[x](%00.md)",
+        "[x](docs.jsonl)",
         "![[picture.png]] ![x](picture.png)",
         "`[[Rye]]`",
         "%%[[Rye]]%%",
@@ -205,6 +206,7 @@ def test_a_link_in_a_vault_leads_to_its_note(vault: Path, link: str, title: str)
 def test_links_that_lead_to_no_note_are_ignored(vault: Path, link: str) -> None:
     write_file(vault, "Rye.md", "Grain.")
     write_file(vault, "picture.png", b"\x89PNG")
+    write_file(vault, "docs.jsonl", "")
     write_file(vault, "Note.md", f"See {link}.")
     assert read_links(vault) == {}
 
