@@ -174,7 +174,7 @@ PREFACE_AND_WIND = make_nav(("text/1.xhtml", "Preface"), ("text/2.xhtml#x", "Win
         ),
         pytest.param(
             [
-                f"{TO_BO}<h1>Part I</h1><h2>Wind</h2>{BLOWS}<h3>Why</h3><p>So.</p><h2>Reefs</h2><p>R.",
+                f"{TO_BO}<h1>Part I</h1><h2>Wind</h2>{BLOWS}<h3>Why</h3>So.<h2>Reefs</h2><p>R.</p>",
                 "<p>Or late.</p>",
             ],
             "",

@@ -69,8 +69,7 @@ LINES = CODE.replace(">", "&gt;").split("\n")
             for number, line in enumerate(LINES, start=1)
         )
         + "</table></code></pre>",
-        f"<pre><code><table><tr><td>1</td><td>{LINES[0]}</td></tr><tr><td>2</td><td>{LINES[1]}</td>"
-        "</tr></table></code></pre>",
+        f"<pre><code><table><tr><td>{LINES[0]}<tr><td>{LINES[1]}</table></code></pre>",
         "<table class='js-file-line-container'>"
         + "".join(
             f'<tr><td class="blob-num" data-line-number="{number}"></td>'
