@@ -358,6 +358,8 @@ def test_a_zip_bomb_is_refused_by_its_ratio(tmp_path: Path) -> None:
     reason = f"has a part that unpacks to 200 times its size: {PATH_OF_ONE}"
     assert read_problems(path) == [("sails.epub", f"has no chapter that can be read: {reason}")]
     assert len(data) < 20_000
+    text = "a" * 900_000  # too little to be a bomb
+    assert read_epub(tmp_path, make_epub({"one.xhtml": text})).text == text
 
 
 def declare_size(archive: bytes, size: int) -> bytes:
@@ -379,8 +381,10 @@ def test_a_member_larger_than_declared_is_damaged(tmp_path: Path) -> None:
 
 
 def test_too_many_entries_are_refused(tmp_path: Path) -> None:
-    files = {f"{number}": b"" for number in range(MAX_ENTRIES + 1)}
-    assert get_refusal(tmp_path, make_zip(files)) == "has more than 10,000 entries"
+    files = {f"{number}": b"" for number in range(MAX_ENTRIES)}
+    reason = "lacks META-INF/container.xml: download it again"
+    assert get_refusal(tmp_path, make_zip(files)) == reason
+    assert get_refusal(tmp_path, make_zip({**files, "x": b""})) == "has more than 10,000 entries"
 
 
 def test_a_large_directory_is_refused_before_it_is_read(tmp_path: Path) -> None:

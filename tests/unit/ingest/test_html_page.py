@@ -275,7 +275,10 @@ _LINKS = '<li><a href="/a">The tide tables</a></li><li><a href="/b">The pilot bo
     ("page", "items"),
     [
         (f"<body><p>{PROSE}</p><ul>{_LIST}</ul></body>", ["Tarred rope, ten metres", "A block"]),
-        (f"<body><ol>{_LIST}</ol><p>{PROSE}</p></body>", ["Tarred rope, ten metres", "A block"]),
+        (
+            f"<body class='menu'><ol>{_LIST}</ol><p>{PROSE}</p></body>",
+            ["Tarred rope, ten metres", "A block"],
+        ),
         (f"<div><p>{PROSE}</p><h2>Kit</h2><ul>{_LIST}</ul></div>", ["A block of ash"]),
         (f"<body><p>{PROSE}</p><ul>{_LINKS}</ul></body>", ["The tide tables", "The pilot book"]),
         (f"<article><p>{PROSE}</p><ul>{_LINKS}</ul></article>", ["The tide tables"]),

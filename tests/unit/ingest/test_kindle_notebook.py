@@ -77,7 +77,8 @@ def test_a_note_joins_the_highlight_before_it(tmp_path: Path) -> None:
         make_item("Note - Page 12 · Location 182", "So true."),
         make_item("Note - Page 60 · Location 900", "Far away."),
         make_highlight("Page 70", "No location."),
-        make_item("Note - Page 70", "Mine."),
+        make_item("Note - Page 71", "Mine."),
+        make_item("Note - Page 72", "Too far."),
         make_chapter("Next"),
         make_item("Note - Page 71", "Of the next chapter."),
     )
@@ -86,6 +87,7 @@ def test_a_note_joins_the_highlight_before_it(tmp_path: Path) -> None:
         "Reef early.\n\nSo true.",
         "Far away.",
         "No location.\n\nMine.",
+        "Too far.",
         "Of the next chapter.",
     ]
 
