@@ -199,6 +199,7 @@ def test_a_page_without_an_article_is_refused(html: str) -> None:
 @pytest.mark.parametrize(
     ("data", "kind"),
     [(make_pdf([PROSE] * 20), "a PDF"), (make_epub({"one.xhtml": PROSE}), "a ZIP archive")],
+    ids=["PDF", "EPUB"],
 )
 def test_a_file_of_another_kind_is_refused(data: bytes, kind: str) -> None:
     reason = f"is {kind}, not a page: give the file the right extension"
