@@ -87,6 +87,7 @@ HEADINGS = """
 Your Highlight on page 1 | location 10-12 | Added on Monday, 30 December 2024 14:46:33
 Your Highlight on Location 35-36 | Added on Monday, July 20, 2020 12:58:07 AM
 Highlight on Page 12 | Loc. 1204-07 | Added on Sunday, September 18, 2011, 10:02 PM
+Highlight Loc. 1204-03 | Added on Friday, May 31, 2024, 04:41 PM
 Your Highlight on page xii-xiii | Added on Sunday, 18 February 2018 22:30:47
 Your Clipping on Unnumbered Page | Location 33-35 | Added on Friday, May 31, 2024 4:41:53 PM
 Ihre Markierung auf Seite 42 | Position 1234-1236 | Hinzugefügt am Montag, 4. März 2024 21:46:33
