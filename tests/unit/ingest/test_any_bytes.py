@@ -43,7 +43,7 @@ SAMPLES: Final = {
         {"chunks": 1},
     ).encode(),
     "export.json": export.FORMAT.example.encode(),
-    "export.csv": csv_export.FORMAT.example.encode() * 2,
+    "export.csv": csv_export.FORMAT.example.encode(),
     "notebook.html": notebook.FORMAT.example.encode() * 2,
     "page.html": make_article_page().encode(),
     "wechat.html": (
