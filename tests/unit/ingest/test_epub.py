@@ -362,22 +362,25 @@ def test_a_zip_bomb_is_refused_by_its_ratio(tmp_path: Path) -> None:
     assert read_epub(tmp_path, make_epub({"one.xhtml": text})).text == text
 
 
-def declare_size(archive: bytes, size: int) -> bytes:
-    """Change the unpacked size, in bytes, that a ZIP archive declares for its first member."""
-    changed = bytearray(archive)
-    entry = changed.find(b"PK\x01\x02")  # the first entry of the central directory
-    changed[entry + 24 : entry + 28] = struct.pack("<L", size)
-    return bytes(changed)
-
-
-def test_a_zip_bomb_is_refused_by_its_total_size(tmp_path: Path) -> None:
-    data = declare_size(make_epub({"one.xhtml": ONE}), 500_000_000)
-    assert get_refusal(tmp_path, data) == "unpacks to more than 500 MB"
-
-
-def test_a_member_larger_than_declared_is_damaged(tmp_path: Path) -> None:
-    data = declare_size(make_zip({"META-INF/container.xml": b"x" * 1_000_000}), 100)
-    assert get_refusal(tmp_path, data) == "is damaged: download it again"
+@pytest.mark.parametrize(
+    ("offset", "value", "reason"),
+    [
+        (8, 1, "is encrypted: save a copy without a password"),
+        (10, 99, "is packed in an unusual way: pack it again as ZIP"),
+        (24, 100, "is damaged: download it again"),
+        (24, 16_000_001, "has a part of more than 16 MB: META-INF/container.xml"),
+        (24, 500_000_001, "unpacks to more than 500 MB"),
+    ],
+)
+def test_what_an_archive_declares_of_a_member_is_checked(
+    tmp_path: Path, offset: int, value: int, reason: str
+) -> None:
+    """Its flags, its method of compression, and its unpacked size, which may be too small."""
+    data = bytearray(make_zip({"META-INF/container.xml": "x" * 1_000_000}))
+    field = data.find(b"PK\x01\x02") + offset  # in the first entry of the central directory
+    layout = "<L" if offset == 24 else "<H"
+    data[field : field + struct.calcsize(layout)] = struct.pack(layout, value)
+    assert get_refusal(tmp_path, bytes(data)) == reason
 
 
 def test_too_many_entries_are_refused(tmp_path: Path) -> None:
