@@ -280,6 +280,7 @@ def test_nul_bytes_end_the_text_of_their_entry(tmp_path: Path) -> None:
         ("Sapiens (Harari, Yuval Noah)", "Sapiens", "Yuval Noah Harari"),
         ("Inc. (Carney, Brian M.;Isaac Getz)", "Inc.", "Brian M. Carney, Isaac Getz"),
         ("Notes (Inconnu(e))", "Notes", "Inconnu(e)"),
+        ("Notes (, Ann)", "Notes", ", Ann"),
         ("Standards (Acme, Inc.)", "Standards", "Acme, Inc."),
         ("Los pilares (Spanish Edition)", "Los pilares (Spanish Edition)", None),
         ("report-2024.pdf", "report-2024.pdf", None),
