@@ -423,6 +423,7 @@ def test_deep_nesting_does_not_exhaust_the_stack(tmp_path: Path) -> None:
             "is not a ZIP archive, or was cut off: download it again",
         ),
         (make_zip({"a": "b"}), "lacks META-INF/container.xml: download it again"),
+        (make_zip({"META-INF/container.xml": "<a/>"})[1:], "is damaged: download it again"),
         (make_zip({"META-INF/container.xml": "<a"}), "contains malformed XML: download it again"),
         (
             make_zip({"META-INF/container.xml": "<a/>"}),
