@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from functions.jobs.ingest.readers.reading import InputProblem, list_files, read, read_files
 from shared.core.errors import InvalidInput
@@ -45,7 +41,9 @@ def test_hidden_files_and_other_types_are_skipped(tmp_path: Path) -> None:
     for name in (".hidden.md", ".obsidian/app.json", "a/.trash/old.md", "picture.png", "README"):
         write_file(tmp_path, name, "Words.")
     write_file(tmp_path, "note.md", "Words.")
-    assert read_only_source(tmp_path).title == "note"
+    write_file(tmp_path, "~$note.md", "\x07Ann")  # a lock of Office
+    assert [source.title for source in read(tmp_path) if isinstance(source, Source)] == ["note"]
+    assert read_problems(tmp_path) == []
 
 
 OFFLINE = (
@@ -130,13 +128,6 @@ def test_a_similar_name_is_no_conflict_copy(tmp_path: Path, name: str) -> None:
     assert read_warnings(tmp_path) == []
 
 
-def test_locks_of_office_are_skipped(tmp_path: Path) -> None:
-    write_file(tmp_path, "note.md", "Words.")
-    write_file(tmp_path, "~$note.md", "\x07Ann")
-    assert read_problems(tmp_path) == []
-    assert len(read_sources(tmp_path)) == 1
-
-
 def test_links_that_leave_the_folder_are_refused_by_name(tmp_path: Path) -> None:
     root = tmp_path / "root"
     write_file(root, "real/note.md", "Inside.")
@@ -208,17 +199,12 @@ def test_an_unreadable_folder_is_reported_and_others_are_read(tmp_path: Path) ->
     assert len(items) == 2
 
 
-def test_a_source_keeps_its_id_when_its_folder_moves(tmp_path: Path) -> None:
-    source = read_only_source(write_file(tmp_path, "old/notes/a/b.md", "Words.").parents[1])
-    moved_source = read_only_source(
-        write_file(tmp_path, "new/place/notes/a/b.md", "Words.").parents[1]
-    )
-    assert source.source_id == moved_source.source_id
-
-
-def test_a_source_keeps_its_id_when_its_file_is_read_alone(tmp_path: Path) -> None:
-    file = write_file(tmp_path, "notes/b.md", "Words.")
-    assert read_only_source(file.parent) == read_only_source(file)
+def test_a_source_keeps_its_id_when_its_folder_moves_or_its_file_is_read_alone(
+    tmp_path: Path,
+) -> None:
+    files = [write_file(tmp_path, f"{at}/notes/b.md", "Words.") for at in ("old", "new/place")]
+    ids = {read_only_source(path).source_id for file in files for path in (file, file.parent)}
+    assert len(ids) == 1
 
 
 @pytest.mark.parametrize("name", ["index.md", "index.jsonl"])
@@ -250,82 +236,3 @@ def test_a_path_with_nothing_to_read_is_refused_at_once(tmp_path: Path, name: st
     write_file(tmp_path, "empty/other.png", b"\x89PNG")
     with pytest.raises(InvalidInput, match=r"Give a folder or a file: .*\.jsonl"):
         read(tmp_path / name)
-
-
-# Random content
-
-_SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
-_KEYS = st.sampled_from(
-    [
-        "id",
-        "_id",
-        "title",
-        "text",
-        "tags",
-        "date",
-        "url",
-        "author",
-        "source",
-        "results",
-        "name",
-        "highlights",
-        "user_book_id",
-        "location",
-        "note",
-        "book_tags",
-        "is_deleted",
-    ]
-)
-_JSON = st.recursive(
-    _SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=8),
-    max_leaves=20,
-)
-_BOOKS = st.lists(
-    st.fixed_dictionaries(
-        {"user_book_id": _JSON, "highlights": st.lists(st.dictionaries(_KEYS, _JSON)) | _JSON},
-        optional={"title": _JSON, "author": _JSON, "book_tags": _JSON, "is_deleted": _JSON},
-    ),
-    max_size=3,
-)
-_LINES = st.dictionaries(_KEYS, _JSON | st.text(), max_size=8)
-_FRONT_MATTER = st.text(alphabet="ab:-[]{}&*!|>'\"#%@,?\\xuU0\n \t\x85\ud800", max_size=40)
-
-
-def assert_readable(name: str, content: bytes) -> None:
-    """Assert that every entry can be stored and printed, and is the same when read again."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = write_file(Path(folder), name, content)
-        items = list(read(path))
-        assert list(read(path)) == items
-    for item in items:
-        texts = [item.title, item.text] if isinstance(item, Source) else [item.name]
-        assert not re.search(r"[\x00-\x08\x0b-\x1f]", "".join(texts))
-        f"{item}{texts}".encode()
-        if isinstance(item, Source):
-            assert re.fullmatch(r"[\w-]{1,64}", item.source_id, re.ASCII)
-            assert item.title.strip()
-            assert all(section.text.strip() for section in item.sections)
-
-
-@given(st.sampled_from(["a.md", "a.txt", "a.jsonl", "a.json"]), st.binary(max_size=200))
-def test_random_bytes_do_not_stop_the_reading(name: str, content: bytes) -> None:
-    assert_readable(name, content)
-
-
-@given(st.lists(_LINES | _JSON, max_size=3))
-def test_random_json_does_not_stop_the_reading_of_lines(values: list[Any]) -> None:
-    assert_readable("a.jsonl", "\n".join(map(json.dumps, values)).encode())
-
-
-@settings(max_examples=50)
-@given(value=_BOOKS | _JSON, is_paged=st.booleans())
-def test_random_json_does_not_stop_the_reading_of_an_export(*, value: Any, is_paged: bool) -> None:
-    assert_readable("a.json", json.dumps({"results": value} if is_paged else value).encode())
-
-
-@given(st.sampled_from(["", "title: ", "tags: ", "date: "]), _FRONT_MATTER)
-@example("title: ", "a: b\n!@[[key: v%\n: c")
-def test_random_front_matter_does_not_stop_the_reading(key: str, block: str) -> None:
-    content = f"---\n{key}{block}\n---\nWords.\n"
-    assert_readable("a.md", content.encode("utf-8", "surrogatepass"))

@@ -21,6 +21,11 @@ from tests.support.source_files import (
 )
 
 
+def write_dated(folder: Path, date: Any) -> Path:
+    line = {"id": "1", "text": "x", "date": date}
+    return write_file(folder, "docs.jsonl", format_json_lines(line))
+
+
 def test_a_line_becomes_a_source(tmp_path: Path) -> None:
     line = {
         "id": "doc-1",
@@ -116,32 +121,22 @@ def test_half_a_surrogate_pair_is_replaced(tmp_path: Path) -> None:
         ("2024-05-31 12:30", datetime(2024, 5, 31, 12, 30, tzinfo=UTC)),
         ("2024-05-31T12:30:00Z", datetime(2024, 5, 31, 12, 30, tzinfo=UTC)),
         ("2024-05-31T12:30:00.5-05:30", datetime(2024, 5, 31, 18, 0, 0, 500000, tzinfo=UTC)),
+        (2024, datetime(2024, 1, 1, tzinfo=UTC)),
+        ("2024", datetime(2024, 1, 1, tzinfo=UTC)),
+        ("2024-05", datetime(2024, 5, 1, tzinfo=UTC)),
         ("", None),
         (None, None),
     ],
 )
-def test_dates_without_a_zone_are_utc(
-    tmp_path: Path, date: str | None, moment: datetime | None
+def test_a_date_without_a_zone_is_utc_and_a_year_its_first_day(
+    tmp_path: Path, date: Any, moment: datetime | None
 ) -> None:
-    path = write_file(
-        tmp_path, "docs.jsonl", format_json_lines({"id": "1", "text": "x", "date": date})
-    )
-    assert read_only_source(path).sections[0].highlighted_at == moment
-
-
-@pytest.mark.parametrize(("date", "month"), [(2024, 1), ("2024", 1), ("2024-05", 5)])
-def test_a_year_or_a_month_is_its_first_day(tmp_path: Path, date: Any, month: int) -> None:
-    path = write_file(
-        tmp_path, "docs.jsonl", format_json_lines({"id": "1", "text": "x", "date": date})
-    )
-    assert read_only_source(path).sections[0].highlighted_at == datetime(2024, month, 1, tzinfo=UTC)
+    assert read_only_source(write_dated(tmp_path, date)).sections[0].highlighted_at == moment
 
 
 @pytest.mark.parametrize("date", [24, "May 31", "0001-01-01T00:00:00+14:00", [1]])
 def test_an_invalid_date_is_dropped_from_its_line(tmp_path: Path, date: Any) -> None:
-    path = write_file(
-        tmp_path, "docs.jsonl", format_json_lines({"id": "1", "text": "x", "date": date})
-    )
+    path = write_dated(tmp_path, date)
     ((name, reason),) = read_warnings(path)
     assert name == "docs.jsonl line 1"
     assert reason.startswith("date: ")

@@ -1,11 +1,14 @@
 """A Kindle's file of clippings becomes a source for each book, in any language of the device."""
 
+# ruff: noqa: RUF001 - headings in many scripts
+
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.kindle.annotation import LANGUAGES
@@ -80,239 +83,160 @@ def test_the_entries_of_a_book_become_one_source(tmp_path: Path) -> None:
     ]
 
 
+HEADINGS = """
+Your Highlight on page 1 | location 10-12 | Added on Monday, 30 December 2024 14:46:33
+Your Highlight on Location 35-36 | Added on Monday, July 20, 2020 12:58:07 AM
+Highlight on Page 12 | Loc. 1204-07 | Added on Sunday, September 18, 2011, 10:02 PM
+Highlight Loc. 1204-03 | Added on Friday, May 31, 2024, 04:41 PM
+Your Highlight on page xii-xiii | Added on Sunday, 18 February 2018 22:30:47
+Your Clipping on Unnumbered Page | Location 33-35 | Added on Friday, May 31, 2024 4:41:53 PM
+Ihre Markierung auf Seite 42 | Position 1234-1236 | Hinzugefügt am Montag, 4. März 2024 21:46:33
+Deine Markierung bei Position 64-64 | Hinzugefügt am So., 05. September 2021 11.44 Uhr GMT+02:00
+La subrayado en la página 4 | posición 60-60 | Añadido el miércoles, 6 de julio de 2022 6:54:57
+Mi subrayado Posición 120-22 | Añadido el viernes 31 de mayo de 2024, 16:41:53
+Seu destaque ou posição 2829 | Adicionado: sexta-feira, 29 de novembro de 2019, 18:00:13
+O seu destaque na posição 120-122 | Adicionado a sexta-feira, 31 de maio de 2024 às 16:41:53
+Votre surlignement sur la page 200 | emplacement 354-356 | Ajouté le mercredi 16 août 2017 02:14:10
+Votre surlignement à l\u02bcemplacement 20-26 | Ajouté le lundi 3 mars 2025 à 22:14:05
+Votre surlignement à l'emplacement 9-10 | Ajouté le mercredi 1er août 2018 07:12:34
+Votre surlignement Emplacement 307-307 | Ajouté le lundi 17 décembre 2012 à 08:27:45
+La tua evidenziazione alla pagina 6 | posizione 36-40 | Aggiunto il lunedì 30 settembre 2019 18:00
+Uw markering op pagina 7 | Locatie 120-122 | Toegevoegd op vrijdag 31 mei 2024 16.41.53
+26ページ|位置No. 295-296のハイライト | 作成日: 2023年9月4日月曜日 22:53:55
+位置No. 422-423のハイライト | 作成日: 2022年12月28日 土曜日 3:21:54
+您在位置 #1408-1409的标注 | 添加于 2015年9月26日星期六 下午9:18:28
+您在第 28 页(位置 #424-425)的标注 | 添加于 2016年1月21日星期四 上午8:24:51
+您在第 7 頁(位置 #120-122)的標註 | 新增於 2024年5月31日星期五 下午4:41:53
+Выделенный отрывок на странице 12 | Место 150–155 | Добавлено: пятница, 31 мая 2024 г. в 16:41:53
+Twoje zaznaczenie na stronie 12 | lokalizacja 150-155 | Dodano: piątek, 31 maja 2024 16:41:53
+12페이지 | 위치 150-155에 있는 하이라이트 | 추가됨 2024년 5월 31일 금요일 오후 4:41:53
+12. sayfadaki vurgunuz | Konum 150-155 | Ekleme tarihi 31 Mayıs 2024 Cuma 16:41:53
+Din markering på sidan 12 | Plats 150-155 | Tillagd den fredag 31 maj 2024 16:41:53
+Dit højdepunkt på side 12 | Placering 150-155 | Tilføjet fredag den 31. maj 2024 16.41.53
+Váš text na straně 12 | Umístění 150-55 | Přidáno 31. maj 2024 16.41.53
+Din utheving på posisjon 150-155 | Lagt til 31. mai 2024 16.41.53
+Az Ön kiemelése | 31. maj 2024 16.41.53
+"""
+"""Headings of highlights. The last four are in languages that are not known: the page comes before
+the location in any language, and a lone number is kept with its words."""
+
+
+def test_headings_are_read_in_the_languages_of_the_devices(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
+    headings = HEADINGS.strip().splitlines()
+    path = write_clippings(
+        tmp_path, *(make_entry(heading, "Words.", heading) for heading in headings)
+    )
+    lines = []
+    for source in read_sources(path):
+        [section] = source.sections
+        place = section.find_locator(0)
+        lines.append(
+            f"{source.title}\n    {place.page}, {place.location}, {section.highlighted_at}"
+        )
+    assert "\n".join(lines) == snapshot
+    unknown = f"1 entry with a heading that is not in {LANGUAGES}; kept as a highlight"
+    assert [reason for _, reason in read_warnings(path)] == [unknown] * 4
+
+
 @pytest.mark.parametrize(
-    ("location", "added", "locator", "moment"),
+    "headings",
     [
-        (
-            "Your Highlight on page 1 | location 10-12",
-            "Added on Monday, 30 December 2024 14:46:33",
-            Locator(page=1, location="10-12"),
-            datetime(2024, 12, 30, 14, 46, 33, tzinfo=UTC),
-        ),
-        (
-            "Your Highlight on Location 35-36",
-            "Added on Monday, July 20, 2020 12:58:07 AM",
-            Locator(location="35-36"),
-            datetime(2020, 7, 20, 0, 58, 7, tzinfo=UTC),
-        ),
-        (
-            "Highlight on Page 12 | Loc. 1204-07",
-            "Added on Sunday, September 18, 2011, 10:02 PM",
-            Locator(page=12, location="1204-1207"),
-            datetime(2011, 9, 18, 22, 2, tzinfo=UTC),
-        ),
-        (
-            "Your Highlight on page xii-xiii",
-            "Added on Sunday, 18 February 2018 22:30:47",
-            Locator(location="xii"),
-            datetime(2018, 2, 18, 22, 30, 47, tzinfo=UTC),
-        ),
-        (
-            "Ihre Markierung auf Seite 42 | Position 1234-1236",
-            "Hinzugefügt am Montag, 4. März 2024 21:46:33",
-            Locator(page=42, location="1234-1236"),
-            datetime(2024, 3, 4, 21, 46, 33, tzinfo=UTC),
-        ),
-        (
-            "Deine Markierung bei Position 64-64",
-            "Hinzugefügt am Sonntag, 05. September 2021 11.44 Uhr GMT+02:00",
-            Locator(location="64"),
-            datetime(2021, 9, 5, 9, 44, tzinfo=UTC),
-        ),
-        (
-            "La subrayado en la página 4 | posición 60-60",
-            "Añadido el miércoles, 6 de julio de 2022 6:54:57",
-            Locator(page=4, location="60"),
-            datetime(2022, 7, 6, 6, 54, 57, tzinfo=UTC),
-        ),
-        (
-            "Tu subrayado en la posición 6279-6281",
-            "Añadido el domingo, 22 de marzo de 2020 23:59:18",
-            Locator(location="6279-6281"),
-            datetime(2020, 3, 22, 23, 59, 18, tzinfo=UTC),
-        ),
-        (
-            "Votre surlignement sur la page 200 | emplacement 3054-3056",
-            "Ajouté le mercredi 16 août 2017 02:14:10",
-            Locator(page=200, location="3054-3056"),
-            datetime(2017, 8, 16, 2, 14, 10, tzinfo=UTC),
-        ),
-        (
-            "Votre surlignement à l\u02bcemplacement 20-26",
-            "Ajouté le lundi 3 mars 2025 à 22:14:05",
-            Locator(location="20-26"),
-            datetime(2025, 3, 3, 22, 14, 5, tzinfo=UTC),
-        ),
-        (
-            "Votre surlignement à l'emplacement 9-10",
-            "Ajouté le mercredi 1er août 2018 07:12:34",
-            Locator(location="9-10"),
-            datetime(2018, 8, 1, 7, 12, 34, tzinfo=UTC),
-        ),
-        (
-            "Votre surlignement Emplacement 307-307",
-            "Ajouté le lundi 17 décembre 2012 à 08:27:45",
-            Locator(location="307"),
-            datetime(2012, 12, 17, 8, 27, 45, tzinfo=UTC),
-        ),
-        (
-            "La tua evidenziazione alla pagina 6 | posizione 36-40",
-            "Aggiunto in data lunedì 30 settembre 2019 18:00:39",
-            Locator(page=6, location="36-40"),
-            datetime(2019, 9, 30, 18, 0, 39, tzinfo=UTC),
-        ),
-        (
-            "26ページ|位置No. 295-296のハイライト",
-            "作成日: 2023年9月4日月曜日 22:53:55",
-            Locator(page=26, location="295-296"),
-            datetime(2023, 9, 4, 22, 53, 55, tzinfo=UTC),
-        ),
-        (
-            "位置No. 422-423のハイライト",
-            "作成日: 2022年12月28日 土曜日 3:21:54",
-            Locator(location="422-423"),
-            datetime(2022, 12, 28, 3, 21, 54, tzinfo=UTC),
-        ),
-        (
-            "您在位置 #1408-1409的标注",
-            "添加于 2015年9月26日星期六 下午9:18:28",
-            Locator(location="1408-1409"),
-            datetime(2015, 9, 26, 21, 18, 28, tzinfo=UTC),
-        ),
-        (
-            "您在第 28 页(位置 #424-425)的标注",
-            "添加于 2016年1月21日星期四 上午8:24:51",
-            Locator(page=28, location="424-425"),
-            datetime(2016, 1, 21, 8, 24, 51, tzinfo=UTC),
-        ),
+        "Your Highlight on Location 7-9; Your Note on Location 9; Your Bookmark on Location 9",
+        "Ihre Markierung bei Position 7-9; Ihre Notiz bei Position 9; Ihr Lesezeichen",
+        "La subrayado en la posición 7-9; La nota en la posición 9; El marcador en la posición 9",
+        "Votre surlignement à l'emplacement 7-9; Votre note à l'emplacement 9; Votre signet",
+        "2ページ|位置No. 7-9のハイライト; 2ページ|位置No. 9のメモ; 2ページ|位置No. 9のブックマーク",
+        "您在位置 #7-9的标注; 您在位置 #9 的笔记; 您在位置 #9 的书签",
+        "Ваш выделенный отрывок | Место 7–9; Заметка | Место 9; Закладка | Место 9",
+        "Twoje zaznaczenie | lokalizacja 7-9; Twoja notatka | lokalizacja 9; Twoja zakładka",
+        "위치 7-9에 있는 하이라이트; 위치 9에 있는 메모; 위치 9에 있는 북마크",
+        "vurgunuz | Konum 7-9; notunuz | Konum 9; yer işaretiniz | Konum 9",
+        "Din markering | Plats 7-9; Din anteckning | Plats 9; Ditt bokmärke | Plats 9",
     ],
 )
-def test_headings_are_read_in_the_languages_of_the_devices(
-    tmp_path: Path, location: str, added: str, locator: Locator, moment: datetime
+def test_a_note_joins_its_highlight_and_bookmarks_are_left_out(
+    tmp_path: Path, headings: str
 ) -> None:
-    path = write_clippings(tmp_path, make_entry(f"{location} | {added}", "Words."))
-    assert read_only_source(path).sections == (
-        Section("Words.", highlighted_at=moment, locators=((0, locator),)),
+    """Older devices write the note first."""
+    highlight, note, bookmark = (f"{heading} | {FRIDAY}" for heading in headings.split("; "))
+    path = write_clippings(
+        tmp_path,
+        make_entry(note, "Mine."),
+        make_entry(highlight, "Theirs."),
+        make_entry(bookmark, ""),
     )
+    assert list_texts(read_only_source(path)) == ["Theirs.\n\nMine."]
     assert read_warnings(path) == []
 
 
 @pytest.mark.parametrize(
-    ("highlight", "note", "bookmark"),
+    ("entries", "passages"),
     [
-        (
-            "Your Highlight on Location 7-9",
-            "Your Note on Location 9",
-            "Your Bookmark on Location 9",
+        pytest.param(
+            "H100-104 One. / H104-109 Two. / N104 On one. / N109 On two. / N300 By itself.",
+            "One. + On one. / Two. + On two. / By itself.",
+            id="a note joins the highlight that ends at its location",
         ),
-        (
-            "Ihre Markierung bei Position 7-9",
-            "Ihre Notiz bei Position 9",
-            "Ihr Lesezeichen bei Position 9",
+        pytest.param(
+            "Hp5 Far. / Hp5 Near. / Np5 Mine. / Np6 Alone.",
+            "Far. / Near. + Mine. / Alone.",
+            id="a note without a location joins the nearest highlight on its page",
         ),
-        (
-            "La subrayado en la posición 7-9",
-            "La nota en la posición 9",
-            "El marcador en la posición 9",
+        pytest.param(
+            "Hp283-284 Reef. / Hp284-285 Ease. / Np284 Mine.",
+            "Reef. + Mine. / Ease.",
+            id="a note joins the highlight that ends on its page",
         ),
-        (
-            "Votre surlignement à l'emplacement 7-9",
-            "Votre note à l'emplacement 9",
-            "Votre signet à l'emplacement 9",
+        pytest.param(
+            "H100-101 a reef taken early / H100-102 A reef taken early is taken well."
+            " / H101-102 taken well / H100-102 A reef taken early is taken well."
+            " / H102-103 Another begins here. / H900-901 a reef taken early / N101 Mine.",
+            "A reef taken early is taken well. + Mine. / Another begins here. / a reef taken early",
+            id="repeated and extended highlights are one",
         ),
-        (
-            "2ページ|位置No. 7-9のハイライト",
-            "2ページ|位置No. 9のメモ",
-            "2ページ|位置No. 9のブックマーク",
+        pytest.param(
+            "Hp283-283 the middle / Np284-284 Mine / Hp283-284 Before the middle, and after."
+            " / Np284 Mine, and longer.",
+            "Before the middle, and after. + Mine, and longer.",
+            id="a highlight may grow over the page",
         ),
-        (
-            "您在位置 #7-9的标注",
-            "您在位置 #9 的笔记",
-            "您在位置 #9 的书签",
+        pytest.param(
+            "Hp12 Entropy is what a sail loses. / Hp13 sail",
+            "Entropy is what a sail loses. / sail",
+            id="a word on another page is a highlight of its own",
+        ),
+        pytest.param(
+            "H7-9 Theirs. / N9 First / N9 First, and second. / N50 Alone / N50 Alone, and longer.",
+            "Theirs. + First, and second. / Alone, and longer.",
+            id="an edited note replaces its former version",
+        ),
+        pytest.param("H90 late / H2-3 early", "early / late", id="passages are in reading order"),
+        pytest.param(
+            "Hp5 Reef early. / Np5 So true! / Hp5 Trim late. / Np5 Not so sure."
+            " / Hp5 Reef early. / Np5 So true! / Hp5 Trim late. / Np5 Not so sure.",
+            "Reef early. + So true! / Trim late. + Not so sure.",
+            id="KOReader appends to the file that it exported before",
         ),
     ],
 )
-def test_a_note_joins_its_highlight_and_bookmarks_are_left_out(
-    tmp_path: Path, highlight: str, note: str, bookmark: str
+def test_versions_and_notes_of_a_highlight_are_one_passage(
+    tmp_path: Path, entries: str, passages: str
 ) -> None:
-    """Older devices write the note first."""
-    path = write_clippings(
-        tmp_path,
-        make_entry(f"{note} | {FRIDAY}", "Mine."),
-        make_entry(f"{highlight} | {FRIDAY}", "Theirs."),
-        make_entry(f"{bookmark} | {FRIDAY}", ""),
-    )
-    assert list_texts(read_only_source(path)) == ["Theirs.\n\nMine."]
-
-
-def test_a_note_joins_the_highlight_that_ends_at_its_location(tmp_path: Path) -> None:
-    path = write_clippings(
-        tmp_path,
-        make_highlight("100-104", "The first thought."),
-        make_highlight("104-109", "The second one."),
-        make_note("104", "On the first."),
-        make_note("109", "On the second."),
-        make_note("300", "By itself."),
-    )
-    assert list_texts(read_only_source(path)) == [
-        "The first thought.\n\nOn the first.",
-        "The second one.\n\nOn the second.",
-        "By itself.",
+    kinds = {"H": make_highlight, "N": make_note}
+    made = [
+        kinds[entry[0]](*entry[1:].split(" ", 1)).replace("Location p", "page ")
+        for entry in entries.split(" / ")
     ]
+    texts = list_texts(read_only_source(write_clippings(tmp_path, *made)))
+    assert " / ".join(texts).replace("\n\n", " + ") == passages
 
 
-def test_a_note_without_a_location_joins_the_nearest_on_its_page(tmp_path: Path) -> None:
-    path = write_clippings(
-        tmp_path,
-        make_entry(f"Your Highlight on page 5 | {FRIDAY}", "Far."),
-        make_entry(f"Your Highlight on page 5 | {FRIDAY}", "Near."),
-        make_entry(f"Your Note on page 5 | {FRIDAY}", "Mine."),
-        make_entry(f"Your Note on page 6 | {FRIDAY}", "Alone."),
-    )
-    assert list_texts(read_only_source(path)) == ["Far.", "Near.\n\nMine.", "Alone."]
-
-
-def test_repeated_and_extended_highlights_are_one(tmp_path: Path) -> None:
-    path = write_clippings(
-        tmp_path,
-        make_highlight("100-101", "a reef taken early"),
-        make_highlight("100-102", "A reef taken early is a reef taken well."),
-        make_highlight("101-102", "taken well"),
-        make_highlight("100-102", "A reef taken early is a reef taken well."),
-        make_highlight("102-103", "Another thought begins here."),
-        make_highlight("900-901", "a reef taken early"),
-        make_note("101", "Mine."),
-    )
-    assert list_texts(read_only_source(path)) == [
-        "A reef taken early is a reef taken well.\n\nMine.",
-        "Another thought begins here.",
-        "a reef taken early",
-    ]
-
-
-@pytest.mark.parametrize("heading", ["Highlight on page {}", "ハイライト {}ページ"])
-def test_a_note_joins_the_highlight_that_ends_on_its_page(tmp_path: Path, heading: str) -> None:
-    file = write_clippings(
-        tmp_path,
-        make_entry(f"Your {heading.format('283-284')} | {FRIDAY}", "Reef early."),
-        make_entry(f"Your {heading.format('284-285')} | {FRIDAY}", "Ease the sheet."),
-        make_entry(f"Your Note on page 284 | {FRIDAY}", "Mine."),
-    )
-    source = read_only_source(file)
-    assert [section.text for section in source.sections] == [
-        "Reef early.\n\nMine.",
-        "Ease the sheet.",
-    ]
-    assert source.sections[0].locators == ((0, Locator(page=283)),)
-
-
-def test_a_word_on_another_page_is_a_separate_highlight(tmp_path: Path) -> None:
-    sentence = "Entropy is what a sail loses to the wind."
-    on_page = "Your Highlight on page {} | Added on Sunday, April 7, 2024 10:11:12 PM"
-    path = write_clippings(
-        tmp_path, make_entry(on_page.format(12), sentence), make_entry(on_page.format(13), "sail")
-    )
-    assert list_texts(read_only_source(path)) == [sentence, "sail"]
+@pytest.mark.parametrize("heading", ["Your Highlight on page {}", "Your ハイライト {}ページ"])
+def test_a_range_of_pages_begins_at_the_first(tmp_path: Path, heading: str) -> None:
+    path = write_clippings(tmp_path, make_entry(f"{heading.format('283-284')} | {FRIDAY}", "x"))
+    assert read_only_source(path).sections[0].locators == ((0, Locator(page=283)),)
 
 
 def test_only_a_damaged_byte_is_lost(tmp_path: Path) -> None:
@@ -350,54 +274,23 @@ def test_nul_bytes_end_the_text_of_their_entry(tmp_path: Path) -> None:
     ]
 
 
-def test_an_edited_note_replaces_its_former_version(tmp_path: Path) -> None:
-    path = write_clippings(
-        tmp_path,
-        make_highlight("7-9", "Theirs."),
-        make_note("9", "First"),
-        make_note("9", "First thought, and second."),
-        make_note("50", "Alone"),
-        make_note("50", "Alone, and longer."),
-    )
-    assert list_texts(read_only_source(path)) == [
-        "Theirs.\n\nFirst thought, and second.",
-        "Alone, and longer.",
-    ]
-
-
-def test_passages_are_in_reading_order(tmp_path: Path) -> None:
-    path = write_clippings(tmp_path, make_highlight("90", "late"), make_highlight("2-3", "early"))
-    assert list_texts(read_only_source(path)) == ["early", "late"]
-
-
 @pytest.mark.parametrize(
     ("line", "title", "author"),
     [
         ("Sapiens (Harari, Yuval Noah)", "Sapiens", "Yuval Noah Harari"),
-        (
-            "Freedom, Inc. (Carney, Brian M.;Isaac Getz)",
-            "Freedom, Inc.",
-            "Brian M. Carney, Isaac Getz",
-        ),
+        ("Inc. (Carney, Brian M.;Isaac Getz)", "Inc.", "Brian M. Carney, Isaac Getz"),
         ("Notes (Inconnu(e))", "Notes", "Inconnu(e)"),
+        ("Notes (, Ann)", "Notes", ", Ann"),
         ("Standards (Acme, Inc.)", "Standards", "Acme, Inc."),
         ("Los pilares (Spanish Edition)", "Los pilares (Spanish Edition)", None),
         ("report-2024.pdf", "report-2024.pdf", None),
-        (
-            "Dune (Dune Chronicles Book 1) (Frank Herbert)",
-            "Dune (Dune Chronicles Book 1)",
-            "Frank Herbert",
-        ),
+        ("Dune (Dune Chronicles Book 1) (Ann Helm)", "Dune (Dune Chronicles Book 1)", "Ann Helm"),
         ("Good Omens (Neil Gaiman, Terry Pratchett)", "Good Omens", "Neil Gaiman, Terry Pratchett"),
         ("Sandman (Gaiman, Neil)", "Sandman", "Neil Gaiman"),
         ("Two (Ann B. Helm, Bo C. Sea, Cy Fog)", "Two", "Ann B. Helm, Bo C. Sea, Cy Fog"),
         ("Earthsea (Le Guin, Ursula K.)", "Earthsea", "Ursula K. Le Guin"),
         ("Cien (García Márquez, Gabriel)", "Cien", "Gabriel García Márquez"),
-        (
-            "Poems (de la Mare, Walter John;Plath, Sylvia)",
-            "Poems",
-            "Walter John de la Mare, Sylvia Plath",
-        ),
+        ("Poems (de la Mare, Walter;Plath, Sylvia)", "Poems", "Walter de la Mare, Sylvia Plath"),
         ("Dream (King Jr., Martin Luther)", "Dream", "Martin Luther King Jr."),
         ("Quijote (Cervantes Saavedra, Miguel de)", "Quijote", "Miguel de Cervantes Saavedra"),
         ("Brain (Jordan B. Helm, Norman Sea M.D.)", "Brain", "Jordan B. Helm, Norman Sea M.D."),
@@ -405,28 +298,20 @@ def test_passages_are_in_reading_order(tmp_path: Path) -> None:
         ("Beyond Justice (Eyal Press)", "Beyond Justice", "Eyal Press"),
         ("In Da Club (50 Cent)", "In Da Club", "50 Cent"),
         ("無職転生 1 (MFブックス) (理不尽な孫の手)", "無職転生 1 (MFブックス)", "理不尽な孫の手"),
-        *(
-            (f"Emma {series}", f"Emma {series}", None)
-            for series in [
-                "(Penguin Classics)",
-                "(Dune Chronicles Book 1)",
-                "(The Expanse, #3)",
-                "(Book Two)",
-                "(A Novel)",
-                "(1984)",
-                "(岩波文庫)",
-            ]
-        ),
+        ("Emma (Penguin Classics)", "Emma (Penguin Classics)", None),
+        ("Emma (The Expanse, #3)", "Emma (The Expanse, #3)", None),
+        ("Emma (Book Two)", "Emma (Book Two)", None),
+        ("Emma (A Novel)", "Emma (A Novel)", None),
+        ("Emma (1984)", "Emma (1984)", None),
+        ("Emma (岩波文庫)", "Emma (岩波文庫)", None),
     ],
 )
 def test_the_first_line_is_the_title_and_the_author(
     tmp_path: Path, line: str, title: str, author: str | None
 ) -> None:
-    source = read_only_source(
-        write_clippings(tmp_path, make_entry(f"Your Note on page 1 | {FRIDAY}", "x", line))
-    )
-    assert source.title == title
-    assert source.author == author
+    entry = make_entry(f"Your Note on page 1 | {FRIDAY}", "x", line)
+    source = read_only_source(write_clippings(tmp_path, entry))
+    assert (source.title, source.author) == (title, author)
 
 
 def test_the_id_of_a_book_does_not_depend_on_its_file(tmp_path: Path) -> None:
@@ -510,9 +395,9 @@ def test_a_file_that_was_cut_off_is_read_to_its_end(tmp_path: Path) -> None:
 
 def test_many_highlights_at_one_location_are_read(tmp_path: Path) -> None:
     path = write_clippings(
-        tmp_path, *(make_highlight("1-9", f"thought {n:04}") for n in range(3_000))
+        tmp_path, *(make_highlight("1-9", f"thought {n:04}") for n in range(1_500))
     )
-    assert len(read_only_source(path).sections) == 3_000
+    assert len(read_only_source(path).sections) == 1_500
 
 
 @pytest.mark.parametrize(
@@ -547,73 +432,6 @@ def test_a_time_is_read_with_its_words_and_offset(added: str, moment: str) -> No
     assert parse_datetime(added) == datetime.fromisoformat(moment)
 
 
-@pytest.mark.parametrize(
-    ("highlight", "note", "bookmark", "added"),
-    [
-        (
-            "Ваш выделенный отрывок на странице 12 | Место 150–155",  # noqa: RUF001 - Russian
-            "Заметка на странице 12 | Место 155",
-            "Закладка на странице 20 | Место 260",
-            "Добавлено: пятница, 31 мая 2024 г. в 16:41:53",  # noqa: RUF001
-        ),
-        (
-            "Twoje zaznaczenie na stronie 12 | lokalizacja 150-155",
-            "Twoja notatka na stronie 12 | lokalizacja 155",
-            "Twoja zakładka na stronie 20 | lokalizacja 260",
-            "Dodano: piątek, 31 maja 2024 16:41:53",
-        ),
-        (
-            "12페이지 | 위치 150-155에 있는 하이라이트",
-            "12페이지 | 위치 155에 있는 메모",
-            "20페이지 | 위치 260에 있는 북마크",
-            "추가됨 2024년 5월 31일 금요일 오후 4:41:53",
-        ),
-        (
-            "12. sayfadaki vurgunuz | Konum 150-155",
-            "12. sayfadaki notunuz | Konum 155",
-            "20. sayfadaki yer işaretiniz | Konum 260",
-            "Ekleme tarihi 31 Mayıs 2024 Cuma 16:41:53",  # noqa: RUF001
-        ),
-        (
-            "Din markering på sidan 12 | Plats 150-155",
-            "Din anteckning på sidan 12 | Plats 155",
-            "Ditt bokmärke på sidan 20 | Plats 260",
-            "Tillagd den fredag 31 maj 2024 16:41:53",
-        ),
-    ],
-)
-def test_further_languages_are_understood(
-    tmp_path: Path, highlight: str, note: str, bookmark: str, added: str
-) -> None:
-    path = write_clippings(
-        tmp_path,
-        make_entry(f"{highlight} | {added}", "Reef early."),
-        make_entry(f"{note} | {added}", "So true!"),
-        make_entry(f"{bookmark} | {added}", ""),
-    )
-    assert read_warnings(path) == []
-    [section] = read_only_source(path).sections
-    assert section.text == "Reef early.\n\nSo true!"
-    assert section.highlighted_at == AT_FRIDAY
-    assert section.locators == ((0, Locator(page=12, location="150-155")),)
-
-
-def test_notes_of_a_file_exported_twice_stay_at_their_highlights(tmp_path: Path) -> None:
-    """KOReader has pages alone, and appends to the file that it exported before."""
-    entries = [
-        make_entry(f"Your {kind} on page 5 | {FRIDAY}", text)
-        for kind, text in (
-            ("Highlight", "Reef early."),
-            ("Note", "So true!"),
-            ("Highlight", "Trim late."),
-            ("Note", "Not so sure."),
-        )
-    ]
-    path = write_clippings(tmp_path, *entries, *entries)
-    expected = ["Reef early.\n\nSo true!", "Trim late.\n\nNot so sure."]
-    assert list_texts(read_only_source(path)) == expected
-
-
 def test_readwise_action_tags_in_notes_are_applied(tmp_path: Path) -> None:
     """A Kindle knows no chapters, so its readers mark them in notes, for Readwise."""
     path = write_clippings(
@@ -640,24 +458,3 @@ def test_readwise_action_tags_in_notes_are_applied(tmp_path: Path) -> None:
         ("Wind\n\nRead again.", (), Locator(location="50", chapter="Wind")),
         (".h1 about nothing", (), Locator(location="60", chapter="Wind")),
     ]
-
-
-@pytest.mark.parametrize(
-    ("heading", "locator"),
-    [
-        ("Dit højdepunkt på side 12 | Placering 150-155", Locator(page=12, location="150-155")),
-        ("Váš text na straně 12 | Umístění 150-55", Locator(page=12, location="150-155")),
-        ("Din utheving på posisjon 150-155", Locator(location="Din utheving på posisjon 150-155")),
-        ("Az Ön kiemelése", None),
-    ],
-)
-def test_the_place_in_another_language_is_kept(
-    tmp_path: Path, heading: str, locator: Locator | None
-) -> None:
-    """The page comes before the location in any language. A lone number is kept with its words."""
-    path = write_clippings(
-        tmp_path, make_entry(f"{heading} | 31. maj 2024 16.41.53", "Reef early.")
-    )
-    [section] = read_only_source(path).sections
-    assert section.locators == (((0, locator),) if locator else ())
-    assert section.highlighted_at == AT_FRIDAY

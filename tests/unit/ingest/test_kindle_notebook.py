@@ -77,7 +77,8 @@ def test_a_note_joins_the_highlight_before_it(tmp_path: Path) -> None:
         make_item("Note - Page 12 · Location 182", "So true."),
         make_item("Note - Page 60 · Location 900", "Far away."),
         make_highlight("Page 70", "No location."),
-        make_item("Note - Page 70", "Mine."),
+        make_item("Note - Page 71", "Mine."),
+        make_item("Note - Page 72", "Too far."),
         make_chapter("Next"),
         make_item("Note - Page 71", "Of the next chapter."),
     )
@@ -86,52 +87,29 @@ def test_a_note_joins_the_highlight_before_it(tmp_path: Path) -> None:
         "Reef early.\n\nSo true.",
         "Far away.",
         "No location.\n\nMine.",
+        "Too far.",
         "Of the next chapter.",
     ]
 
 
 @pytest.mark.parametrize(
-    ("highlight_heading", "note_heading", "locator"),
+    ("colour", "highlight", "note", "locator"),
     [
-        (
-            "Markierung(<span class='highlight_blue'>blau</span>) - Seite 5 · Position 1968",
-            "Notiz - Seite 5 · Position 1968",
-            Locator(page=5, location="1968"),
-        ),
-        (
-            "Subrayado (<span class='highlight_pink'>rosa</span>) - Página 5 · Posición 1968",
-            "Nota - Página 5 · Posición 1968",
-            Locator(page=5, location="1968"),
-        ),
-        (
-            "Surlignement (<span>orange</span>) - Page 5 · Emplacement 1968",
-            "Note - Page 5 · Emplacement 1968",
-            Locator(page=5, location="1968"),
-        ),
-        (
-            "ハイライト(<span class='highlight_yellow'>黄</span>) - ページ 61 · 位置No. 900",
-            "メモ - ページ 61 · 位置No. 900",
-            Locator(page=61, location="900"),
-        ),
-        (
-            "Zakreślenie (<span class='highlight_yellow'>żółty</span>) - Strona 61 · Lokalizacja 9",
-            "Notatka - Strona 61 · Lokalizacja 9",
-            Locator(page=61, location="9"),
-        ),
-        (
-            "Korostus (<span class='highlight_yellow'>keltainen</span>) - Sivu 61 · Sijainti 9",
-            "Muistiinpano - Sivu 61 · Sijainti 9",
-            Locator(),
-        ),
+        ("blau", "Markierung", "Notiz - Seite 5 · Position 1968", Locator(5, location="1968")),
+        ("rosa", "Subrayado", "Nota - Página 5 · Posición 1968", Locator(5, location="1968")),
+        ("orange", "Surlignement", "Note - Page 5 · Emplacement 19", Locator(5, location="19")),
+        ("黄", "ハイライト", "メモ - ページ 61 · 位置No. 900", Locator(61, location="900")),
+        ("żółty", "Zakreślenie", "Notatka - Strona 6 · Lokalizacja 9", Locator(6, location="9")),
+        ("keltainen", "Korostus", "Muistiinpano - Sivu 61 · Sijainti 9", Locator()),
     ],
 )
 def test_notebooks_are_read_in_several_languages(
-    tmp_path: Path, highlight_heading: str, note_heading: str, locator: Locator
+    tmp_path: Path, colour: str, highlight: str, note: str, locator: Locator
 ) -> None:
     """In a language that Carrel does not know, the colour tells a highlight from a note."""
-    source = read_notebook(
-        tmp_path, make_item(highlight_heading, "Theirs."), make_item(note_heading, "Mine.")
-    )
+    place = note.partition(" - ")[2]
+    heading = f"{highlight} (<span class='highlight_blue'>{colour}</span>) - {place}"
+    source = read_notebook(tmp_path, make_item(heading, "Theirs."), make_item(note, "Mine."))
     assert list_passages(source) == [("Theirs.\n\nMine.", locator)]
 
 

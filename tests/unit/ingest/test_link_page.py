@@ -50,21 +50,15 @@ async def get_refusal(server: PublicWebServer, path: str) -> str:
     return str(error.value)
 
 
-async def test_a_page_becomes_an_article(server: PublicWebServer) -> None:
-    source = await fetch(server)
-    assert source.title == "On Reefing"
-    assert source.text == ESSAY
-    assert source.category == "articles"
-    assert source.origin == "link"
-    assert source.source_url == f"{SITE_URL}/essay"
-    assert source.source_id == derive_link_source_id(PublicUrl.of_link(f"{SITE_URL}/essay"))
-
-
-async def test_the_url_of_a_source_is_the_one_after_redirects(server: PublicWebServer) -> None:
+@pytest.mark.parametrize("path", ["essay", "old"])
+async def test_a_page_becomes_an_article(server: PublicWebServer, path: str) -> None:
+    """Its URL is the one after redirects, and its id that of the link."""
     server.pages["/old"] = Page(status=301, headers={"Location": f"{SITE_URL}/essay"})
-    source = await fetch(server, "old")
+    source = await fetch(server, path)
+    assert (source.title, source.text) == ("On Reefing", ESSAY)
+    assert (source.category, source.origin) == ("articles", "link")
     assert source.source_url == f"{SITE_URL}/essay"
-    assert source.source_id == derive_link_source_id(PublicUrl.of_link(f"{SITE_URL}/old"))
+    assert source.source_id == derive_link_source_id(PublicUrl.of_link(f"{SITE_URL}/{path}"))
 
 
 @pytest.mark.parametrize(
@@ -189,26 +183,17 @@ async def test_a_page_on_this_machine_is_not_fetched(server: PublicWebServer) ->
     assert server.requests == []
 
 
-@pytest.mark.parametrize(
-    ("url", "same_url"),
-    [
-        (f"{SITE_URL}/a", f"{SITE_URL}:80/a#part"),
-        (f"{SITE_URL}/a", f"{SITE_URL}/a?utm_source=x&utm_medium=y"),
-        (f"{SITE_URL}/a?b=1", f"{SITE_URL}/a?b=1&fbclid=z"),
-        (f"{SITE_URL}/a?b=1", f"{SITE_URL}/a?utm_source=x&b=1"),
-    ],
-)
-def test_spellings_of_one_address_are_one_source(url: str, same_url: str) -> None:
-    source_id = derive_link_source_id(PublicUrl.of_link(url))
-    assert derive_link_source_id(PublicUrl.of_link(same_url)) == source_id
-
-
-def test_different_addresses_are_different_sources() -> None:
-    urls = [
-        f"{SITE_URL}/a",
-        f"{SITE_URL}/b",
-        f"https://{HOST}/a",
-        f"{SITE_URL}/a?b=1",
-        f"{SITE_URL}/a?b=2",
+def test_spellings_of_one_address_are_one_source() -> None:
+    spellings = [
+        ("/a", ":80/a#part", "/a?utm_source=x&utm_medium=y"),
+        ("/a?b=1", "/a?b=1&fbclid=z", "/a?utm_source=x&b=1"),
+        ("/a?b=2",),
+        ("/b",),
     ]
-    assert len({derive_link_source_id(PublicUrl.of_link(url)) for url in urls}) == len(urls)
+    ids = [
+        {derive_link_source_id(PublicUrl.of_link(f"{SITE_URL}{path}")) for path in paths}
+        for paths in spellings
+    ]
+    assert [len(same) for same in ids] == [1] * len(ids)
+    secure = {derive_link_source_id(PublicUrl.of_link(f"https://{HOST}/a"))}
+    assert len(set.union(*ids, secure)) == len(ids) + 1

@@ -87,6 +87,12 @@ def test_syntax_of_the_obsidian_editor_is_removed(
     assert read_only_source(vault).text == (clean_text or text)
 
 
+def test_a_tag_in_a_comment_is_not_a_tag(vault: Path) -> None:
+    write_file(vault, "note.md", "#real <!-- #hidden --> [[#Part]]")
+    source = read_only_source(vault)
+    assert (source.tags, "hidden" in source.text) == (("real",), False)
+
+
 def test_outside_a_vault_only_links_and_html_comments_are_removed() -> None:
     text = "[[Note|words]] x[[1]] [[ -f x ]] %%a%% ^b\n![[c]]\n<!-- d -->End:: it ^e"
     markdown = read_markdown(text, in_vault=False)
@@ -197,6 +203,7 @@ def test_a_link_in_a_vault_leads_to_its_note(vault: Path, link: str, title: str)
         "[x](#part)",
         "[x](/etc/passwd.md)",
         "[x](%00.md)",
+        "[x](docs.jsonl)",
         "![[picture.png]] ![x](picture.png)",
         "`[[Rye]]`",
         "%%[[Rye]]%%",
@@ -205,23 +212,19 @@ def test_a_link_in_a_vault_leads_to_its_note(vault: Path, link: str, title: str)
 def test_links_that_lead_to_no_note_are_ignored(vault: Path, link: str) -> None:
     write_file(vault, "Rye.md", "Grain.")
     write_file(vault, "picture.png", b"\x89PNG")
+    write_file(vault, "docs.jsonl", "")
     write_file(vault, "Note.md", f"See {link}.")
     assert read_links(vault) == {}
 
 
-def test_a_name_means_the_note_with_the_shortest_path(vault: Path) -> None:
+def test_a_name_means_the_note_in_the_same_folder_or_with_the_shortest_path(vault: Path) -> None:
     write_file(vault, "a/b/Rye.md", "# Deep")
+    write_file(vault, "a/b/Sister.md", "[[Rye]]")
     write_file(vault, "z/Rye.md", "# Shallow")
     write_file(vault, "Note.md", "[[Rye]]")
     write_file(vault, "c/Note.md", "# Other\n[[Rye]] [[b/Rye]]")
-    assert read_links(vault) == {"Note": ["Shallow"], "Other": ["Shallow", "Deep"]}
-
-
-def test_a_name_means_the_note_in_the_same_folder_first(vault: Path) -> None:
-    write_file(vault, "a/b/Rye.md", "# Near")
-    write_file(vault, "z/Rye.md", "# Far")
-    write_file(vault, "a/Note.md", "[[Rye]]")
-    assert read_links(vault) == {"Note": ["Near"]}
+    expected = {"Note": ["Shallow"], "Other": ["Shallow", "Deep"], "Sister": ["Deep"]}
+    assert read_links(vault) == expected
 
 
 def test_outside_a_vault_only_links_by_path_are_followed(tmp_path: Path) -> None:
@@ -292,16 +295,9 @@ def test_drawings_are_left_out(vault: Path) -> None:
     for name in ("Plan.excalidraw.md", "Plan.md"):
         write_file(vault, name, "==Switch to EXCALIDRAW VIEW== # Text Elements")
     listing = list_files(vault)
-    assert list(listing.files) == ["Plan.md"]
-    assert listing.not_read == "1 .excalidraw.md"
+    assert (list(listing.files), listing.not_read) == (["Plan.md"], "1 .excalidraw.md")
 
 
 def test_a_templates_folder_outside_a_vault_is_read(tmp_path: Path) -> None:
     write_file(tmp_path, "Templates/daily.md", "Words.")
     assert list(list_files(tmp_path).files) == ["Templates/daily.md"]
-
-
-def test_a_tag_in_a_comment_is_not_a_tag(vault: Path) -> None:
-    write_file(vault, "note.md", "#real <!-- #hidden --> [[#Part]]")
-    assert read_only_source(vault).tags == ("real",)
-    assert "hidden" not in read_only_source(vault).text

@@ -82,6 +82,19 @@ def test_tags_may_be_one_line_with_commas(tmp_path: Path) -> None:
     assert read_only_source(path).tags == ("one", "two words", "three")
 
 
+@pytest.mark.parametrize(
+    "field",
+    [
+        "source: <https://example.org/a_(b)>",
+        "url: '[the page](https://example.org/a_(b))'",
+        "link: [https://example.org/a](https://example.org/a_(b))",
+    ],
+)
+def test_an_address_may_be_a_link_in_markdown(tmp_path: Path, field: str) -> None:
+    path = write_file(tmp_path, "note.md", f"---\n{field}\ntitle: x\n---\nWords.")
+    assert read_only_source(path).source_url == "https://example.org/a_(b)"
+
+
 def test_a_tag_with_a_colon_and_several_authors_are_read(tmp_path: Path) -> None:
     content = "---\nauthors: [Ann, Bo]\ntags:\n- book: knots\n- sea\n---\nWords."
     source = read_only_source(write_file(tmp_path, "note.md", content))
@@ -142,6 +155,9 @@ def test_an_unreadable_text_file_is_reported_with_advice(
         ("tags: x, #y", "note", "Ann", ("x", "y")),
         ("tags: x # a comment", "note", "Ann", ("x",)),
         ("tag: #", "note", "Ann", ()),
+        ("tags:\n- #x\n- '#y'\n  - #z", "note", "Ann", ("x", "y", "z")),
+        ("title: Ann's issue #7 of 9", "Ann's issue #7 of 9", "Ann", ()),
+        ("title: Keel # a comment", "Keel", "Ann", ()),
         ("tags:\n- one\n  - two\n    - three", "note", "Ann", ("one", "two", "three")),
     ],
 )
@@ -338,10 +354,11 @@ def test_a_file_name_that_is_not_utf_8_can_be_printed(tmp_path: Path) -> None:
 def test_a_page_of_logseq_is_text_without_its_bookkeeping(tmp_path: Path) -> None:
     block_id = "6657b2c1-1111-4222-8333-444455556666"
     content = (
-        "title:: Flats\ntags:: sea, [[low water]]\nauthor:: [[Ann]]\n\n"
+        "title:: Flats\nicon:: 🐚\ntags:: sea, [[low water]]\nauthor:: [[Ann]]\n\n"
         f"- Mud stores carbon.\n  id:: {block_id}\n  collapsed:: true\n\t- Crabs turn it.\n"
         "- TODO ask\n  :LOGBOOK:\n  CLOCK: [2024-05-31 Fri 10:00:00]\n  :END:\n"
         f"- See (({block_id})), {{{{query (task TODO)}}}}.\n- id:: a name\n"
+        "- #+BEGIN_QUOTE\n  Ebb. ![x](y.png){:height 1, :width 2}\n  #+END_QUOTE\n"
         "- Silt.\n  ls-type:: annotation\n  hl-page:: 12\n  hl-color:: red\n  card-repeats:: 1\n"
     )
     source = read_only_source(write_file(tmp_path, "Tidal flats.md", content))
@@ -349,7 +366,7 @@ def test_a_page_of_logseq_is_text_without_its_bookkeeping(tmp_path: Path) -> Non
     assert source.tags == ("sea", "low water")
     assert source.text == (
         "- Mud stores carbon.\n\t- Crabs turn it.\n- TODO ask\n- See , .\n- id:: a name\n"
-        "- Silt.\n  hl-page:: 12"
+        "  Ebb. ![x](y.png)\n- Silt.\n  hl-page:: 12"
     )
 
 

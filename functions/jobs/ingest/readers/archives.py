@@ -82,6 +82,8 @@ class Archive:
             raise Unreadable(f"has a part that unpacks to {MAX_RATIO} times its size: {name}")
         if entry.flag_bits & 1:
             raise Unreadable(_ENCRYPTED)
+        if entry.header_offset < 0:  # the beginning of the file is missing
+            raise Unreadable(_DAMAGED)
         try:
             return self._archive.read(entry)
         except (zipfile.BadZipFile, zlib.error, EOFError) as error:

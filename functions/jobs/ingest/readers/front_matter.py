@@ -22,7 +22,8 @@ _FRONT_MATTER: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _PROPERTIES: Final = re.compile(
-    r"\A(?:(?:title|tags|author|date|created|url|alias)::(?:[ \t][^\n]*)?(?:\n|\Z))++(?=\s*\S)"
+    r"\A(?:(?:title|tags|author|date|created|url|alias|icon|public|filters|exclude-from-graph-view)"
+    r"::(?:[ \t][^\n]*)?(?:\n|\Z))++(?=\s*\S)"
 )
 """Properties of a page in Logseq, such as `tags:: sea, ecology`. Others stay in the text."""
 _LEADING_TABS: Final = re.compile(r"^\t+", re.MULTILINE)
@@ -42,10 +43,11 @@ _PLAIN_ITEM: Final = re.compile(r"([ \t]*)-[ \t]+(?![-\[{\"'|>&*?])(?:[^\s:]|:(?
 """Matches a line with an item that is plain text; group 1 is its indentation."""
 _CLOSING: Final = {"[": "]", "{": "}", '"': '"', "'": "'"}
 """The brackets and quotation marks that end a value, by those that begin it."""
-_UNQUOTED_TAGS: Final = re.compile(
-    r"^(tags?:[ \t]+)([^\s'\"\[{][^\n'\"]*+)$", re.MULTILINE | re.IGNORECASE
+_PLAIN_TEXT: Final = re.compile(
+    r"^((?:title|tags?):[ \t]+|[ \t]*-[ \t]+(?=#))([^\s'\"\[{|>][^\n]*+)$",
+    re.MULTILINE | re.IGNORECASE,
 )
-"""An entry whose tags are plain text, such as `tags: #book #sf`."""
+"""An entry or an item that is plain text: `tags: #book #sf`, `title: Issue #7`, `- #book`."""
 _LISTED_TAGS: Final = re.compile(r"^tags?:[ \t]+\[[^\n]*\][ \t]*$", re.MULTILINE | re.IGNORECASE)
 _LISTED_HASHTAG: Final = re.compile(r"(?<=[\[,])[ \t]*(#[^\s,\[\]'\"]++)")
 """A tag in an entry such as `tags: [#book, #sf]`, where YAML reads a comment."""
@@ -114,7 +116,7 @@ def _parse_yaml(block: str) -> FrontMatter | None:
     block = _LEADING_TABS.sub(lambda tabs: "  " * len(tabs[0]), block)
     block = _align_items(block)
     block = _LISTED_TAGS.sub(lambda tags: _LISTED_HASHTAG.sub(r" '\1'", tags[0]), block)
-    block = textwrap.dedent(_UNQUOTED_TAGS.sub(_quote_hashtags, block)).lstrip(" ")
+    block = textwrap.dedent(_PLAIN_TEXT.sub(_quote_hashtags, block)).lstrip(" ")
     entries = _split_entries(block)
     front_matter = FrontMatter()
     for line_number, entry in entries:
@@ -173,7 +175,8 @@ def _align_items(block: str) -> str:
 
 def _quote_hashtags(match: re.Match[str]) -> str:
     """Quote `#book #sf`, which YAML would take for a comment."""
-    return f"{match[1]}'{match[2]}'" if _HASHTAG.search(match[2]) else match[0]
+    quoted = match[2].replace("'", "''")
+    return f"{match[1]}'{quoted}'" if _HASHTAG.search(match[2]) else match[0]
 
 
 def _split_entries(block: str) -> list[tuple[int, str]]:

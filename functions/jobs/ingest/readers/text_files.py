@@ -78,6 +78,11 @@ _COLOUR: Final = re.compile(
 """A colour such as `#202bfc` or `#fff`. `#facade`, `#e2e` and `#b2b` are tags."""
 _DATE_IN_NAME: Final = re.compile(r"(?<!\d)((?:19|20)\d\d)([-_.]?)(\d\d)\2(\d\d)(?!\d)")
 """A date in a file name, such as `2024-05-31` or `20240531`."""
+_ADDRESS: Final = re.compile(
+    r"<(?P<angled>https?://[^<>\s]+)>|\[[^\n]*\]\((?P<linked>https?://[^\s()]+(?:\([^\s()]*\))*)\)"
+    r"|https?://.*"
+)
+"""The address of a page, alone or as a link in Markdown: `<address>`, `[words](address)`."""
 _YAML_NULLS: Final = ("", "~", "null", "Null", "NULL")
 
 
@@ -200,9 +205,10 @@ def _split_front_matter(text: str, *, is_markdown: bool) -> _Document:
         key: value for key, value in front_matter.fields.items() if value not in _YAML_NULLS
     }
     fields = {key: _replace_wikilinks(value) for key, value in fields.items()}
-    for name in ("source", "link"):  # as Obsidian's Web Clipper and bookmark exporters write it
-        if _is_address(fields.get(name)):
-            fields.setdefault("url", fields[name])
+    for name in ("url", "source_url", "source", "link"):
+        if isinstance(value := fields.get(name), str) and (address := _ADDRESS.fullmatch(value)):
+            fields[name] = address["angled"] or address["linked"] or value
+            fields.setdefault("url", fields[name])  # as Obsidian's Web Clipper writes `source`
     metadata, faults = validate(_FrontMatter, fields, set(fields))
     warnings = front_matter.warnings + [
         f"line {front_matter.line_numbers.get(str(name), 1)}: {name}: {reason}; field ignored"
@@ -223,10 +229,6 @@ def _replace_wikilinks(value: Any) -> Any:
     if isinstance(value, list):
         return [replace_wikilinks(item) if isinstance(item, str) else item for item in value]
     return replace_wikilinks(value) if isinstance(value, str) else value
-
-
-def _is_address(value: Any) -> bool:
-    return isinstance(value, str) and value.startswith(("https://", "http://"))
 
 
 def _find_first_heading(text: str) -> str | None:

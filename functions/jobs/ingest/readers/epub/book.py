@@ -163,6 +163,10 @@ def _read_sections(
             warnings.append(reason if path in reason else f"{path} {reason}")
             continue
         titles = package.chapters.get(path, {})
+        first_id = next(iter(titles), "")
+        if not any(first_id in block.ids for block in blocks):
+            # A table of contents may name an id that its document does not have.
+            chapter = titles.get(first_id, chapter)
         added, chapter = _split_chapters(
             blocks, titles, titles.get("", chapter), has_toc=bool(package.chapters)
         )
@@ -200,7 +204,7 @@ def _split_chapters(
                 sections.append(_ChapterText(chapter, PARAGRAPH.join(texts)))
                 texts, has_prose = [], False
             chapter = title
-        if text := clean(block.text).strip():
+        if text := clean(block.text).rstrip().lstrip("\n" if texts else None):
             texts.append(text)
             has_prose = has_prose or not _HEADING.fullmatch(block.tag)
     if texts:

@@ -84,8 +84,9 @@ def read_blocks(
                 open_tags.pop()
         else:
             tag = get_local_name(node)
-            if tag and not is_ignored(tag, node):
+            if tag:
                 ids.update(filter(None, [node.get("id"), node.get("name") if tag == "a" else None]))
+            if tag and not is_ignored(tag, node):
                 texts.append(_choose_separator(tag, texts))
                 pending += _list_contents(node, tag)
     if text := _join_texts(texts, verbatim=False):

@@ -277,7 +277,8 @@ def _join_blocks(body: Any, title: str) -> tuple[str, tuple[tuple[int, Locator],
     """Return the text and its chapters. If the first heading repeats the title, it is left out."""
     passages: list[tuple[str, Locator | None]] = []
     for block in read_blocks(body):
-        text = clean(block.text).strip()
+        # The first line of code keeps its indentation, except at the top of the text.
+        text = clean(block.text).rstrip().lstrip("\n" if passages else None)
         is_heading = block.tag == _HEADING
         if not text or (is_heading and not passages and to_headline(text) == title):
             continue
