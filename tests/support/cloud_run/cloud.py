@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from socket import socket
-from subprocess import Popen
 from tempfile import TemporaryDirectory
 from typing import Final
 
@@ -70,7 +69,6 @@ class Cloud:
         urls: The public URLs of the functions by name.
         metadata: The host and port of each service account's metadata server.
         trusted: A file with the certificate authorities that callers trust.
-        front: The process of the fake Cloud Run.
     """
 
     programs: Mapping[str, Program]
@@ -78,16 +76,6 @@ class Cloud:
     urls: Mapping[str, str]
     metadata: Mapping[str, str]
     trusted: Path
-    front: Popen[bytes]
-
-    def describe_dead_process(self) -> str:
-        """Return the name of a process that has ended; empty if all are running."""
-        if self.front.poll() is not None:
-            return "The fake Cloud Run"
-        ended_names = (
-            name for name, function in self.functions.items() if function.process.poll() is not None
-        )
-        return next((f"The function of {name}" for name in ended_names), "")
 
     def make_gateway_program(self, environment: Mapping[str, str]) -> Program:
         """Return the program of a gateway that calls the functions.
@@ -146,7 +134,7 @@ def run_cloud(
             accounts={listener.fileno(): name for name, listener in metadata_sockets.items()},
         )
         sockets = [*service_sockets.values(), *metadata_sockets.values()]
-        front = _start_front_end(stack, plan, sockets, log)
+        _start_front_end(stack, plan, sockets, log)
         # The fake Cloud Run has its own copies. While this process held sockets open, callers of a
         # dead Cloud Run would wait instead of being refused.
         socket_stack.close()
@@ -156,7 +144,7 @@ def run_cloud(
         trusted_file = Path(folder) / "trusted.pem"
         trusted_file.write_text(certificate.trusted, "utf-8")
         urls = {name: service.url for name, service in services.items()}
-        yield Cloud(programs, processes, urls, metadata, trusted_file, front)
+        yield Cloud(programs, processes, urls, metadata, trusted_file)
 
 
 def make_deployed_program(name: str, environment: Mapping[str, str]) -> Program:
@@ -208,7 +196,7 @@ def _make_service(bundle: Bundle, host: str, process: ServerProcess) -> Service:
 
 def _start_front_end(
     stack: ExitStack, plan: Plan, sockets: Sequence[socket], log: Path | None
-) -> Popen[bytes]:
+) -> None:
     """Run the fake Cloud Run until the stack is closed.
 
     Raises:
@@ -227,4 +215,3 @@ def _start_front_end(
             if process.poll() is not None or time.monotonic() > deadline:
                 raise StartError("The fake Cloud Run did not start. Its output says why.")
             time.sleep(0.02)
-    return process
