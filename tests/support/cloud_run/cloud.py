@@ -17,6 +17,8 @@ from socket import socket
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import certifi
+
 from infra.build.discovery import ROOT
 from infra.local.processes import (
     START_SECONDS,
@@ -31,8 +33,8 @@ from infra.local.processes import (
     terminate_all,
     wait_until_serving,
 )
+from tests.support.certificates import write_certificate
 from tests.support.cloud_run.bundles import Bundle, pack_bundles
-from tests.support.cloud_run.certificates import make_certificates
 from tests.support.cloud_run.front_end import Service
 from tests.support.cloud_run.server import Plan
 
@@ -125,9 +127,10 @@ def run_cloud(
             name: _make_service(deployed_bundles[name], format_address(listener), processes[name])
             for name, listener in service_sockets.items()
         }
-        certificate = make_certificates()
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="carrel-")))
+        certificate = write_certificate(folder / "server.pem").read_text("utf-8")
         plan = Plan(
-            certificate=certificate.server,
+            certificate=certificate,
             services={
                 service_sockets[name].fileno(): service for name, service in services.items()
             },
@@ -140,9 +143,9 @@ def run_cloud(
         socket_stack.close()
         for name, program in programs.items():
             wait_until_serving(processes[name], program)
-        folder = stack.enter_context(TemporaryDirectory(prefix="carrel-"))
-        trusted_file = Path(folder) / "trusted.pem"
-        trusted_file.write_text(certificate.trusted, "utf-8")
+        machine = Path(os.environ.get("SSL_CERT_FILE") or certifi.where()).read_text("utf-8")
+        trusted_file = folder / "trusted.pem"
+        trusted_file.write_text(f"{machine}\n{certificate}", "utf-8")
         urls = {name: service.url for name, service in services.items()}
         yield Cloud(programs, processes, urls, metadata, trusted_file)
 
