@@ -191,7 +191,9 @@ def test_a_deployment_stopped_at_any_line_can_be_resumed(
     assert lines > 4
     names = storage.list_names(bucket)
     generations = {name: storage.blobs[bucket, name].generation for name in names}
+    uploads = storage.calls["upload"]
     deploy(checkout.make_cloud("READWISE_TOKEN"))
+    assert storage.calls["upload"] == uploads + 1  # the deployment, and no bundle
     del generations[FILE_NAME]
     assert {name: storage.blobs[bucket, name].generation for name in generations} == generations
     assert {len(values) for values in google.secrets.values()} == {1}
