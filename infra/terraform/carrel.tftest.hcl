@@ -286,7 +286,7 @@ run "all_functions" {
   }
 
   assert {
-    condition     = endswith(google_monitoring_alert_policy.carrel["jobs_do_not_finish"].conditions[0].condition_prometheus_query_language[0].query, "[25h])) > 0) or vector(0)) < ${length([for each in values(local.functions) : each if endswith(each.schedule, " * * *")])}")
+    condition     = startswith(google_monitoring_alert_policy.carrel["jobs_do_not_finish"].conditions[0].condition_prometheus_query_language[0].query, "(count(sum by (job) (increase(logging_googleapis_com:user_job_runs_total{") && endswith(google_monitoring_alert_policy.carrel["jobs_do_not_finish"].conditions[0].condition_prometheus_query_language[0].query, "[25h])) > 0) or vector(0)) < ${length([for each in values(local.functions) : each if endswith(each.schedule, " * * *")])}")
     error_message = "Each of these jobs must finish within a day and an hour, because runs take time."
   }
 
