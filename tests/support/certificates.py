@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 
 def write_certificate(path: Path, *names: str) -> Path:
-    """Write a key and a self-signed certificate, which is valid for an hour, as PEM.
+    """Write a key and a self-signed certificate, which is valid for a day, as PEM.
 
     Args:
         path: The file to write, which is also returned. Clients trust it as an authority.
@@ -29,7 +29,7 @@ def write_certificate(path: Path, *names: str) -> Path:
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=1))
-        .not_valid_after(now + timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName(map(_to_general_name, names)), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())

@@ -1,27 +1,20 @@
-"""Unpacked bundles are shared and reused, and a function gets only its files and variables."""
+"""A function runs from its bundle, with only its files, modules and variables."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import pytest
 
 from infra.build.discovery import ROOT
-from infra.build.functions import functions
 from infra.local.processes import StartError, serve
-from shared.core.errors import InvalidInput
-from tests.support.cloud_run.bundles import LAPTOP, MIN_AGE_SECONDS, pack_bundles
+from tests.support.cloud_run.bundles import LAPTOP
 from tests.support.cloud_run.cloud import make_deployed_program
-from tests.support.cloud_run.environments import install_environment
 
 SECRETS = {
     "ACCESS_SECRETS": "of the gateway",
@@ -133,44 +126,3 @@ def test_a_fault_planted_in_a_bundle_is_served(tmp_path: Path) -> None:
     with pytest.raises(StartError), serve(planted, log=log):
         pass
     assert "RuntimeError: planted" in log.read_text("utf-8")
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["get_chunk", "search_kb"],
-        pytest.param([function.name for function in functions()], marks=pytest.mark.slow),
-    ],
-    ids=["few", "all"],
-)
-def test_a_bundle_is_the_archive_of_its_function_unpacked(names: list[str]) -> None:
-    unpacked = pack_bundles(names)
-    assert unpacked.keys() == set(names)
-    for bundle in unpacked.values():
-        with ZipFile(bundle.archive) as packed:
-            assert all(
-                packed.read(name) == (bundle.folder / name).read_bytes()
-                for name in packed.namelist()
-            )
-        assert bundle.folder.name == bundle.archive.stem
-
-
-def test_using_a_bundle_marks_its_environment_as_used() -> None:
-    [bundle] = pack_bundles(["get_chunk"]).values()
-    os.utime(bundle.folder, (0, 0))
-    assert pack_bundles(["get_chunk"]) == {"get_chunk": bundle}
-    assert time.time() - bundle.folder.stat().st_mtime < MIN_AGE_SECONDS
-
-
-def test_concurrent_requests_share_an_environment() -> None:
-    with ThreadPoolExecutor(4) as threads:
-        futures = [threads.submit(pack_bundles, ["get_chunk"]) for _ in range(4)]
-    bundles = [future.result() for future in futures]
-    assert bundles == [bundles[0]] * 4
-
-
-def test_a_failed_installation_leaves_no_environment(tmp_path: Path) -> None:
-    unknown = b"carrel-nobody-made-this==1.0 --hash=sha256:" + b"0" * 64
-    with pytest.raises(InvalidInput, match="needs the network"):
-        install_environment(unknown, tmp_path)
-    assert [path for path in tmp_path.iterdir() if path.suffix != ".unfinished"] == []

@@ -11,7 +11,6 @@ import pytest
 from infra.cloud.bucket import Bucket
 from infra.cloud.deployment import Deployment
 from infra.cloud.environment import find_gateway_url
-from tests.support.deploying_checkout import get_message, write_deployment
 from tests.support.fakes.cloud_storage import PROJECT_NUMBER, FakeCloudStorage
 
 SAFE_FIELDS = {
@@ -71,8 +70,8 @@ def test_a_bucket_of_another_project_is_never_used(project: str, storage: FakeCl
     storage.buckets[bucket.name] = dict(foreign_bucket)
     with pytest.raises(click.ClickException) as failure:
         bucket.ensure("europe-west1")
-    assert f"gs://{bucket.name} belongs to somebody else" in get_message(failure)
-    assert "Choose another project" in get_message(failure)
+    assert f"gs://{bucket.name} belongs to somebody else" in str(failure.value)
+    assert "Choose another project" in str(failure.value)
     assert storage.buckets[bucket.name] == foreign_bucket
 
 
@@ -87,7 +86,9 @@ def test_another_checkout_finds_the_deployment(
 
     file = tmp_path / "deployment.tfvars.json"
     settings = {"EMBEDDING_PROVIDER": "vertex"}
-    write_deployment(Deployment(project=project, region="us-east1", settings=settings), file)
+    file.write_text(
+        Deployment(project=project, region="us-east1", settings=settings).model_dump_json()
+    )
     bucket.save_deployment(file.read_bytes())
     expected = f"https://carrel-gateway-{PROJECT_NUMBER}.us-east1.run.app"
     assert find_gateway_url(tmp_path / "none.json") == expected

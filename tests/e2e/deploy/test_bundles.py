@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import subprocess
-import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 from typing import Any
 
 import pytest
 
-from infra.build import requirements
+from infra.build import bundles, requirements
 from infra.build.bundles import pack, stage
-from infra.build.discovery import ROOT
 from infra.build.functions import Function, functions
 from infra.build.imports import follow_imports
 from infra.build.requirements import CONSTRAINTS, find_requirements, lock_requirements
@@ -94,34 +93,30 @@ def test_the_archives_name_does_not_depend_on_compression(target: Path, tmp_path
 def test_the_archives_name_depends_on_content_and_paths(
     tmp_path: Path, name: str, content: str
 ) -> None:
-    bundles = []
+    names = []
     for file_name, text in [("a.py", "1"), (name, content)]:
         folder = tmp_path / f"{file_name}{text}"
         folder.mkdir()
         (folder / file_name).write_text(text)
-        bundles.append(pack(folder, tmp_path, "key").name)
-    assert len(set(bundles)) == 2
+        names.append(pack(folder, tmp_path, "key").name)
+    assert len(set(names)) == 2
 
 
-def test_files_of_an_earlier_run_are_deleted(tmp_path: Path) -> None:
+def test_only_files_of_an_earlier_run_are_deleted(tmp_path: Path) -> None:
     stage(tmp_path, only=["get_chunk", "list_tags"])
     stray = tmp_path / "get-chunk" / "stray.py"
     stray.write_text("")
     (tmp_path / "bundles" / "old-0123456789abcdef.zip").write_text("")
+    others = [tmp_path / "laptop" / "lock", tmp_path / "notes.json"]
+    for other in others:
+        other.parent.mkdir(exist_ok=True)
+        other.write_text("")
     content = stage(tmp_path, only=["get_chunk"])
     assert not stray.exists()
     names = [path.name for path in (tmp_path / "bundles").iterdir()]
     assert names == [Path(content["functions"]["get-chunk"]["bundle"]).name]
     assert not (tmp_path / "list-tags").exists()
-
-
-def test_other_files_next_to_the_bundles_are_kept(tmp_path: Path) -> None:
-    names = ["laptop/lock", "notes.json"]
-    for name in names:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("")
-    stage(tmp_path, only=["get_chunk"])
-    assert all((tmp_path / name).exists() for name in names)
+    assert all(other.exists() for other in others)
 
 
 def test_a_failed_run_leaves_no_old_manifest(tmp_path: Path) -> None:
@@ -133,54 +128,25 @@ def test_a_failed_run_leaves_no_old_manifest(tmp_path: Path) -> None:
     assert not (tmp_path / "manifest.json").exists()
 
 
-def start_staging(target: Path) -> subprocess.Popen[bytes]:
-    """Start a process that stages two bundles and prints the name of each packed archive."""
-    code = f"""
-from pathlib import Path
-from infra.build import bundles
+def test_concurrent_runs_wait_for_each_other(
+    tmp_path: Path, manifest: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meeting = Barrier(2)
 
-def pack(*arguments):
-    archive = original(*arguments)
-    print(archive.name, flush=True)
-    return archive
+    def pack_together(*arguments: Any) -> Path:
+        with suppress(BrokenBarrierError):
+            meeting.wait(2)
+        return pack(*arguments)
 
-original, bundles.pack = bundles.pack, pack
-bundles.stage(Path({str(target)!r}), only={TWO_NAMES!r})
-"""
-    return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
-
-
-@pytest.mark.slow
-def test_a_run_after_a_kill_is_complete(tmp_path: Path, manifest: dict[str, Any]) -> None:
-    stage(tmp_path, only=["list_tags"])
-    with start_staging(tmp_path) as killed_process:
-        assert killed_process.stdout
-        assert b"get-chunk" in killed_process.stdout.readline()  # the first of two
-        killed_process.send_signal(signal.SIGKILL)
-    assert not (tmp_path / "manifest.json").exists()
-    content = stage(tmp_path, only=TWO_NAMES)["functions"]
-    assert content == {key: manifest[key] for key in content}
-    assert_complete(tmp_path, content)
-
-
-@pytest.mark.slow
-def test_concurrent_runs_do_not_interfere(tmp_path: Path, manifest: dict[str, Any]) -> None:
-    with start_staging(tmp_path) as first_process, start_staging(tmp_path) as second_process:
-        first_process.communicate()
-        second_process.communicate()
-        assert first_process.returncode == 0
-        assert second_process.returncode == 0
-    assert_complete(tmp_path, {key: manifest[key] for key in ("get-chunk", "search-kb")})
-
-
-def assert_complete(target: Path, manifest: dict[str, Any]) -> None:
-    """Assert that exactly the bundles of the manifest exist, and that they are intact."""
-    assert json.loads((target / "manifest.json").read_text())["functions"] == manifest
-    bundles = {path.relative_to(target).as_posix() for path in (target / "bundles").iterdir()}
-    assert bundles == {entry["bundle"] for entry in manifest.values()}
-    for bundle in bundles:
-        with zipfile.ZipFile(target / bundle) as archive:
-            assert archive.testzip() is None
+    monkeypatch.setattr(bundles, "pack", pack_together)
+    with ThreadPoolExecutor(2) as threads:
+        runs = [threads.submit(stage, tmp_path, only=TWO_NAMES) for _ in range(2)]
+    assert meeting.broken  # nobody came
+    expected = {key: manifest[key] for key in ("get-chunk", "search-kb")}
+    assert [run.result()["functions"] for run in runs] == [expected] * 2
+    assert json.loads((tmp_path / "manifest.json").read_text())["functions"] == expected
+    names = {f"bundles/{path.name}" for path in (tmp_path / "bundles").iterdir()}
+    assert names == {entry["bundle"] for entry in expected.values()}
 
 
 def test_a_bundle_requires_only_what_it_imports(target: Path) -> None:
@@ -222,11 +188,6 @@ def test_only_with_telemetry_a_bundle_has_the_exporter(target: Path, tmp_path: P
             assert (folder / key / "shared/core/span_export.py").exists() == expected
             assert ({exporter, "opentelemetry-sdk"} <= requirements) == expected
             assert (exporter in requirements) == expected
-
-
-def test_a_tool_that_does_not_embed_has_no_provider(target: Path) -> None:
-    modules = {path.name for path in (target / "get-chunk" / "shared" / "ai").iterdir()}
-    assert modules == {"__init__.py", "embedding.py"}
 
 
 def test_no_bundle_contains_other_functions(target: Path) -> None:

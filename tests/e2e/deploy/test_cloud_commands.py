@@ -16,7 +16,6 @@ from infra.cloud.deployment import Deployment
 from infra.cloud.environment import set_access_secrets, set_job_secrets, use_deployment
 from infra.cloud.secret_values import SecretValues
 from shared.core.settings import Settings
-from tests.support.deploying_checkout import get_message, write_deployment
 from tests.support.fakes.secret_manager import FakeSecretManager
 
 VARIABLES = (
@@ -40,26 +39,26 @@ def deployment_file(tmp_path: Path, project: str) -> Path:
     """The file of a deployment that embeds with Vertex AI."""
     path = tmp_path / "deployment.tfvars.json"
     settings = {"EMBEDDING_PROVIDER": "vertex"}
-    write_deployment(Deployment(project=project, settings=settings, embedding_dimension=1024), path)
+    path.write_text(
+        Deployment(project=project, settings=settings, embedding_dimension=1024).model_dump_json()
+    )
     return path
 
 
 def test_the_deployment_sets_the_environment(deployment_file: Path, project: str) -> None:
-    use_deployment(embedding=True, path=deployment_file)
-    assert os.environ["GOOGLE_CLOUD_PROJECT"] == project
-    assert os.environ["EMBEDDING_PROVIDER"] == "vertex"
-    assert os.environ["EMBEDDING_DIMENSION"] == "1024"
-
-
-def test_the_quota_project_is_the_deployments(deployment_file: Path, project: str) -> None:
-    use_deployment(embedding=False, path=deployment_file)
-    assert os.environ["GOOGLE_CLOUD_QUOTA_PROJECT"] == project
-
-
-def test_the_emulator_is_not_used(deployment_file: Path) -> None:
     os.environ["FIRESTORE_EMULATOR_HOST"] = "127.0.0.1:1"
-    use_deployment(embedding=False, path=deployment_file)
-    assert "FIRESTORE_EMULATOR_HOST" not in os.environ
+    use_deployment(embedding=True, path=deployment_file)
+    assert {name: os.environ.get(name) for name in VARIABLES} == {
+        **dict.fromkeys(VARIABLES),
+        "GOOGLE_CLOUD_PROJECT": project,
+        "GOOGLE_CLOUD_QUOTA_PROJECT": project,
+        "EMBEDDING_PROVIDER": "vertex",
+        "EMBEDDING_DIMENSION": "1024",
+        "INGEST_BUCKET": f"gs://{project}-carrel-texts/texts",
+        "BULK_BUCKET": f"gs://{project}-carrel-texts/bulk",
+    }
+    terraform = (ROOT / "infra" / "terraform" / "storage.tf").read_text("utf-8")
+    assert '"${var.project}-carrel-texts"' in terraform
 
 
 def test_the_environment_beats_the_deployment(deployment_file: Path) -> None:
@@ -91,25 +90,15 @@ def test_commands_work_without_the_functions_secrets(
     path = tmp_path / "deployment.tfvars.json"
     settings = {"EMBEDDING_PROVIDER": "vertex", **settings}
     fields = {"project": project, "settings": settings, "secrets": secrets}
-    write_deployment(Deployment.model_validate_json(json.dumps(fields)), path)
+    path.write_text(Deployment.model_validate_json(json.dumps(fields)).model_dump_json())
     use_deployment(embedding=True, path=path)
     assert Settings().google_cloud_project == project
-
-
-def test_ingest_reads_texts_from_terraforms_bucket(deployment_file: Path, project: str) -> None:
-    use_deployment(embedding=True, path=deployment_file)
-    texts = f"gs://{project}-carrel-texts"
-    settings = Settings()
-    assert settings.ingest_bucket == f"{texts}/texts"
-    assert settings.bulk_bucket == f"{texts}/bulk"
-    terraform = (ROOT / "infra" / "terraform" / "storage.tf").read_text("utf-8")
-    assert '"${var.project}-carrel-texts"' in terraform
 
 
 def test_ingest_can_read_texts_from_another_bucket(tmp_path: Path, project: str) -> None:
     settings = {"EMBEDDING_PROVIDER": "vertex", "INGEST_BUCKET": "gs://elsewhere/notes"}
     path = tmp_path / "deployment.tfvars.json"
-    write_deployment(Deployment(project=project, settings=settings), path)
+    path.write_text(Deployment(project=project, settings=settings).model_dump_json())
     use_deployment(embedding=True, path=path)
     assert Settings().ingest_bucket == "gs://elsewhere/notes"
 
@@ -119,7 +108,7 @@ def test_without_a_deployment_the_environment_is_required(tmp_path: Path) -> Non
         click.ClickException, match="set GOOGLE_CLOUD_PROJECT and EMBEDDING_PROVIDER"
     ) as failure:
         use_deployment(embedding=True, path=tmp_path / "none.json")
-    assert "which has deployment.tfvars.json" in get_message(failure)
+    assert "which has deployment.tfvars.json" in str(failure.value)
 
 
 @pytest.fixture

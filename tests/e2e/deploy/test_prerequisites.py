@@ -16,7 +16,6 @@ from google.auth.transport.requests import AuthorizedSession
 from infra.build.discovery import ROOT
 from infra.cloud.secret_values import SecretValues
 from infra.cloud.terraform import Terraform
-from tests.support.deploying_checkout import get_message
 from tests.support.fakes.secret_manager import FakeSecretManager
 
 
@@ -34,7 +33,7 @@ def test_missing_credentials_name_the_sign_in_command(
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     with pytest.raises(click.ClickException) as failure:
         SecretValues("some-project")
-    assert "Next: gcloud auth application-default login" in get_message(failure)
+    assert "Next: gcloud auth application-default login" in str(failure.value)
 
 
 def test_an_unreachable_google_is_reported(project: str) -> None:
@@ -72,7 +71,7 @@ def test_a_failed_terraform_says_to_repeat(
     )
     with pytest.raises(click.ClickException, match=r"terraform apply failed \(1\)") as failure:
         terraform.apply()
-    assert "run the same command again" in get_message(failure)
+    assert "run the same command again" in str(failure.value)
     assert "the state is locked" in capfd.readouterr().err
 
 

@@ -1,7 +1,8 @@
 """Packs and unpacks the bundles of functions, and installs their environments on this machine.
 
-All files are in `dist/laptop`, which concurrent processes can use. They are named by their content,
-created atomically, and stay for at least a day, because functions may be running from them.
+All files are in `dist/laptop`, which concurrent processes can use. They are named by their content
+and created atomically. The bundles of the last two checkouts stay, because functions may be running
+from them; environments stay until `make clean`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -22,16 +22,10 @@ from infra.build.bundles import DIST, MANIFEST, stage
 from infra.build.discovery import ROOT
 from infra.file_lock import hold_lock
 from tests.support.cloud_run.archives import unpack_archive
-from tests.support.cloud_run.environments import (
-    compute_environment_key,
-    install_environment,
-    link_environment,
-)
+from tests.support.cloud_run.environments import install_environment, link_environment
 
 LAPTOP: Final = DIST / "laptop"
 """The folder of all files."""
-MIN_AGE_SECONDS: Final = 24 * 60 * 60
-"""The time for which a bundle stays after it was last requested."""
 _STAGING_FOLDER: Final = LAPTOP / "staging"
 _STAGED_FOLDER: Final = LAPTOP / "staged"
 _SOURCES: Final = ("functions/**/*", "shared/**/*", "infra/build/*.py")
@@ -102,7 +96,7 @@ def _pack(manifest: Path) -> None:
         _STAGED_FOLDER.mkdir()
         (_STAGING_FOLDER / "bundles").rename(_STAGED_FOLDER / "bundles")
         (_STAGING_FOLDER / MANIFEST).rename(manifest)
-        delete_unused_bundles(LAPTOP, used_bundles)
+        _delete_unused_bundles(used_bundles)
 
 
 def _read_bundles(manifests: Iterable[Path]) -> set[str]:
@@ -136,7 +130,6 @@ def _unpack_bundle(key: str, entry: dict[str, Any]) -> Bundle:
     folder = LAPTOP / "unpacked" / archive.stem
     if not folder.exists():
         unpack_archive(archive, folder, LAPTOP / "files")
-    os.utime(folder)
     requirements = (folder / "requirements.txt").read_bytes()
     return Bundle(
         key=key,
@@ -150,33 +143,14 @@ def _unpack_bundle(key: str, entry: dict[str, Any]) -> Bundle:
     )
 
 
-def delete_unused_bundles(laptop: Path, used_bundles: Collection[str]) -> None:
-    """Delete bundles, environments and files that are probably not in use.
-
-    Nothing records the end of a process, so everything that was requested in the last day stays. A
-    function that runs for longer may fail at a late import, if the functions have been packed twice
-    since its start.
-
-    Args:
-        laptop: The folder `dist/laptop`. The caller has locked it.
-        used_bundles: The bundles that stay in any case.
-    """
-    _delete_unused(laptop / "unpacked", used_bundles)
-    requirement_files = (laptop / "unpacked").glob("*/requirements.txt")
-    _delete_unused(
-        laptop / "environments",
-        {compute_environment_key(path.read_bytes()) for path in requirement_files},
-    )
-    for path in (laptop / "files").glob("*"):
-        if path.stat().st_nlink == 1:  # no bundle contains it any more
-            path.unlink()
-
-
-def _delete_unused(parent: Path, used_names: Collection[str]) -> None:
-    for folder in parent.glob("*"):
-        age = time.time() - folder.stat().st_mtime
-        if folder.name not in used_names and age > MIN_AGE_SECONDS:
-            # Renamed first: otherwise, a process could use a partly deleted folder.
+def _delete_unused_bundles(used_bundles: Collection[str]) -> None:
+    """Delete other bundles, and the files that none contains any more."""
+    for folder in (LAPTOP / "unpacked").glob("*"):
+        if folder.name not in used_bundles:
+            # Renamed first: a partly deleted folder must not have a name of a bundle.
             discarded_folder = folder.with_suffix(".unfinished")
             folder.rename(discarded_folder)
             shutil.rmtree(discarded_folder)
+    for path in (LAPTOP / "files").glob("*"):
+        if path.stat().st_nlink == 1:
+            path.unlink()

@@ -14,9 +14,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from socket import socket
-from subprocess import Popen
 from tempfile import TemporaryDirectory
 from typing import Final
+
+import certifi
 
 from infra.build.discovery import ROOT
 from infra.local.processes import (
@@ -32,8 +33,8 @@ from infra.local.processes import (
     terminate_all,
     wait_until_serving,
 )
+from tests.support.certificates import write_certificate
 from tests.support.cloud_run.bundles import Bundle, pack_bundles
-from tests.support.cloud_run.certificates import make_certificates
 from tests.support.cloud_run.front_end import Service
 from tests.support.cloud_run.server import Plan
 
@@ -70,7 +71,6 @@ class Cloud:
         urls: The public URLs of the functions by name.
         metadata: The host and port of each service account's metadata server.
         trusted: A file with the certificate authorities that callers trust.
-        front: The process of the fake Cloud Run.
     """
 
     programs: Mapping[str, Program]
@@ -78,16 +78,6 @@ class Cloud:
     urls: Mapping[str, str]
     metadata: Mapping[str, str]
     trusted: Path
-    front: Popen[bytes]
-
-    def describe_dead_process(self) -> str:
-        """Return the name of a process that has ended; empty if all are running."""
-        if self.front.poll() is not None:
-            return "The fake Cloud Run"
-        ended_names = (
-            name for name, function in self.functions.items() if function.process.poll() is not None
-        )
-        return next((f"The function of {name}" for name in ended_names), "")
 
     def make_gateway_program(self, environment: Mapping[str, str]) -> Program:
         """Return the program of a gateway that calls the functions.
@@ -137,26 +127,27 @@ def run_cloud(
             name: _make_service(deployed_bundles[name], format_address(listener), processes[name])
             for name, listener in service_sockets.items()
         }
-        certificate = make_certificates()
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="carrel-")))
+        certificate = write_certificate(folder / "server.pem").read_text("utf-8")
         plan = Plan(
-            certificate=certificate.server,
+            certificate=certificate,
             services={
                 service_sockets[name].fileno(): service for name, service in services.items()
             },
             accounts={listener.fileno(): name for name, listener in metadata_sockets.items()},
         )
         sockets = [*service_sockets.values(), *metadata_sockets.values()]
-        front = _start_front_end(stack, plan, sockets, log)
+        _start_front_end(stack, plan, sockets, log)
         # The fake Cloud Run has its own copies. While this process held sockets open, callers of a
         # dead Cloud Run would wait instead of being refused.
         socket_stack.close()
         for name, program in programs.items():
             wait_until_serving(processes[name], program)
-        folder = stack.enter_context(TemporaryDirectory(prefix="carrel-"))
-        trusted_file = Path(folder) / "trusted.pem"
-        trusted_file.write_text(certificate.trusted, "utf-8")
+        machine = Path(os.environ.get("SSL_CERT_FILE") or certifi.where()).read_text("utf-8")
+        trusted_file = folder / "trusted.pem"
+        trusted_file.write_text(f"{machine}\n{certificate}", "utf-8")
         urls = {name: service.url for name, service in services.items()}
-        yield Cloud(programs, processes, urls, metadata, trusted_file, front)
+        yield Cloud(programs, processes, urls, metadata, trusted_file)
 
 
 def make_deployed_program(name: str, environment: Mapping[str, str]) -> Program:
@@ -208,7 +199,7 @@ def _make_service(bundle: Bundle, host: str, process: ServerProcess) -> Service:
 
 def _start_front_end(
     stack: ExitStack, plan: Plan, sockets: Sequence[socket], log: Path | None
-) -> Popen[bytes]:
+) -> None:
     """Run the fake Cloud Run until the stack is closed.
 
     Raises:
@@ -227,4 +218,3 @@ def _start_front_end(
             if process.poll() is not None or time.monotonic() > deadline:
                 raise StartError("The fake Cloud Run did not start. Its output says why.")
             time.sleep(0.02)
-    return process

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -20,8 +19,7 @@ def install_environment(requirements: bytes, environments: Path) -> Path:
     """Return the Python of an environment with these requirements, after creating it if necessary.
 
     An environment is named by its requirements, appears only when it is complete, and does not
-    change. Its modification time is the time of the last call. Two concurrent callers must not
-    request the same environment.
+    change. Two concurrent callers must not request the same environment.
 
     Args:
         requirements: The text of a `requirements.txt` with hashes.
@@ -30,7 +28,7 @@ def install_environment(requirements: bytes, environments: Path) -> Path:
     Raises:
         InvalidInput: The requirements cannot be installed.
     """
-    key = compute_environment_key(requirements)
+    key = _compute_key(requirements)
     folder = environments / key
     if not folder.exists():
         count = requirements.count(b"==")
@@ -42,7 +40,6 @@ def install_environment(requirements: bytes, environments: Path) -> Path:
         options = ["--require-hashes", "--compile-bytecode", "--python", str(unfinished_folder)]
         _run_uv("pip", "sync", *options, "-", stdin=requirements)
         unfinished_folder.rename(folder)
-    os.utime(folder)
     return folder / "bin" / "python"
 
 
@@ -56,7 +53,7 @@ def link_environment(environments: Path) -> Path:
         environments: The folder of all environments.
     """
     packages = sysconfig.get_path("purelib")
-    key = compute_environment_key(packages.encode())
+    key = _compute_key(packages.encode())
     folder = environments / key
     if not folder.exists():
         unfinished_folder = environments / f"{key}.unfinished"
@@ -64,11 +61,10 @@ def link_environment(environments: Path) -> Path:
         [own_packages] = unfinished_folder.glob("lib/python*/site-packages")
         (own_packages / "packages.pth").write_text(packages + "\n", "utf-8")
         unfinished_folder.rename(folder)
-    os.utime(folder)
     return folder / "bin" / "python"
 
 
-def compute_environment_key(requirements: bytes) -> str:
+def _compute_key(requirements: bytes) -> str:
     """Return the name of an environment for these requirements."""
     return sha256(f"{sys.executable} {sys.version}".encode() + requirements).hexdigest()[:16]
 

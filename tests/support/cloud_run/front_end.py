@@ -3,12 +3,10 @@
 It follows Google's documents:
 
 - https://cloud.google.com/run/docs/authenticating/service-to-service: the audience of a token is
-  the service's URL, `X-Serverless-Authorization` takes precedence over `Authorization`, and the
-  function gets the token without its signature.
+  the service's URL, and the function gets the token without its signature.
 - https://cloud.google.com/run/docs/troubleshooting: the status is 401 for an invalid token, 403 for
   no token or an account without the role, and 503 for a broken connection to an instance.
 - https://cloud.google.com/run/docs/configuring/request-timeout: the status is 504 on a timeout.
-- https://cloud.google.com/run/quotas: a request has at most 32 MiB.
 """
 
 from __future__ import annotations
@@ -27,8 +25,6 @@ from starlette.types import Receive, Scope, Send
 
 from tests.support.cloud_run.google_accounts import Accounts, format_email
 
-MAX_REQUEST_BYTES: Final = 32 * 1024 * 1024
-"""The maximum size of a request over HTTP/1."""
 REMOVED_SIGNATURE: Final = "SIGNATURE_REMOVED_BY_GOOGLE"
 """The text that replaces the signature of a token."""
 _HOP_BY_HOP_HEADERS: Final = frozenset(
@@ -87,9 +83,7 @@ class FrontEnd:
 
     async def _answer(self, request: Request, service: Service) -> Response:
         """Check the caller's token and role, and forward the request."""
-        names = ("x-serverless-authorization", "authorization")
-        name = next((name for name in names if name in request.headers), names[-1])
-        scheme, _, token = request.headers.get(name, "").partition(" ")
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if not token:
             return _answer_forbidden(request)
         try:
@@ -101,23 +95,18 @@ class FrontEnd:
         if caller not in map(format_email, service.invokers):
             return _answer_forbidden(request)
         unsigned_authorization = f"{scheme} {token.rpartition('.')[0]}.{REMOVED_SIGNATURE}"
-        return await self._forward(request, service, {name: unsigned_authorization})
+        return await self._forward(request, service, {"authorization": unsigned_authorization})
 
     async def _forward(
         self, request: Request, service: Service, replacements: Mapping[str, str]
     ) -> Response:
         """Forward a request with replaced headers, and return the function's response."""
-        if not request.scope["raw_path"].startswith(b"/"):
-            return _render_page(400, "Bad Request", "Your client has issued a malformed request.")
         try:
-            body = await _read_body(request)
-            if body is None:
-                return _render_page(413, "Request Entity Too Large", "Your request was too large.")
             forwarded_request = httpx2.Request(
                 request.method,
                 service.function + _get_target(request),
                 headers=_forward_headers(request, replacements),
-                content=body,
+                content=await request.body(),
             )
             async with asyncio.timeout(service.seconds):
                 return await self._send(forwarded_request)
@@ -166,16 +155,6 @@ def _forward_headers(
         (name, value) for name, value in request.headers.raw if name not in omitted_names
     ]
     return [*received_headers, *new_headers]
-
-
-async def _read_body(request: Request) -> bytes | None:
-    """Read the body; None if it is too large."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > MAX_REQUEST_BYTES:
-            return None
-    return bytes(body)
 
 
 def _answer_forbidden(request: Request) -> Response:

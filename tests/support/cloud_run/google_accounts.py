@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from shared.core.dates import Clock, utc_now
+from shared.core.dates import utc_now
 
 ISSUER: Final = "https://accounts.google.com"
 """The issuer of ID tokens."""
@@ -28,17 +28,16 @@ _FLAVOR: Final = {"Metadata-Flavor": "Google"}
 class Accounts:
     """Issues tokens of service accounts, and verifies them."""
 
-    def __init__(self, clock: Clock = utc_now) -> None:
-        """Generate the signing key. The clock gives the time of issue."""
+    def __init__(self) -> None:
+        """Generate the signing key."""
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        self._clock = clock
 
     def issue_token(self, account: str, audience: str) -> str:
         """Return a token that authenticates the account to the audience.
 
         The claims are those of https://cloud.google.com/docs/authentication/token-types#id-contents
         """
-        now = self._clock()
+        now = utc_now()
         claims = {
             "aud": audience,
             "azp": account,
