@@ -18,36 +18,16 @@ import pytest
 
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Role
-from shared.knowledge.source import Section, Source
-from tests.e2e.access.conftest import CLOUD_SETTINGS, build_key_maker, run_on_access_store
+from tests.support.access import CLOUD_SETTINGS, build_key_maker, run_on_access_store
 from tests.support.accessibility import find_violations
 from tests.support.browser import Browser, Browsers
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.hostile_sources import HOSTILE, PAYLOADS, WIDE
 from tests.support.knowledge import BAKING, SAILING, fill_project
 from tests.support.web_sites import make_site, serve_app
-from tests.unit.console.test_escaping import PAYLOADS
 
 pytestmark = [pytest.mark.slow]
 
-HOSTILE = Source(  # each field contains code that would run in a page that does not escape it
-    source_id="hostile",
-    title=PAYLOADS[1],
-    author=PAYLOADS[3],
-    category="articles",
-    tags=tuple(payload.strip() for payload in PAYLOADS if "\n" not in payload),
-    source_url="javascript:document.title='run'",
-    readwise_url="https://readwise.io/open/1\"onmouseover='alert(1)'",
-    sections=tuple(
-        Section(text=f"A hostile passage: {payload}", highlight_url=payload) for payload in PAYLOADS
-    ),
-)
-WIDE = Source(  # has words that are wider than a screen
-    source_id="wide",
-    title="W" * 180,
-    author="X" * 180,
-    tags=("Y" * 100,),
-    sections=(Section(text=f"A wide passage {'Z' * 500}"),),
-)
 SCROLL_WIDTH = "document.documentElement.scrollWidth"
 """A script that returns the width of the page, which exceeds the window's if the page scrolls."""
 IS_IN_VIEW = """element => {

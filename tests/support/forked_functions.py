@@ -11,13 +11,21 @@ import os
 import runpy
 import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from socket import socket
 from typing import Final, cast
 
-from infra.local.processes import Program, ServerProcess, bind, format_address, launcher
+from infra.local.processes import (
+    Program,
+    ServerProcess,
+    bind,
+    format_address,
+    launcher,
+    wait_until_serving,
+)
 
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
@@ -40,18 +48,23 @@ _CONTEXT.set_forkserver_preload(
 _STOP_SECONDS: Final = 5.0
 
 
-def start_fork(stack: ExitStack, program: Program, port: int, log: Path) -> ServerProcess:
-    """Start a function as `infra.local.processes.start` does, and stop it when the stack ends."""
+@contextmanager
+def serve_fork(program: Program, port: int, log: Path) -> Iterator[ServerProcess]:
+    """Serve a function as `infra.local.processes.serve` does."""
     reader, writer = _CONTEXT.Pipe(duplex=False)
-    stack.enter_context(writer)
-    with reader, bind(port) as listener:
-        process = _CONTEXT.Process(
-            target=_serve, args=(program, listener, reader, log), daemon=True
-        )
-        process.start()
-        stack.callback(_stop, process)
-        server = cast("subprocess.Popen[bytes]", _Fork(process))
-        return ServerProcess(f"http://{format_address(listener)}", server)
+    with writer:  # or the function ends
+        with reader, bind(port) as listener:
+            process = _CONTEXT.Process(
+                target=_serve, args=(program, listener, reader, log), daemon=True
+            )
+            process.start()
+            url = f"http://{format_address(listener)}"
+        server = ServerProcess(url, cast("subprocess.Popen[bytes]", _Fork(process)))
+        try:
+            wait_until_serving(server, program)
+            yield server
+        finally:
+            _stop(process)
 
 
 class _Fork:
@@ -75,8 +88,8 @@ def _serve(program: Program, listener: socket, reader: Connection, log: Path) ->
     """Become what `python serve_function.py` would be."""
     os.setsid()
     with log.open("ab") as output:
-        for standard, stream in enumerate((reader, output, output)):
-            os.dup2(stream.fileno(), standard)
+        for standard, descriptor in enumerate((reader.fileno(), output.fileno(), output.fileno())):
+            os.dup2(descriptor, standard)
     os.environ.clear()
     os.environ.update(program.environment)
     os.chdir(program.folder)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +13,11 @@ from infra.local.processes import (
     ServerProcess,
     make_checkout_program,
     serve,
-    wait_until_serving,
 )
+from infra.local.tool_processes import serve_tools
 from shared.knowledge.chunk import Chunk
 from tests.support.cloud_run.cloud import Cloud, make_deployed_program
-from tests.support.forked_functions import start_fork
+from tests.support.forked_functions import serve_fork
 from tests.support.ports import find_free_port
 
 INLINE_MAIN = ROOT / "infra" / "local" / "gateway_main.py"
@@ -86,10 +86,20 @@ def run_gateway(
     """
     port = find_free_port()
     program = make_checkout_program(source, {**make_gateway_environment(port), **environment})
-    with ExitStack() as stack:
-        server = start_fork(stack, program, port, log)
-        wait_until_serving(server, program)
-        yield RunningGateway(server, {}, log)
+    with serve_fork(program, port, log) as gateway:
+        yield RunningGateway(gateway, {}, log)
+
+
+@contextmanager
+def run_local_functions(
+    names: Sequence[str], environment: Mapping[str, str], log: Path
+) -> Iterator[RunningGateway]:
+    """Serve a gateway from the checkout, with these tools in processes of their own."""
+    port = find_free_port()
+    with serve_tools(names, environment, log=log) as tools:
+        program = tools.make_gateway_program({**make_gateway_environment(port), **environment})
+        with serve_fork(program, port, log) as gateway:
+            yield RunningGateway(gateway, tools.servers, log)
 
 
 @contextmanager

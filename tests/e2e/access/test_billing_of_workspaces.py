@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,7 +23,7 @@ from shared.core.caller import Caller
 from shared.core.dates import utc_now
 from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.e2e.access.conftest import (
+from tests.support.access import (
     CLOUD_SETTINGS,
     FUNDS,
     MakeKey,
@@ -132,13 +132,6 @@ def deployment(project: str, log: Path) -> Iterator[Deployment]:
         yield Deployment(gateways, fake, project, environment)
 
 
-@pytest.fixture(scope="module")
-def two_gateways(deployment: Deployment, log: Path) -> Iterator[Deployment]:
-    """That gateway and a second one."""
-    with run_gateway(INLINE_MAIN, deployment.environment, log) as second:
-        yield replace(deployment, gateways=(*deployment.gateways, second))
-
-
 @pytest.fixture(autouse=True)
 def reset_model(deployment: Deployment) -> Iterator[None]:
     """Repair the model after each test."""
@@ -231,34 +224,3 @@ def test_a_pending_call_is_paid_and_its_first_answer_is_free(
     assert deployment.read_balance("materials.pending") == FUNDS - PRICE
     assert read_outcome(deployment.extract(key, document=document)) == Outcome("ready", PRICE)
     assert deployment.read_balance("materials.pending") == FUNDS - 2 * PRICE
-
-
-@pytest.mark.slow
-def test_concurrent_repeats_of_a_call_are_charged_once(
-    two_gateways: Deployment, make_key: MakeKey
-) -> None:
-    key = make_key("materials.once")
-    results = two_gateways.extract_concurrently(key, materials=TEXT, idempotency_key="k")
-    contexts = [result["structuredContent"]["contexts"] for result in results]
-    assert contexts == [contexts[0]] * 4
-    assert two_gateways.read_balance("materials.once") == FUNDS - PRICE
-
-
-@pytest.mark.slow
-def test_concurrent_calls_without_a_key_are_each_charged(
-    two_gateways: Deployment, make_key: MakeKey
-) -> None:
-    key = make_key("materials.many")
-    results = two_gateways.extract_concurrently(key, materials=TEXT)
-    assert [read_outcome(result) for result in results] == [Outcome("ready", PRICE)] * 4
-    assert two_gateways.read_balance("materials.many") == FUNDS - 4 * PRICE
-
-
-@pytest.mark.slow
-def test_a_prepaid_answer_is_free_only_once(two_gateways: Deployment, make_key: MakeKey) -> None:
-    key = make_key("materials.prepaid")
-    document = two_gateways.extract(key, materials=LONG_TEXT)["structuredContent"]["document"]
-    results = two_gateways.extract_concurrently(key, document=document)
-    ready_count = [read_outcome(result).status for result in results].count("ready")
-    assert ready_count  # one call embeds; the others are answered as pending, free of charge
-    assert two_gateways.read_balance("materials.prepaid") == FUNDS - ready_count * PRICE

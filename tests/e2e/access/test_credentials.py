@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shared.core.caller import Scope, add_implied_scopes
-from tests.e2e.access.conftest import MakeKey
+from tests.support.access import MakeKey
 from tests.support.gateway_process import RunningGateway
 from tests.support.mcp_wire import (
     HANDSHAKE,
@@ -141,7 +141,7 @@ def test_each_task_has_its_own_notes(gateway: RunningGateway, make_key: MakeKey)
     assert notes["structuredContent"]["texts"] == ["one"]
 
 
-@pytest.mark.requirement("003-D9", "003-V6")
+@pytest.mark.requirement("003-D9", "003-P4", "003-V6")
 def test_only_the_key_decides_the_user(gateway: RunningGateway, make_key: MakeKey) -> None:
     anna, eve = make_key("anna.decides"), make_key("eve.decides")
     call_tool(gateway, anna, "write_note", text="mine")
