@@ -113,6 +113,8 @@ def test_an_anonymous_caller_sees_only_public_tools(carrel: Carrel) -> None:
     assert not WRITE_TOOLS & PUBLIC_TOOLS
     assert [name for name in PUBLIC_TOOLS if "task" in name] == []
     private = {tool.name for tool in VISIBLE_TOOLS} - PUBLIC_TOOLS
-    statuses = {name: carrel.call_tool(None, name).status_code for name in private}
-    assert statuses == dict.fromkeys(private, 401)
+    responses = {name: carrel.call_tool(None, name) for name in private}
+    assert {response.status_code for response in responses.values()} == {401}
+    messages = {name: response.json()["error"]["message"] for name, response in responses.items()}
+    assert messages == {name: f"Sign in to call {name}." for name in private}
     assert carrel.call_tool(None, "list_tags").json()["result"]["isError"] is False
