@@ -18,9 +18,10 @@ from mcp_types import CallToolResult
 from functions.gateway.catalog import PATH
 from functions.gateway.mcp.results import RECEIPT
 from functions.gateway.mcp.server import INSTRUCTIONS
+from tests.support.client_calls import call_as_listed
 from tests.support.gateway_process import FilledProject, RunningGateway
 from tests.support.knowledge import BAKING, SAILING
-from tests.support.mcp_wire import MODERN, assert_matches_schema
+from tests.support.mcp_wire import MODERN
 
 LATEST_HANDSHAKE = "2025-11-25"
 
@@ -32,12 +33,6 @@ def get_first_text(result: CallToolResult) -> str:
     return block.text
 
 
-async def get_output_schema(client: Client, name: str) -> dict[str, Any]:
-    """Return the output schema that a listed tool declares."""
-    schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
-    return schemas[name] or {}
-
-
 async def search(client: Client, **arguments: Any) -> dict[str, Any]:
     """Return the structured content of a search."""
     result = await client.call_tool("search_kb", arguments)
@@ -45,15 +40,12 @@ async def search(client: Client, **arguments: Any) -> dict[str, Any]:
     return dict(result.structured_content or {})
 
 
-async def test_negotiation_leads_to_the_newest_revision(carrel: RunningGateway) -> None:
-    async with Client(carrel.endpoint) as client:
-        assert client.protocol_version == MODERN
-
-
 @pytest.mark.requirement("002-I1")
 async def test_a_handshake_leads_to_the_newest_revision_that_has_one(
     carrel: RunningGateway,
 ) -> None:
+    async with Client(carrel.endpoint) as client:
+        assert client.protocol_version == MODERN
     async with Client(carrel.endpoint, mode="legacy") as client:
         assert client.protocol_version == LATEST_HANDSHAKE
         assert client.server_info
@@ -98,15 +90,13 @@ async def test_a_question_leads_to_a_passage_and_its_whole_text(
 async def test_a_result_fits_its_schema_and_equals_its_text(
     client: Client, filled_project: FilledProject
 ) -> None:
-    arguments = {"chunk_id": filled_project.chunks[0].chunk_id, "related_limit": 2}
-    result = await client.call_tool("get_chunk", arguments)
-    assert_matches_schema(result.structured_content, await get_output_schema(client, "get_chunk"))
+    chunk_id = filled_project.chunks[0].chunk_id
+    result = await call_as_listed(client, "get_chunk", chunk_id=chunk_id, related_limit=2)
     assert json.loads(get_first_text(result)) == result.structured_content
 
 
 async def test_a_text_for_models_has_the_hits_of_the_result(client: Client) -> None:
-    result = await client.call_tool("search_kb", {"query": "bread"})
-    assert_matches_schema(result.structured_content, await get_output_schema(client, "search_kb"))
+    result = await call_as_listed(client, "search_kb", query="bread")
     hits = (result.structured_content or {})["results"]
     assert re.findall(r"^   ID: (.*)$", get_first_text(result), re.MULTILINE) == [
         hit["chunk_id"] for hit in hits
