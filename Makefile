@@ -58,7 +58,7 @@ mutants: $(DEV) ## Change random lines for 30 minutes, and list what no test not
 	@.venv/bin/python -m tests.mutants $(ARGS)
 
 conformance: $(DEV) ## Run the public MCP conformance suite; needs npm
-	@.venv/bin/python -m tests.e2e.conformance
+	@.venv/bin/pytest -rs tests/e2e/conformance $(ARGS)
 
 check: $(DEV) ## Run all static checks; writes nothing
 	@echo 'Merge conflicts'

@@ -32,7 +32,7 @@ LOOPBACK: Final = "127.0.0.1"
 GATEWAY: Final = Path(__file__).with_name("gateway_main.py")
 """The `main.py` of a local gateway."""
 launcher = Path(__file__).with_name("serve_function.py")
-"""The script that serves a function. Tests replace it with a script that also records queries."""
+"""The script that serves a function."""
 
 
 class StartError(Exception):

@@ -13,7 +13,7 @@ from mcp import Client
 from infra.build.discovery import tools
 from shared.ai.local_embedding import LocalEmbedder
 from shared.knowledge.source import Section, Source
-from tests.e2e.access.conftest import CLOUD_SETTINGS
+from tests.support.access import CLOUD_SETTINGS
 from tests.support.cloud_run.cloud import Cloud, run_cloud
 from tests.support.gateway_process import (
     INLINE_MAIN,
@@ -25,9 +25,6 @@ from tests.support.gateway_process import (
 )
 from tests.support.knowledge import BAKING, SAILING, fill_project
 from tests.support.mcp_wire import MODERN
-
-QUICK_TOOLS = ("get_chunk", "search_kb")
-"""The tools that quick tests deploy. Only slow tests deploy all tools."""
 
 CHEESE = Source(  # has letters of several scripts, emoji and markup
     source_id="cheese",
@@ -78,8 +75,8 @@ def private_gateway(filled_project: FilledProject, log: Path) -> Iterator[Runnin
 
 @pytest.fixture(scope="session")
 def small_cloud(filled_project: FilledProject, log: Path) -> Iterator[Cloud]:
-    """Two deployed tools behind the fake Cloud Run."""
-    with run_cloud(QUICK_TOOLS, filled_project.environment, log=log) as fake_cloud:
+    """Two deployed tools behind the fake Cloud Run. Only slow tests deploy all tools."""
+    with run_cloud(("get_chunk", "search_kb"), filled_project.environment, log=log) as fake_cloud:
         yield fake_cloud
 
 

@@ -18,15 +18,14 @@ import pytest
 
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Role
-from tests.e2e.access.conftest import CLOUD_SETTINGS, build_key_maker, run_on_access_store
-from tests.e2e.test_console_in_a_browser import HOSTILE, WIDE
+from tests.support.access import CLOUD_SETTINGS, build_key_maker, run_on_access_store
 from tests.support.accessibility import find_violations
 from tests.support.app_host import AppHost, serve_host
 from tests.support.browser import Browser, Browsers
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.hostile_sources import HOSTILE, PAYLOADS, WIDE
 from tests.support.knowledge import BAKING, SAILING, fill_project
 from tests.support.mcp_wire import make_call, post
-from tests.unit.console.test_escaping import PAYLOADS
 
 pytestmark = [pytest.mark.slow]
 

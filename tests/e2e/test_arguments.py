@@ -10,7 +10,6 @@ import pytest
 
 from functions.gateway.mcp.results import RECEIPT
 from infra.build.discovery import tools
-from shared.runtime.tool import Tool
 from tests.support.gateway_process import RunningGateway
 from tests.support.mcp_wire import (
     CLIENT_META,
@@ -27,50 +26,21 @@ INVALID_REQUEST, INVALID_PARAMS = -32600, -32602
 """Error codes of JSON-RPC."""
 INFINITE = "1e999"
 """A JSON number that overflows to infinity. No client library would write it."""
-PARSER_DEPTH = 190
-"""The nesting depth that the parser accepts. The gateway's own limit is lower."""
 
 VISIBLE_TOOLS = [tool for tool in tools() if not tool.internal]
 
 # For each invalid field of the arguments, the last item contains words of its error.
 INVALID_CALLS: list[tuple[str, dict[str, Any], dict[str, str]]] = [
     ("search_kb", {}, {"query": "required"}),
-    ("search_kb", {"query": ""}, {"query": "required"}),
-    ("search_kb", {"query": " \n "}, {"query": "at least 1 character"}),
-    ("search_kb", {"query": "x" * 2_001}, {"query": "at most 2000 characters"}),
-    ("search_kb", {"query": 5}, {"query": "string"}),
-    ("search_kb", {"query": "q", "mode": "fuzzy"}, {"mode": "'hybrid', 'semantic' or 'lexical'"}),
     ("search_kb", {"query": "q", "filters": {"tag": "a"}}, {"filters.tag": "filters takes tags"}),
     ("search_kb", {"query": "q", "tag": "a"}, {"tag": "did you mean filters.tags?"}),
-    (
-        "search_kb",
-        {"query": "q", "filters": {"limit": 1}},
-        {"filters.limit": "did you mean limit?"},
-    ),
+    ("search_kb", {"query": "q", "filters": {"limit": 1}}, {"filters.limit": "mean limit?"}),
     ("search_kb", {"query": "q", "filters": {"tags": "a, b"}}, {"filters.tags": '["a", "b"]'}),
-    ("search_kb", {"query": "q", "filters": "tags: a"}, {"filters": "object"}),
     (
         "search_kb",
         {"query": "q", "filters": {"date_range": {"from": "2026-01-01"}}},
         {"filters.date_range.from": "filters.date_range takes start, end"},
     ),
-    (
-        "search_kb",
-        {"query": "q", "filters": {"date_range": {"start": "soon"}}},
-        {"filters.date_range.start": "date"},
-    ),
-    ("search_kb", {"filters": {"period": "3 days ago"}}, {"filters.period": "'last_week'"}),
-    ("get_recent", {"period": "3 days ago"}, {"period": "'last_week', 'this_month'"}),
-    ("get_recent", {"time_zone": "Mars"}, {"time_zone": "Europe/Berlin"}),
-    ("search_kb", {"query": "q", "limit": 0}, {"limit": "greater than or equal to 1"}),
-    ("search_kb", {"query": "q", "limit": 51}, {"limit": "less than or equal to 50"}),
-    ("search_kb", {"query": "q", "limit": "five"}, {"limit": "integer"}),
-    ("search_kb", {"query": "q", "limit": 2.5}, {"limit": "integer"}),
-    ("search_kb", {"query": "q", "limit": True}, {"limit": "integer"}),
-    ("search_kb", {"query": "q", "colour": 1}, {"colour": "takes query, filters"}),
-    ("get_chunk", {"chunk_id": "a/b"}, {"chunk_id": "copy it"}),
-    ("get_chunk", {"chunk_id": "a\n"}, {"chunk_id": "copy it"}),
-    ("get_chunk", {"chunk_id": "a", "include_related": 1}, {"include_related": "boolean"}),
     (
         "get_chunk",
         {"chunk_id": "../a", "related_limit": 21, "depth": 1},
@@ -116,35 +86,16 @@ def test_an_unknown_tool_is_a_short_protocol_error(carrel: RunningGateway) -> No
     assert len(error["message"]) < 600
 
 
-def test_a_whole_number_may_have_a_decimal_point(carrel: RunningGateway) -> None:
-    response = post(carrel.endpoint, make_call("search_kb", {"query": "q", "limit": 2.0}))
-    assert not response.json()["result"].get("isError")
-
-
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [("search_kb", {"q": "bread", "limit": 1}), ("get_chunk", {"id": "nobody"})],
-)
-def test_common_wrong_argument_names_are_accepted(
-    carrel: RunningGateway, tool: str, arguments: dict[str, Any]
-) -> None:
-    result = post(carrel.endpoint, make_call(tool, arguments)).json()["result"]
-    assert "VALIDATION_ERROR" not in result["content"][0]["text"]
-
-
 @pytest.mark.parametrize(
     "query",
     [
-        *("x" * 2_000, "\u0000", "' OR 1=1 --", "🧀" * 500, "\u202e\ufeff"),
-        *(
-            "status: done",
-            'timeout "error',
-            "DO NOT USE FIND /",
-            "(python",
-            "a AND",
-            "-x OR *",
-            "?",
-        ),
+        "x" * 2_000,
+        "\u0000",
+        "🧀" * 500,
+        "\u202e\ufeff",
+        'timeout "error',
+        "DO NOT USE FIND /",
+        "(a OR *",
     ],
 )
 def test_any_text_can_be_searched_for(carrel: RunningGateway, query: str) -> None:
@@ -175,20 +126,6 @@ def call_tool(gateway: RunningGateway, version: str, tool: str, arguments: str) 
 def make_nested_lists(levels: int) -> str:
     """Return nested lists as JSON."""
     return "[" * levels + "]" * levels
-
-
-@pytest.mark.parametrize("version", [MODERN, HANDSHAKE[0]])
-@pytest.mark.parametrize("tool", VISIBLE_TOOLS, ids=lambda tool: tool.name)
-def test_every_tool_rejects_non_finite_and_deep_arguments(
-    carrel: RunningGateway, tool: Tool[Any, Any], version: str
-) -> None:
-    fields = list(tool.declaration()["inputSchema"]["properties"]) or ["any"]
-    deep_value = make_nested_lists(PARSER_DEPTH)
-    for value in (INFINITE, "-1e999", "NaN", f'[{{"a": {INFINITE}}}]', deep_value):
-        members = ", ".join(f"{json.dumps(field)}: {value}" for field in fields)
-        result = call_tool(carrel, version, tool.name, f"{{{members}}}")
-        error = json.loads(result["content"][0]["text"])["error"]
-        assert fields == [name.partition(".")[0] for name in error["details"]]
 
 
 @pytest.mark.parametrize("levels", [200, 900])

@@ -34,7 +34,7 @@ def run_and_read_output(gateway: RunningGateway, *arguments: str) -> str:
     return result.stdout
 
 
-def test_a_passage_is_shown_with_its_source(
+def test_a_passage_and_a_source_are_shown(
     inline: RunningGateway, filled_project: FilledProject
 ) -> None:
     text = run_and_read_output(inline, "show", filled_project.chunks[0].chunk_id)
@@ -43,11 +43,9 @@ def test_a_passage_is_shown_with_its_source(
     assert "source: baking\ntags: food, dough\n" in text
     assert "address: https://example.com/bread#11" in text
     assert "Related passages:\n" in text
+    second = run_and_read_output(inline, "show", filled_project.chunks[1].chunk_id)
+    assert second.splitlines()[0].endswith(", Starters, page 12)")
 
-
-def test_a_source_is_shown_with_all_its_passages(
-    inline: RunningGateway, filled_project: FilledProject
-) -> None:
     text = run_and_read_output(inline, "show", "baking")
     assert text.startswith("Bread at Home · Ida Loaf (books, ")
     for number, section in enumerate(BAKING.sections):
@@ -64,19 +62,13 @@ def test_a_trace_is_shown(inline: RunningGateway) -> None:
 
 
 def test_an_unknown_id_is_an_error_that_says_what_to_try(inline: RunningGateway) -> None:
-    result = run_command(inline, "show", "nobody-000000000000")
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert "no passage, source, cluster or trace nobody-000000000000" in result.stderr
-    assert "carrel search WORDS" in result.stderr
-
-
-def test_an_invalid_id_is_rejected(inline: RunningGateway) -> None:
-    result = run_command(inline, "show", "a/b")
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert "Traceback" not in result.stderr
-    assert "carrel search WORDS" not in result.stderr
+    unknown = run_command(inline, "show", "nobody-000000000000")
+    invalid = run_command(inline, "show", "a/b")
+    assert [(result.exit_code, result.stdout) for result in (unknown, invalid)] == [(1, "")] * 2
+    assert "no passage, source, cluster or trace nobody-000000000000" in unknown.stderr
+    assert "carrel search WORDS" in unknown.stderr
+    assert "carrel search WORDS" not in invalid.stderr
+    assert "Traceback" not in invalid.stderr
 
 
 def test_a_search_prints_hits_with_their_ids(
@@ -92,13 +84,6 @@ def test_a_search_prints_hits_with_their_ids(
         inline, "search", "sourdough", "starter", "--limit", "1", "--cursor", cursor
     )
     assert "2. " in page
-
-
-def test_the_chapter_and_page_of_a_passage_are_printed(
-    inline: RunningGateway, filled_project: FilledProject
-) -> None:
-    passage = run_and_read_output(inline, "show", filled_project.chunks[1].chunk_id)
-    assert passage.splitlines()[0].endswith(", Starters, page 12)")
 
 
 def test_a_search_says_that_nothing_matches_well(inline: RunningGateway) -> None:
@@ -154,14 +139,8 @@ def test_sources_are_listed_in_pages(inline: RunningGateway) -> None:
     assert "sailing" in second_page.stdout
     assert "baking" not in second_page.stdout
     assert second_page.stderr == ""
-
-
-def test_a_page_has_at_most_50_sources(inline: RunningGateway) -> None:
     assert "baking" in run_and_read_output(inline, "sources", "--limit", "50")
     assert run_command(inline, "sources", "--limit", "51").exit_code == 2
-
-
-def test_an_empty_list_says_why(inline: RunningGateway) -> None:
     assert "nobody" in run_and_read_output(inline, "sources", "--author", "nobody")
 
 

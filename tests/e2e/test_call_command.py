@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 from infra.cli.main import main
 from tests.support.gateway_process import ACCESS_SECRET, FilledProject, RunningGateway
 from tests.support.knowledge import BAKING
-from tests.support.mcp_wire import TOOL_NAMES
 
 
 @pytest.fixture
@@ -40,19 +39,6 @@ def test_a_tool_error_goes_to_standard_error(carrel: RunningGateway) -> None:
     assert result.exit_code == 1
     assert result.stdout == ""
     assert json.loads(result.stderr)["error"]["code"] == "VALIDATION_ERROR"
-
-
-def test_arguments_are_optional(carrel: RunningGateway) -> None:
-    result = run_call(carrel, "get_chunk")
-    assert result.exit_code == 1
-    assert json.loads(result.stderr)["error"]["details"] == {"chunk_id": "required, but missing"}
-
-
-def test_an_unknown_tool_is_answered_with_a_list_of_tools(carrel: RunningGateway) -> None:
-    result = run_call(carrel, "find_all")
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert f"The tools are: {', '.join(TOOL_NAMES)}." in result.stderr
 
 
 def test_arguments_that_are_not_an_object_are_rejected(carrel: RunningGateway) -> None:

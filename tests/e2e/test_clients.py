@@ -13,15 +13,15 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult
 
 from functions.gateway.catalog import PATH
 from functions.gateway.mcp.results import RECEIPT
 from functions.gateway.mcp.server import INSTRUCTIONS
+from tests.support.client_calls import call_as_listed
 from tests.support.gateway_process import FilledProject, RunningGateway
 from tests.support.knowledge import BAKING, SAILING
-from tests.support.mcp_wire import MODERN, TOOL_NAMES, assert_matches_schema
+from tests.support.mcp_wire import MODERN
 
 LATEST_HANDSHAKE = "2025-11-25"
 
@@ -33,12 +33,6 @@ def get_first_text(result: CallToolResult) -> str:
     return block.text
 
 
-async def get_output_schema(client: Client, name: str) -> dict[str, Any]:
-    """Return the output schema that a listed tool declares."""
-    schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
-    return schemas[name] or {}
-
-
 async def search(client: Client, **arguments: Any) -> dict[str, Any]:
     """Return the structured content of a search."""
     result = await client.call_tool("search_kb", arguments)
@@ -46,15 +40,12 @@ async def search(client: Client, **arguments: Any) -> dict[str, Any]:
     return dict(result.structured_content or {})
 
 
-async def test_negotiation_leads_to_the_newest_revision(carrel: RunningGateway) -> None:
-    async with Client(carrel.endpoint) as client:
-        assert client.protocol_version == MODERN
-
-
 @pytest.mark.requirement("002-I1")
 async def test_a_handshake_leads_to_the_newest_revision_that_has_one(
     carrel: RunningGateway,
 ) -> None:
+    async with Client(carrel.endpoint) as client:
+        assert client.protocol_version == MODERN
     async with Client(carrel.endpoint, mode="legacy") as client:
         assert client.protocol_version == LATEST_HANDSHAKE
         assert client.server_info
@@ -79,28 +70,6 @@ async def test_the_tools_are_the_generated_catalogue_in_order(client: Client) ->
         assert tool.output_schema == declared["outputSchema"]
 
 
-async def test_annotations_say_what_a_tool_does_to_data(client: Client) -> None:
-    hints = {
-        tool.name: tool.annotations and tool.annotations.model_dump(exclude_none=True)
-        for tool in (await client.list_tools()).tools
-    }
-    read_only = {
-        "read_only_hint": True,
-        "destructive_hint": False,
-        "idempotent_hint": True,
-        "open_world_hint": False,
-    }
-    assert hints["get_chunk"] == read_only
-    assert hints["search_kb"] == read_only
-
-
-async def test_listings_can_be_cached_privately_for_five_minutes(carrel: RunningGateway) -> None:
-    async with Client(carrel.endpoint, mode=MODERN) as client:
-        for listing in (await client.list_tools(), await client.list_prompts()):
-            assert listing.ttl_ms == 300_000
-            assert listing.cache_scope == "private"
-
-
 @pytest.mark.requirement("000-I4", "000-T6.1", "000-T6.3", "002-O1", "003-D2", "004-AC4", "004-U4")
 async def test_a_question_leads_to_a_passage_and_its_whole_text(
     client: Client, filled_project: FilledProject
@@ -121,32 +90,17 @@ async def test_a_question_leads_to_a_passage_and_its_whole_text(
 async def test_a_result_fits_its_schema_and_equals_its_text(
     client: Client, filled_project: FilledProject
 ) -> None:
-    arguments = {"chunk_id": filled_project.chunks[0].chunk_id, "related_limit": 2}
-    result = await client.call_tool("get_chunk", arguments)
-    assert_matches_schema(result.structured_content, await get_output_schema(client, "get_chunk"))
+    chunk_id = filled_project.chunks[0].chunk_id
+    result = await call_as_listed(client, "get_chunk", chunk_id=chunk_id, related_limit=2)
     assert json.loads(get_first_text(result)) == result.structured_content
 
 
 async def test_a_text_for_models_has_the_hits_of_the_result(client: Client) -> None:
-    result = await client.call_tool("search_kb", {"query": "bread"})
-    assert_matches_schema(result.structured_content, await get_output_schema(client, "search_kb"))
+    result = await call_as_listed(client, "search_kb", query="bread")
     hits = (result.structured_content or {})["results"]
     assert re.findall(r"^   ID: (.*)$", get_first_text(result), re.MULTILINE) == [
         hit["chunk_id"] for hit in hits
     ]
-
-
-async def test_a_result_has_a_receipt(client: Client, filled_project: FilledProject) -> None:
-    arguments = {"chunk_id": filled_project.chunks[0].chunk_id, "related_limit": 2}
-    result = await client.call_tool("get_chunk", arguments)
-    receipt = dict((result.meta or {})[RECEIPT])
-    assert receipt.pop("milliseconds") > 0
-    passage, notes, neighbours = 1, 1, 3
-    assert receipt == {
-        "documents_read": passage + notes + neighbours,
-        "documents_written": 0,
-        "round_trips": 2,
-    }
 
 
 async def test_other_scripts_and_emoji_survive_both_ways(
@@ -176,11 +130,6 @@ async def test_an_error_is_text_without_structured_content(client: Client) -> No
     assert (result.meta or {})[RECEIPT]["documents_read"] == 2  # the passage and its notes
 
 
-async def test_an_unknown_tool_is_an_error_that_names_the_tools(client: Client) -> None:
-    with pytest.raises(MCPError, match=rf"no tool 'find_all'.*{', '.join(TOOL_NAMES)}"):
-        await client.call_tool("find_all", {})
-
-
 async def test_a_client_can_make_concurrent_calls(client: Client) -> None:
     titles: list[str] = []
 
@@ -192,9 +141,3 @@ async def test_a_client_can_make_concurrent_calls(client: Client) -> None:
         for _ in range(8):
             group.start_soon(search_once)
     assert titles == [BAKING.title] * 8
-
-
-async def test_clients_can_connect_one_after_another(carrel: RunningGateway) -> None:
-    for mode in (MODERN, "legacy", MODERN):
-        async with Client(carrel.endpoint, mode=mode) as client:
-            assert (await search(client, query="anchor", limit=1))["results"]

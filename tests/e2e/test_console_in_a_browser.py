@@ -18,36 +18,16 @@ import pytest
 
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Role
-from shared.knowledge.source import Section, Source
-from tests.e2e.access.conftest import CLOUD_SETTINGS, build_key_maker, run_on_access_store
+from tests.support.access import CLOUD_SETTINGS, build_key_maker, run_on_access_store
 from tests.support.accessibility import find_violations
 from tests.support.browser import Browser, Browsers
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
+from tests.support.hostile_sources import HOSTILE, PAYLOADS, WIDE
 from tests.support.knowledge import BAKING, SAILING, fill_project
 from tests.support.web_sites import make_site, serve_app
-from tests.unit.console.test_escaping import PAYLOADS
 
 pytestmark = [pytest.mark.slow]
 
-HOSTILE = Source(  # each field contains code that would run in a page that does not escape it
-    source_id="hostile",
-    title=PAYLOADS[1],
-    author=PAYLOADS[3],
-    category="articles",
-    tags=tuple(payload.strip() for payload in PAYLOADS if "\n" not in payload),
-    source_url="javascript:document.title='run'",
-    readwise_url="https://readwise.io/open/1\"onmouseover='alert(1)'",
-    sections=tuple(
-        Section(text=f"A hostile passage: {payload}", highlight_url=payload) for payload in PAYLOADS
-    ),
-)
-WIDE = Source(  # has words that are wider than a screen
-    source_id="wide",
-    title="W" * 180,
-    author="X" * 180,
-    tags=("Y" * 100,),
-    sections=(Section(text=f"A wide passage {'Z' * 500}"),),
-)
 SCROLL_WIDTH = "document.documentElement.scrollWidth"
 """A script that returns the width of the page, which exceeds the window's if the page scrolls."""
 IS_IN_VIEW = """element => {
@@ -180,20 +160,6 @@ async def test_a_reader_sees_no_forms_that_change_a_source(
     await browser.wait_for_text("Search what you have read")
 
 
-async def test_sign_in_after_an_expired_session_returns_to_the_page(
-    browser: Browser, console: Console
-) -> None:
-    await console.sign_in(browser, "/sources/baking")
-    await browser.page.get_by_text("Edit", exact=True).click()
-    await browser.page.context.clear_cookies(name="carrel-session")
-    await browser.press("Save")
-    await browser.wait_for_text("You are not signed in")
-    await browser.page.get_by_role("link", name="Sign in", exact=True).click()
-    await browser.fill("Your access key", console.key)
-    await browser.press("Sign in")
-    await browser.wait_for_url(f"{console.url}/sources/baking")
-
-
 async def test_after_a_conflict_the_message_and_the_form_are_in_view(
     browsers: Browsers, console: Console
 ) -> None:
@@ -213,40 +179,6 @@ async def test_after_a_conflict_the_message_and_the_form_are_in_view(
         title_field = browser.page.get_by_label("Title")
         assert await title_field.evaluate(IS_IN_VIEW)
         assert await title_field.input_value() == "Sailing by day"
-
-
-async def test_a_rate_limit_says_when_to_try_again(
-    browser: Browser, console: Console, log: Path
-) -> None:
-    environment = {
-        "GOOGLE_CLOUD_PROJECT": console.project,
-        **CLOUD_SETTINGS,
-        "READS_PER_MINUTE": "6",
-    }
-    with run_gateway(INLINE_MAIN, environment, log) as gateway:
-        await replace(console, url=gateway.url).sign_in(browser, "/?q=bread")
-        while await browser.open(f"{gateway.url}/?q=bread") == 200:
-            pass  # until the limit is reached
-        alert = await browser.page.get_by_role("alert").inner_text()
-        assert re.fullmatch(
-            r"You have reached the limit .* in a minute\. Try again in \d+ s\.", alert
-        )
-        assert await browser.page.get_by_role("searchbox").input_value() == "bread"
-
-
-async def test_a_page_reports_a_disabled_tool_and_shows_the_rest(
-    browser: Browser, console: Console, log: Path
-) -> None:
-    environment = {
-        "GOOGLE_CLOUD_PROJECT": console.project,
-        **CLOUD_SETTINGS,
-        "DISABLED_TOOLS": '["get_stats"]',
-    }
-    with run_gateway(INLINE_MAIN, environment, log) as gateway:
-        await replace(console, url=gateway.url).sign_in(browser)
-        assert await browser.page.get_by_role("alert").count() == 1
-        await browser.page.locator(".rows [data-hit]").first.click()
-        await browser.page.locator(".passage").first.wait_for()
 
 
 async def test_the_keyboard_leads_from_the_search_box_to_a_passage(

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -14,31 +11,19 @@ import pytest
 from infra.build import discovery
 from tests.support.gateway_process import (
     INLINE_MAIN,
-    FilledProject,
-    RunningGateway,
     run_deployed_gateway,
     run_gateway,
 )
 from tests.support.mcp_wire import TOOL_NAMES, make_call, make_request, post
 from tests.support.ports import find_free_port
 
-RunGateway = Callable[[Mapping[str, str], Path], AbstractContextManager[RunningGateway]]
-
 DISABLED = ("get_chunk", "complete_name")
-run_inline_gateway = partial(run_gateway, INLINE_MAIN)
 SETTING = {"DISABLED_TOOLS": json.dumps(DISABLED)}
 
 
 @pytest.mark.requirement("001-A1", "001-G3", "001-O1")
-@pytest.mark.parametrize(
-    "run",
-    [run_inline_gateway, pytest.param(run_deployed_gateway, marks=pytest.mark.slow)],
-    ids=["inline", "functions"],
-)
-def test_a_disabled_tool_looks_like_an_unknown_one(
-    filled_project: FilledProject, log: Path, run: RunGateway
-) -> None:
-    with run({**filled_project.environment, **SETTING}, log) as gateway:
+def test_a_disabled_tool_looks_like_an_unknown_one(log: Path) -> None:
+    with run_gateway(INLINE_MAIN, SETTING, log) as gateway:
         tools = post(gateway.endpoint, make_request("tools/list")).json()["result"]["tools"]
         disabled, unknown = [
             post(gateway.endpoint, make_call(name, {})).json()["error"]

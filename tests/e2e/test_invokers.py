@@ -10,19 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx2
-import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
 
 from infra.build.discovery import tools
-from tests.e2e.conftest import QUICK_TOOLS
 from tests.support.authorized_calls import (
-    fetch_id_token,
     make_authorization_header,
     make_trusting_context,
 )
 from tests.support.cloud_run.cloud import Cloud
-from tests.support.cloud_run.google_accounts import format_email
 from tests.support.gateway_process import FilledProject
 
 GATEWAY = "carrel-gateway"
@@ -95,43 +90,9 @@ def test_a_token_for_another_function_is_rejected(
     assert post_and_get_rejection(client, url, headers["authorization"]) == "401 Unauthorized"
 
 
-def forge_tokens(url: str, genuine: str) -> Iterator[str]:
-    """Yield tokens with the claims of a genuine token, but without a valid signature."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    claims = {
-        "aud": url,
-        "email": format_email(GATEWAY),
-        "exp": time.time() + 60,
-        "iat": time.time(),
-        "iss": "https://accounts.google.com",
-        "sub": GATEWAY,
-    }
-    yield jwt.encode(claims, key, "RS256")
-    yield jwt.encode(claims, "", "none")
-    signed_part, _, signature = genuine.rpartition(".")
-    yield f"{signed_part}.{signature[::-1]}"
-    yield f"{signed_part}.SIGNATURE_REMOVED_BY_GOOGLE"  # as Cloud Run forwards a checked token
-    yield signed_part
-
-
-def test_a_forged_token_is_rejected(small_cloud: Cloud, client: httpx2.Client) -> None:
-    url = small_cloud.urls["get_chunk"]
-    genuine = fetch_id_token(small_cloud, GATEWAY, url)
-    for forgery in forge_tokens(url, genuine):
-        assert post_and_get_rejection(client, url, f"Bearer {forgery}") == "401 Unauthorized"
-
-
-def test_a_genuine_token_with_another_scheme_is_rejected(
-    small_cloud: Cloud, client: httpx2.Client
-) -> None:
-    url = small_cloud.urls["get_chunk"]
-    genuine = fetch_id_token(small_cloud, GATEWAY, url)
-    assert post_and_get_rejection(client, url, f"Basic {genuine}") == "401 Unauthorized"
-
-
 def test_a_function_reports_its_health_to_the_gateway(small_cloud: Cloud) -> None:
     assert fetch_health(small_cloud) == {
-        name: {"name": name, "status": "ok"} for name in QUICK_TOOLS
+        name: {"name": name, "status": "ok"} for name in ("get_chunk", "search_kb")
     }
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
-import httpx2
 import pytest
 
 from functions.gateway.app import MAX_REQUEST_BYTES
 from shared.core.settings import Settings
 from tests.support.gateway_process import RunningGateway
-from tests.support.mcp_wire import HEADERS, MODERN, make_call, post
+from tests.support.mcp_wire import MODERN, make_call, post
 
 TOO_LARGE_MESSAGE = (
     "This request is larger than 8,388,608 bytes. Send less in one request: provide long materials"
@@ -54,11 +53,3 @@ def test_a_larger_request_gets_advice_to_send_less(
         "id": None,
         "error": {"code": -32600, "message": TOO_LARGE_MESSAGE},
     }
-
-
-def test_a_larger_request_without_a_length_gets_the_same_advice(inline: RunningGateway) -> None:
-    mebibyte = 2**20
-    # An iterator is sent in chunks, without the header Content-Length.
-    parts = (b"x" * mebibyte for _ in range(MAX_REQUEST_BYTES // mebibyte + 1))
-    response = httpx2.post(inline.endpoint, content=parts, headers=HEADERS, timeout=60)
-    assert response.json()["error"]["message"] == TOO_LARGE_MESSAGE

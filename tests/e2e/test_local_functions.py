@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -16,9 +15,10 @@ import httpx2
 import pytest
 
 from infra.build.discovery import ROOT
-from infra.local.processes import is_listening, serve
+from infra.local.processes import is_listening
 from infra.local.tool_processes import LocalTools, serve_tools
-from tests.support.gateway_process import ACCESS_SECRET, FilledProject
+from tests.support.forked_functions import serve_fork
+from tests.support.gateway_process import FilledProject, make_gateway_environment
 from tests.support.mcp_wire import make_call, post
 from tests.support.ports import find_free_port
 
@@ -99,14 +99,12 @@ def test_the_gateway_calls_functions_without_a_proxy(
         for name in ("NO_PROXY", "no_proxy"):
             patch.delenv(name, raising=False)
         environment = {
-            "PUBLIC_URL": f"http://127.0.0.1:{port}",
-            "ACCESS_SECRETS": json.dumps([ACCESS_SECRET]),
-            "LOCAL_USER": "local",
+            **make_gateway_environment(port),
             "HTTP_PROXY": dead_proxy,
             "http_proxy": dead_proxy,
         }
         program = local_tools.make_gateway_program(environment)
-    with serve(program, port=port, log=log) as gateway:
+    with serve_fork(program, port, log) as gateway:
         response = post(
             f"{gateway.url}/mcp", make_call("search_kb", {"query": "a sourdough starter"})
         )

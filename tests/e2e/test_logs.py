@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from functions.gateway.calls.call_log import hash_task
 from infra.build.discovery import ROOT
 from shared.accounts.keyring import Keyring
-from tests.e2e.access.conftest import build_key_maker
+from tests.support.access import build_key_maker
 from tests.support.gateway_process import (
     ACCESS_SECRET,
     INLINE_MAIN,
@@ -23,7 +23,7 @@ from tests.support.gateway_process import (
     run_deployed_gateway,
     run_gateway,
 )
-from tests.support.log_metrics import extract_values, parse_log_entry
+from tests.support.log_metrics import extract_values, parse_log_entry, read_lines
 from tests.support.mcp_wire import TOOL_NAMES, make_call, post
 from tests.support.ports import find_free_port
 from tests.support.private_requests import send_calls, send_private_word
@@ -150,10 +150,3 @@ def test_the_function_of_a_tool_logs_the_trace_of_its_call(small_functions: Runn
     assert entry["jsonPayload"]["message"] == "unavailable"
     assert entry["severity"] == "WARNING"
     assert f"/traces/{'c' * 32}" in entry["trace"]
-
-
-def read_lines(size_before: int, log: Path) -> list[str]:
-    """Return the lines that a log has after its first bytes."""
-    with log.open("rb") as file:
-        file.seek(size_before)
-        return file.read().decode("utf-8", "replace").splitlines()

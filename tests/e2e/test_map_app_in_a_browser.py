@@ -15,10 +15,10 @@ from typing import Final, Literal
 import pytest
 
 from shared.ai.embedding import Embedder
-from tests.e2e.test_map_in_a_browser import fill_with_map
 from tests.support.accessibility import find_violations
 from tests.support.app_host import AppHost, serve_host
 from tests.support.browser import Browser, Browsers
+from tests.support.drawn_map import fill_with_map
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 
 pytestmark = [pytest.mark.slow]

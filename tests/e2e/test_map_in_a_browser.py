@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,28 +12,15 @@ from typing import Any, Literal
 import httpx2
 import pytest
 
-from functions.jobs.cluster.job import cluster
 from shared.ai.embedding import Embedder
-from shared.core.caller import Caller
-from shared.core.meter import Meter
-from shared.core.settings import Settings
-from shared.knowledge.source import Section, Source
-from shared.runtime.context import App
-from shared.runtime.job import Budget
 from tests.support.accessibility import find_violations
 from tests.support.browser import Browser, Browsers
+from tests.support.drawn_map import fill_with_map
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
-from tests.support.knowledge import index_all
-from tests.support.themed_passages import THEMES, add_sources, make_themed_source
-from tests.unit.console.test_escaping import PAYLOADS
+from tests.support.hostile_sources import PAYLOADS
+from tests.support.themed_passages import THEMES
 
 pytestmark = [pytest.mark.slow]
-
-HOSTILE = Source(
-    source_id="hostile",
-    title=PAYLOADS[1],
-    sections=(Section(text=f"{PAYLOADS[0]} {PAYLOADS[3]} sail anchor mainsail harbour rudder."),),
-)
 
 
 @dataclass(frozen=True)
@@ -87,18 +73,6 @@ def site(local_embedder: Embedder, log: Path) -> Iterator[MapSite]:
     with run_gateway(INLINE_MAIN, {"GOOGLE_CLOUD_PROJECT": project}, log) as gateway:
         points = httpx2.get(f"{gateway.url}/map/points").json()
         yield MapSite(gateway.url, points)
-
-
-async def fill_with_map(project: str, embedder: Embedder) -> None:
-    """Store and index the passages, and run the job that clusters them."""
-    app = App(Settings(google_cloud_project=project), embedder=embedder)
-    try:
-        ctx = app.context(Caller(), Meter())
-        await add_sources(ctx, HOSTILE, *(make_themed_source(theme) for theme in THEMES))
-        await cluster(ctx, Budget(time.monotonic() + 3600))
-        await index_all(ctx)
-    finally:
-        await app.aclose()
 
 
 async def wait_for_frame(browser: Browser) -> None:

@@ -23,11 +23,25 @@ from tests.support.gateway_process import (
     run_deployed_gateway,
     run_gateway,
 )
-from tests.support.mcp_wire import HEADERS, TOOL_NAMES, make_call, make_request, post
+from tests.support.mcp_wire import TOOL_NAMES, make_call, make_request, post
 from tests.support.ports import find_free_port
+from tests.support.traces import make_sample_trace
 
 REQUEST_TIMEOUT_SECONDS = 50.0
 """The timeout of requests. Without a limit, the database client would retry for a minute."""
+
+CALLS: dict[str, dict[str, Any]] = {
+    "search_traces": {"tags": ["python"]},
+    "contribute_trace": make_sample_trace(0),
+    "vote_trace": {"trace_id": "x", "vote_type": "up"},
+    "get_trace": {"trace_id": "x"},
+    "list_tags": {},
+    "get_decisions": {},
+    "get_chunk": {"chunk_id": "a"},
+    "list_tasks": {},
+    "add_task": {"title": "x"},
+}
+"""Valid calls of tools that need the database."""
 
 
 class CrashedTool(NamedTuple):
@@ -116,8 +130,11 @@ def test_health_is_ok_while_all_parts_answer(
 
 @pytest.fixture(scope="module")
 def without_firestore(log: Path) -> Iterator[RunningGateway]:
-    """A gateway whose database does not answer."""
-    nowhere = {"FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{find_free_port()}"}
+    """A gateway whose database does not answer, with short time limits."""
+    nowhere = {
+        "FIRESTORE_EMULATOR_HOST": f"127.0.0.1:{find_free_port()}",
+        "TOOL_TIMEOUTS": json.dumps(dict.fromkeys(CALLS, 1.0)),  # seconds
+    }
     with run_gateway(INLINE_MAIN, nowhere, log) as gateway:
         yield gateway
 
@@ -130,14 +147,22 @@ def test_health_names_a_database_that_is_down(without_firestore: RunningGateway)
     assert "database" in health.json()["parts"]["firestore"]
 
 
-@pytest.mark.slow
-def test_a_tool_without_its_database_is_unavailable(without_firestore: RunningGateway) -> None:
-    request = make_call("get_chunk", {"chunk_id": "a"})
-    response = httpx2.post(
-        without_firestore.endpoint, json=request, headers=HEADERS, timeout=REQUEST_TIMEOUT_SECONDS
-    )
-    error = get_tool_error(response)
-    assert error["code"] == "UNAVAILABLE"
+@pytest.mark.requirement("002-T1.5", "003-C5", "003-E3")
+@pytest.mark.parametrize(("name", "arguments"), CALLS.items())
+def test_a_tool_without_its_database_is_unavailable(
+    without_firestore: RunningGateway, name: str, arguments: dict[str, Any]
+) -> None:
+    result = post(without_firestore.endpoint, make_call(name, arguments)).json()["result"]
+    error = json.loads(result["content"][0]["text"])["error"]
+    assert result["isError"] is True
+    if name.endswith(("_task", "_tasks")):
+        assert result["structuredContent"]["error"] == error
+        assert error["code"] == "processing_error"
+        assert error["details"]["reason"] == "UNAVAILABLE"
+    else:
+        assert "structuredContent" not in result
+        assert error["code"] == "UNAVAILABLE"
+        assert name in error["message"] or "database" in error["message"]
     assert error["retry_after"] > 0
 
 

@@ -19,7 +19,6 @@ from tests.support.mcp_wire import HANDSHAKE, MODERN, make_call, make_request, p
 
 CHUNK_TEMPLATE = "carrel://chunk/{chunk_id}"
 NOT_FOUND_CODES = {MODERN: -32602, "legacy": -32002}
-INVALID_PARAMS = -32602
 METHOD_NOT_FOUND = -32601
 REVISIONS_WITHOUT_LINKS = ("2025-03-26", "2024-11-05")
 
@@ -59,20 +58,6 @@ async def test_a_chunk_resource_equals_the_result_of_get_chunk(
         assert resource["content"] == chunk.content
 
 
-async def test_every_listed_resource_can_be_read(client: Client) -> None:
-    page = await client.list_resources()
-    pages = [page]
-    while page.next_cursor:
-        page = await client.list_resources(cursor=page.next_cursor)
-        pages.append(page)
-
-    resources = [resource for page in pages for resource in page.resources]
-    for resource in resources:
-        assert resource.name
-        assert parse_resource(await client.read_resource(resource.uri))
-    assert len({resource.uri for resource in resources}) == len(resources)
-
-
 @pytest.mark.parametrize(
     "uri", ["carrel://chunk/nobody", "carrel://chunk/a b", "carrel://hat/a", "test://nothing", "ü"]
 )
@@ -85,47 +70,6 @@ async def test_a_missing_resource_has_its_revisions_error_code(
     assert caught.value.data == {"uri": uri}
 
 
-async def test_an_invalid_cursor_says_to_start_over(client: Client) -> None:
-    with pytest.raises(MCPError, match="Start over without a cursor") as caught:
-        await client.list_resources(cursor="x")
-    assert caught.value.code == INVALID_PARAMS
-
-
-@pytest.mark.parametrize(
-    ("tool", "arguments", "list_name"),
-    [
-        ("search_kb", {"query": "bread", "limit": 3}, "results"),
-        ("get_chunk", {"related_limit": 2}, "related_chunks"),
-    ],
-)
-async def test_hits_and_related_chunks_have_readable_links(
-    client: Client,
-    filled_project: FilledProject,
-    tool: str,
-    arguments: dict[str, Any],
-    list_name: str,
-) -> None:
-    if tool == "get_chunk":
-        arguments = {"chunk_id": filled_project.chunks[0].chunk_id, **arguments}
-    result = await client.call_tool(tool, arguments)
-    text, *links = result.content
-    entries = (result.structured_content or {})[list_name]
-    assert text.type == "text"
-    assert entries
-
-    assert [link.model_dump(exclude_none=True) for link in links] == [
-        {
-            "type": "resource_link",
-            "uri": f"carrel://chunk/{entry['chunk_id']}",
-            "name": entry["title"],
-            "mime_type": "application/json",
-        }
-        for entry in entries
-    ]
-    resource = parse_resource(await client.read_resource(links[0].model_dump()["uri"]))
-    assert resource["chunk_id"] == entries[0]["chunk_id"]
-
-
 @pytest.mark.parametrize("version", [*HANDSHAKE, None])
 async def test_revisions_without_resource_links_get_none(
     inline: RunningGateway, version: str | None
@@ -135,20 +79,6 @@ async def test_revisions_without_resource_links_get_none(
     content = post(inline.endpoint, request, headers).json()["result"]["content"]
     links = [] if version in {*REVISIONS_WITHOUT_LINKS, None} else ["resource_link"] * 2
     assert [block["type"] for block in content] == ["text", *links]
-
-
-async def test_resources_can_be_cached_privately_for_five_minutes(
-    carrel: RunningGateway, filled_project: FilledProject
-) -> None:
-    async with Client(carrel.endpoint, mode=MODERN) as client:
-        uri = f"carrel://chunk/{filled_project.chunks[0].chunk_id}"
-        for result in (
-            await client.list_resources(),
-            await client.list_resource_templates(),
-            await client.read_resource(uri),
-        ):
-            assert result.ttl_ms == 300_000
-            assert result.cache_scope == "private"
 
 
 async def test_subscriptions_are_neither_offered_nor_accepted(carrel: RunningGateway) -> None:

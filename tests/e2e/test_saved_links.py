@@ -8,22 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from mcp import Client
 
-from infra.cli.main import main
 from infra.local.link_fetching import LinkFetcher
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.cloud_run.cloud import run_cloud
 from tests.support.gateway_process import (
-    INLINE_MAIN,
     RunningGateway,
     run_deployed_gateway,
-    run_gateway,
 )
-from tests.support.ingest_command import run_ingest_url
 from tests.support.links import SITE_URL, make_link_fetcher, make_text_page, serve_site
 from tests.support.public_web_server import PublicWebServer
 from tests.support.web_pages import make_article_page
@@ -106,24 +101,3 @@ async def test_a_saved_link_is_found_and_a_failed_one_says_why(
     assert links_by_url[ARTICLE].get("error") is None
     assert links_by_url[MISSING]["state"] == "failed"
     assert links_by_url[MISSING]["error"] == "cannot be fetched: its server answers 404"
-
-
-def test_a_page_ingested_in_a_shell_is_found_there(
-    environment: dict[str, str], site: PublicWebServer, log: Path
-) -> None:
-    code, _, errors = run_ingest_url(site, ARTICLE, environment=environment)
-    assert code == 0
-    assert errors == ""
-    with run_gateway(INLINE_MAIN, environment, log) as gateway:
-        text = run_and_read_output(gateway, "search", "when", "to", "reef", "--limit", "1")
-        assert "1. Reefing early by Ann Helm, Bob Reef (2024-05-31)" in text
-        chunk_id = text.rpartition("ID: ")[2].strip()
-        assert ARTICLE in run_and_read_output(gateway, "show", chunk_id)
-
-
-def run_and_read_output(gateway: RunningGateway, *arguments: str) -> str:
-    """Run a command that succeeds; return what it prints."""
-    result = CliRunner().invoke(main, [*arguments, "--url", gateway.endpoint])
-    assert result.exit_code == 0
-    assert result.stderr == ""
-    return result.stdout

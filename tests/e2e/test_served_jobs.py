@@ -14,7 +14,6 @@ import httpx2
 import pytest
 
 from infra.build.discovery import jobs
-from shared.core.settings import Settings
 from shared.firestore.leases import Leases
 from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
@@ -33,15 +32,9 @@ MANY_SECTIONS = tuple(Section(f"Note {number}.") for number in range(40))
 
 
 @pytest.fixture(scope="module")
-def served_project() -> str:
+def project() -> str:
     """The project of the functions that this file's tests share."""
     return f"test-{uuid.uuid4().hex[:16]}"
-
-
-@pytest.fixture
-def settings(served_project: str) -> Settings:
-    """Settings with the project of the functions."""
-    return Settings(google_cloud_project=served_project)
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +51,10 @@ def collector() -> Iterator[FakeCollector]:
 
 
 @pytest.fixture(scope="module")
-def served_jobs(served_project: str, folder: Path, collector: FakeCollector) -> Iterator[Cloud]:
+def served_jobs(project: str, folder: Path, collector: FakeCollector) -> Iterator[Cloud]:
     """Two deployed jobs behind the fake Cloud Run."""
     environment = {
-        "GOOGLE_CLOUD_PROJECT": served_project,
+        "GOOGLE_CLOUD_PROJECT": project,
         "INGEST_PATH": str(folder),
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint,
     }
@@ -70,9 +63,9 @@ def served_jobs(served_project: str, folder: Path, collector: FakeCollector) -> 
 
 
 @pytest.fixture(scope="module")
-def other_jobs(served_project: str, folder: Path) -> Iterator[Cloud]:
+def other_jobs(project: str, folder: Path) -> Iterator[Cloud]:
     """All other deployed jobs."""
-    environment = {"GOOGLE_CLOUD_PROJECT": served_project}
+    environment = {"GOOGLE_CLOUD_PROJECT": project}
     with run_cloud(OTHER_JOBS, environment, log=folder.parent / "others.log") as fake_cloud:
         yield fake_cloud
 

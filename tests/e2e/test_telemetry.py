@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -14,11 +13,8 @@ import pytest
 from pydantic import SecretStr
 
 from functions.gateway.calls.pipeline import hash_account
-from infra.local.processes import serve
-from infra.local.tool_processes import serve_tools
 from shared.accounts.keyring import Keyring
-from tests.e2e.access.conftest import CLOUD_SETTINGS, build_key_maker
-from tests.e2e.test_logs import read_lines
+from tests.support.access import CLOUD_SETTINGS, build_key_maker
 from tests.support.fakes.otlp import CollectedSpan, FakeCollector
 from tests.support.gateway_process import (
     ACCESS_SECRET,
@@ -27,8 +23,9 @@ from tests.support.gateway_process import (
     FilledProject,
     RunningGateway,
     run_gateway,
+    run_local_functions,
 )
-from tests.support.log_metrics import parse_log_entry
+from tests.support.log_metrics import parse_log_entry, read_lines
 from tests.support.mcp_wire import make_call, post
 from tests.support.ports import find_free_port
 from tests.support.private_requests import send_private_word
@@ -90,17 +87,8 @@ def traced(traced_environment: dict[str, str], log: Path) -> Iterator[RunningGat
 @pytest.fixture(scope="module")
 def traced_functions(traced_environment: dict[str, str], log: Path) -> Iterator[RunningGateway]:
     """A gateway with two tools in processes of their own."""
-    with serve_tools(["get_chunk", "search_kb"], traced_environment, log=log) as local_functions:
-        port = find_free_port()
-        environment = {
-            **traced_environment,
-            "PUBLIC_URL": f"http://127.0.0.1:{port}",
-            "ACCESS_SECRETS": json.dumps([ACCESS_SECRET]),
-            "LOCAL_USER": "local",
-        }
-        program = local_functions.make_gateway_program(environment)
-        with serve(program, port=port, log=log) as gateway:
-            yield RunningGateway(gateway, local_functions.servers, log)
+    with run_local_functions(["get_chunk", "search_kb"], traced_environment, log) as gateway:
+        yield gateway
 
 
 @pytest.fixture(params=["traced", "traced_functions"])

@@ -1,15 +1,48 @@
-"""The official TypeScript clients call tools in the gateway's process and in functions."""
+"""The official clients search, read, and get the pages of MCP Apps if they can show them."""
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 import pytest
+from mcp import Client
+from mcp.client.extension import advertise
+from mcp_types import TextResourceContents
 
+from functions.gateway.mcp.apps import EXTENSION, MIME_TYPE
 from tests.support.gateway_process import RunningGateway
 from tests.support.knowledge import BAKING
-from tests.support.mcp_wire import TOOL_NAMES, assert_matches_schema
+from tests.support.mcp_wire import MODERN, TOOL_NAMES, assert_matches_schema
 from tests.support.typescript_clients import run_client
+
+EXTENSION_SETTINGS: Final = {"mimeTypes": [MIME_TYPE]}
+UI_BY_TOOL: Final = {
+    "get_map": {"visibility": ["app"]},
+    "list_clusters": {"resourceUri": "ui://carrel/map"},
+    "search_kb": {"resourceUri": "ui://carrel/hits"},
+}
+"""The metadata of the tools that have an app, or are only for one."""
+
+
+@pytest.mark.parametrize("mode", [MODERN, "legacy"])
+async def test_the_python_client_gets_tools_with_apps(inline: RunningGateway, mode: str) -> None:
+    extensions = [advertise(EXTENSION, EXTENSION_SETTINGS)]
+    async with Client(inline.endpoint, mode=mode, extensions=extensions) as client:
+        tools = (await client.list_tools()).tools
+        assert {tool.name: tool.meta["ui"] for tool in tools if tool.meta} == UI_BY_TOOL
+        for uri in ("ui://carrel/hits", "ui://carrel/map"):
+            [page] = (await client.read_resource(uri)).contents
+            assert isinstance(page, TextResourceContents)
+            assert page.mime_type == MIME_TYPE
+            assert page.uri == uri
+        result = await client.call_tool("get_map", {})
+        assert result.structured_content is not None
+    async with Client(inline.endpoint, mode=mode) as client:
+        tools = (await client.list_tools()).tools
+        assert [tool.name for tool in tools] == TOOL_NAMES
+        assert not any(tool.meta for tool in tools)
 
 
 @pytest.mark.requirement("004-T4.1")
@@ -20,9 +53,12 @@ from tests.support.typescript_clients import run_client
 def test_a_typescript_client_searches_reads_and_sees_errors(
     carrel: RunningGateway, client: str
 ) -> None:
-    report = run_client("client.mjs", carrel.endpoint, client, {})
+    capabilities = json.dumps({"extensions": {EXTENSION: EXTENSION_SETTINGS}})
+    report = run_client("client.mjs", carrel.endpoint, client, {"CAPABILITIES": capabilities})
+    tools = {tool["name"]: tool.get("_meta") for tool in report["tools"]}
+    assert {name: meta["ui"] for name, meta in tools.items() if meta} == UI_BY_TOOL
+    assert sorted(tools) == sorted({*TOOL_NAMES, *UI_BY_TOOL})
     schemas = {tool["name"]: tool["outputSchema"] for tool in report["tools"]}
-    assert list(schemas) == TOOL_NAMES
     assert_matches_schema(report["search"]["structuredContent"], schemas["search_kb"])
     assert_matches_schema(report["chunk"]["structuredContent"], schemas["get_chunk"])
     assert report["chunk"]["structuredContent"]["content"] == BAKING.sections[1].text

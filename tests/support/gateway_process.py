@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from infra.build.discovery import ROOT
-from infra.local.processes import Program, ServerProcess, make_checkout_program, serve
+from infra.local.processes import (
+    ServerProcess,
+    make_checkout_program,
+    serve,
+)
+from infra.local.tool_processes import serve_tools
 from shared.knowledge.chunk import Chunk
 from tests.support.cloud_run.cloud import Cloud, make_deployed_program
+from tests.support.forked_functions import serve_fork
 from tests.support.ports import find_free_port
 
 INLINE_MAIN = ROOT / "infra" / "local" / "gateway_main.py"
@@ -78,10 +84,22 @@ def run_gateway(
         environment: Variables that override the defaults.
         log: The file for the gateway's output.
     """
-    with _serve_gateway(
-        lambda variables: make_checkout_program(source, variables), environment, log
-    ) as gateway:
+    port = find_free_port()
+    program = make_checkout_program(source, {**make_gateway_environment(port), **environment})
+    with serve_fork(program, port, log) as gateway:
         yield RunningGateway(gateway, {}, log)
+
+
+@contextmanager
+def run_local_functions(
+    names: Sequence[str], environment: Mapping[str, str], log: Path
+) -> Iterator[RunningGateway]:
+    """Serve a gateway from the checkout, with these tools in processes of their own."""
+    port = find_free_port()
+    with serve_tools(names, environment, log=log) as tools:
+        program = tools.make_gateway_program({**make_gateway_environment(port), **environment})
+        with serve_fork(program, port, log) as gateway:
+            yield RunningGateway(gateway, tools.servers, log)
 
 
 @contextmanager
@@ -95,25 +113,22 @@ def run_deployed_gateway(
         log: The file for the gateway's output.
         tools: The fake cloud with the tools; None for a gateway that reaches no tools.
     """
+    port = find_free_port()
+    variables = {**make_gateway_environment(port), **environment}
     program = (
-        tools.make_gateway_program
+        tools.make_gateway_program(variables)
         if tools
-        else lambda variables: make_deployed_program("gateway", variables)
+        else make_deployed_program("gateway", variables)
     )
-    with _serve_gateway(program, environment, log) as gateway:
+    with serve(program, port=port, log=log) as gateway:
         yield RunningGateway(gateway, tools.functions if tools else {}, log)
 
 
-@contextmanager
-def _serve_gateway(
-    program: Callable[[Mapping[str, str]], Program], environment: Mapping[str, str], log: Path
-) -> Iterator[ServerProcess]:
-    port = find_free_port()
-    defaults = {
+def make_gateway_environment(port: int) -> dict[str, str]:
+    """Return the variables of a gateway at a port that answers the local user without a key."""
+    return {
         "PUBLIC_URL": f"http://127.0.0.1:{port}",
         "ACCESS_SECRETS": json.dumps([ACCESS_SECRET]),
         "LOCAL_USER": "local",
         "ALLOWED_ORIGINS": json.dumps([ALLOWED_ORIGIN]),
     }
-    with serve(program({**defaults, **environment}), port=port, log=log) as gateway:
-        yield gateway

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any, Final
 
 from infra.build.discovery import ROOT
@@ -54,6 +55,13 @@ def extract_values(line: str) -> dict[str, float]:
     entry = parse_log_entry(line)
     values = {metric["name"]: extract_value(metric, entry) for metric in METRICS}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def read_lines(size_before: int, log: Path) -> list[str]:
+    """Return the lines that a log has after its first bytes."""
+    with log.open("rb") as file:
+        file.seek(size_before)
+        return file.read().decode("utf-8", "replace").splitlines()
 
 
 def _is_match(comparison: str, entry: dict[str, Any]) -> bool:

@@ -6,13 +6,10 @@ embed in one call, the answer is "pending", and a later call with the id of the 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -21,9 +18,8 @@ import pytest
 from shared.accounts.account import Account
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
-from shared.core.settings import Settings
 from shared.runtime.context import App
-from tests.e2e.access.conftest import (
+from tests.support.access import (
     CLOUD_SETTINGS,
     FUNDS,
     MakeKey,
@@ -36,7 +32,6 @@ from tests.support.mcp_wire import make_call, post
 from tests.support.stored_materials import (
     DIMENSION,
     QUERY,
-    make_paragraph,
     make_text,
     read_workspaces,
 )
@@ -50,55 +45,24 @@ LONG_TEXT: Final = make_text(60)
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Gateways that share a database and a fake embedding model.
+    """A gateway with a fake embedding model."""
 
-    Attributes:
-        gateways: One gateway or two.
-        fake: The fake embedding model.
-        project: The Google Cloud project of the database.
-        environment: The environment variables of each gateway.
-    """
-
-    gateways: tuple[RunningGateway, ...]
+    gateway: RunningGateway
     fake: FakeOpenAI
     project: str
-    environment: dict[str, str]
 
-    def extract(self, key: str, gateway: int = 0, /, **arguments: Any) -> dict[str, Any]:
-        """Call `extract_key_info` at the gateway of this index; return the result."""
+    def extract(self, key: str, /, **arguments: Any) -> dict[str, Any]:
+        """Call `extract_key_info`; return the result."""
         headers: dict[str, str | None] = {"authorization": f"Bearer {key}"}
         request = make_call("extract_key_info", {"query": QUERY, **arguments})
-        result: dict[str, Any] = post(self.gateways[gateway].endpoint, request, headers).json()[
-            "result"
-        ]
-        return result
-
-    def extract_concurrently(self, key: str, **arguments: Any) -> list[dict[str, Any]]:
-        """Send a call four times at once, alternating between two gateways; return the results."""
-        with ThreadPoolExecutor(4) as threads:
-            futures = [
-                threads.submit(self.extract, key, number % 2, **arguments) for number in range(4)
-            ]
-        return [future.result() for future in futures]
+        response = post(self.gateway.endpoint, request, headers)
+        return dict(response.json()["result"])
 
     def read_balance(self, user: str) -> int:
         """Return the balance of a user; assert that no amount is held."""
         account: Account = run_on_access_store(self.project, lambda store: store.accounts.get(user))
         assert account.held == {}
         return account.balance
-
-    def read_materials(self, user: str) -> dict[str, dict[str, Any]]:
-        """Return the stored materials of a user."""
-
-        async def read() -> dict[str, dict[str, Any]]:
-            app = App(Settings(google_cloud_project=self.project))
-            try:
-                return await read_workspaces(app, Caller.of(user))
-            finally:
-                await app.aclose()
-
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(asyncio.run, read()).result()
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +80,7 @@ def make_key(project: str) -> MakeKey:
 @pytest.fixture(scope="module")
 def deployment(project: str, log: Path) -> Iterator[Deployment]:
     """A gateway that charges `PRICE` for `extract_key_info`."""
-    with ExitStack() as stack:
-        fake = stack.enter_context(FakeOpenAI())
+    with FakeOpenAI() as fake:
         environment = {
             "GOOGLE_CLOUD_PROJECT": project,
             **CLOUD_SETTINGS,
@@ -128,23 +91,8 @@ def deployment(project: str, log: Path) -> Iterator[Deployment]:
             "EMBEDDING_MODEL": MODEL,
             "EMBEDDING_DIMENSION": str(DIMENSION),
         }
-        gateways = (stack.enter_context(run_gateway(INLINE_MAIN, environment, log)),)
-        yield Deployment(gateways, fake, project, environment)
-
-
-@pytest.fixture(scope="module")
-def two_gateways(deployment: Deployment, log: Path) -> Iterator[Deployment]:
-    """That gateway and a second one."""
-    with run_gateway(INLINE_MAIN, deployment.environment, log) as second:
-        yield replace(deployment, gateways=(*deployment.gateways, second))
-
-
-@pytest.fixture(autouse=True)
-def reset_model(deployment: Deployment) -> Iterator[None]:
-    """Repair the model after each test."""
-    yield
-    deployment.fake.usual = Reply()
-    deployment.fake.rejected_words = ""
+        with run_gateway(INLINE_MAIN, environment, log) as gateway:
+            yield Deployment(gateway, fake, project)
 
 
 class Outcome(NamedTuple):
@@ -175,44 +123,19 @@ def test_each_answer_costs_the_price(deployment: Deployment, make_key: MakeKey) 
     assert deployment.read_balance("materials.each") == FUNDS - 2 * PRICE
 
 
-def test_a_call_costs_nothing_while_the_model_is_down(
-    deployment: Deployment, make_key: MakeKey
-) -> None:
-    key = make_key("materials.down")
-    deployment.fake.script.append(Reply())  # the first request succeeds, the next ones fail
-    deployment.fake.usual = make_error_reply(429, retry_after="60")
-    arguments = {"materials": TEXT, "idempotency_key": "k"}
-    assert read_outcome(deployment.extract(key, materials=TEXT)) == Outcome("UNAVAILABLE")
-    assert read_outcome(deployment.extract(key, **arguments)) == Outcome("UNAVAILABLE")
-    assert deployment.read_balance("materials.down") == FUNDS
-
-    deployment.fake.usual = Reply()
-    assert read_outcome(deployment.extract(key, **arguments)) == Outcome("ready", PRICE)
-    assert deployment.read_balance("materials.down") == FUNDS - PRICE
-
-
-def test_a_call_with_rejected_materials_costs_nothing(
-    deployment: Deployment, make_key: MakeKey
-) -> None:
-    key = make_key("materials.refused")
-    deployment.fake.rejected_words = make_paragraph(3)
-    for arguments in ({"materials": TEXT}, {"materials": " "}, {"document": "0" * 32}, {}):
-        outcome = read_outcome(deployment.extract(key, **arguments))
-        assert outcome.status in ("VALIDATION_ERROR", "NOT_FOUND")
-    assert deployment.read_balance("materials.refused") == FUNDS
-
-
 @pytest.mark.requirement("001-C8", "001-F2", "001-G10")
-def test_a_call_without_funds_does_no_work(deployment: Deployment, make_key: MakeKey) -> None:
-    key = make_key("materials.poor")
+async def test_a_call_without_funds_does_no_work(
+    deployment: Deployment, make_key: MakeKey, app: App
+) -> None:
     user = "materials.poor"
+    key = make_key(user)
     run_on_access_store(
         deployment.project, lambda store: store.accounts.credit(user, PRICE - 1 - FUNDS, utc_now())
     )
     before = len(deployment.fake.calls)
     assert read_outcome(deployment.extract(key, materials=TEXT)) == Outcome("PAYMENT_REQUIRED")
     assert len(deployment.fake.calls) == before
-    assert deployment.read_materials(user) == {}
+    assert await read_workspaces(app, Caller.of(user)) == {}
     assert deployment.read_balance(user) == PRICE - 1
 
 
@@ -231,34 +154,3 @@ def test_a_pending_call_is_paid_and_its_first_answer_is_free(
     assert deployment.read_balance("materials.pending") == FUNDS - PRICE
     assert read_outcome(deployment.extract(key, document=document)) == Outcome("ready", PRICE)
     assert deployment.read_balance("materials.pending") == FUNDS - 2 * PRICE
-
-
-@pytest.mark.slow
-def test_concurrent_repeats_of_a_call_are_charged_once(
-    two_gateways: Deployment, make_key: MakeKey
-) -> None:
-    key = make_key("materials.once")
-    results = two_gateways.extract_concurrently(key, materials=TEXT, idempotency_key="k")
-    contexts = [result["structuredContent"]["contexts"] for result in results]
-    assert contexts == [contexts[0]] * 4
-    assert two_gateways.read_balance("materials.once") == FUNDS - PRICE
-
-
-@pytest.mark.slow
-def test_concurrent_calls_without_a_key_are_each_charged(
-    two_gateways: Deployment, make_key: MakeKey
-) -> None:
-    key = make_key("materials.many")
-    results = two_gateways.extract_concurrently(key, materials=TEXT)
-    assert [read_outcome(result) for result in results] == [Outcome("ready", PRICE)] * 4
-    assert two_gateways.read_balance("materials.many") == FUNDS - 4 * PRICE
-
-
-@pytest.mark.slow
-def test_a_prepaid_answer_is_free_only_once(two_gateways: Deployment, make_key: MakeKey) -> None:
-    key = make_key("materials.prepaid")
-    document = two_gateways.extract(key, materials=LONG_TEXT)["structuredContent"]["document"]
-    results = two_gateways.extract_concurrently(key, document=document)
-    ready_count = [read_outcome(result).status for result in results].count("ready")
-    assert ready_count  # one call embeds; the others are answered as pending, free of charge
-    assert two_gateways.read_balance("materials.prepaid") == FUNDS - ready_count * PRICE

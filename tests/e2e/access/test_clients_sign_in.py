@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from pydantic import AnyUrl
 
-from tests.e2e.access.conftest import MakeKey
+from tests.support.access import MakeKey
 from tests.support.consent_page import ConsentResult, submit_decision
 from tests.support.fakes.token_storage import MemoryTokenStorage
 from tests.support.gateway_process import RunningGateway
@@ -94,22 +94,6 @@ async def test_a_token_is_valid_for_every_selection_of_tools(
         assert "write_note" not in {tool.name for tool in (await client.list_tools()).tools}
     async with connect(gateway.endpoint, memory, browser) as (client, _):
         assert not (await client.call_tool("write_note", {"text": "by hand"})).is_error
-    assert len(browser.visits) == 1
-
-
-async def test_an_expired_token_is_refreshed_without_asking_the_user(
-    gateway: RunningGateway, make_key: MakeKey
-) -> None:
-    memory = MemoryTokenStorage()
-    browser = Browser(make_key("anna.away"))
-    async with connect(gateway.endpoint, memory, browser) as (client, auth):
-        old_tokens = memory.tokens
-        auth.context.token_expiry_time = 1.0  # in 1970
-        assert not (await client.call_tool("read_notes", {})).is_error
-    assert old_tokens
-    assert memory.tokens
-    assert memory.tokens.refresh_token not in {None, old_tokens.refresh_token}
-    assert memory.tokens.access_token != old_tokens.access_token
     assert len(browser.visits) == 1
 
 

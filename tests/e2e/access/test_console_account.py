@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import httpx2
 
 from shared.core.caller import Scope
-from tests.e2e.access.conftest import CLOUD_SETTINGS, MakeKey, get_call_status, post_form
+from tests.support.access import Carrel, MakeKey, get_call_status, post_form
 from tests.support.console_app import parse_page, read_texts
 from tests.support.console_person import SESSION_COOKIE, Person
-from tests.support.gateway_process import INLINE_MAIN, RunningGateway, run_gateway
+from tests.support.gateway_process import RunningGateway
 
 
 def parse_key_id(key: str) -> str:
@@ -99,9 +97,7 @@ def test_a_laptop_has_no_account_page(laptop: RunningGateway) -> None:
     assert "Nobody signs in" in response.text
 
 
-def test_an_anonymous_visitor_is_asked_to_sign_in(project: str, log: Path) -> None:
-    environment = {"GOOGLE_CLOUD_PROJECT": project, **CLOUD_SETTINGS, "PUBLIC_ACCESS": "true"}
-    with run_gateway(INLINE_MAIN, environment, log) as gateway:
-        response = httpx2.get(f"{gateway.url}/you")
+def test_an_anonymous_visitor_is_asked_to_sign_in(carrel: Carrel) -> None:
+    response = httpx2.get(carrel.endpoint.removesuffix("mcp") + "you")
     assert response.status_code == 401
     assert 'href="/session/new?to=%2Fyou"' in response.text

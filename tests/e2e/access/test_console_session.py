@@ -12,8 +12,7 @@ import pytest
 
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.revocation import revoke_key, revoke_user
-from tests.e2e.access.all_tools_gateway import Carrel
-from tests.e2e.access.conftest import CLOUD_SETTINGS, MakeKey, run_on_access_store
+from tests.support.access import CLOUD_SETTINGS, Carrel, MakeKey, run_on_access_store
 from tests.support.console_person import SESSION_COOKIE, Person
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.mcp_wire import HEADERS, make_request
@@ -148,17 +147,11 @@ def test_revoking_the_key_or_the_user_ends_the_session(
     assert person.open("/").texts("h1") == ["Sign in"]
 
 
-@pytest.mark.parametrize("change", ["signature", "grant", "nonsense"])
-def test_a_forged_cookie_is_rejected(url: str, make_key: MakeKey, change: str) -> None:
+def test_a_forged_cookie_is_rejected(url: str, make_key: MakeKey) -> None:
     cookie = Person(url).sign_in(make_key("visits.forged")).http.cookies[SESSION_COOKIE]
     grant_id, signature = cookie.split(".")
-    forged = {
-        "signature": f"{grant_id}.{signature[::-1]}",
-        "grant": f"{grant_id[::-1]}.{signature}",
-        "nonsense": "x" * 4_000,
-    }
-    response = httpx2.get(f"{url}/", cookies={SESSION_COOKIE: forged[change]})
-    assert response.status_code == 303
+    for forged in (f"{grant_id}.{signature[::-1]}", f"{grant_id[::-1]}.{signature}", "x" * 4_000):
+        assert httpx2.get(f"{url}/", cookies={SESSION_COOKIE: forged}).status_code == 303
 
 
 def test_a_code_starts_one_session_in_the_browser_that_asked(url: str, make_key: MakeKey) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.core.caller import FULL_ACCESS, Role, Scope
-from tests.e2e.access.all_tools_gateway import Carrel
-from tests.e2e.access.conftest import MakeKey, make_key_with_role
+from shared.core.caller import Role
+from tests.support.access import Carrel, MakeKey, make_key_with_role
 
 
 def call_tool(carrel: Carrel, key: str, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -51,11 +50,3 @@ def test_an_editor_edits_only_their_own_notes(
     assert undone["title"] == note["title"]
     assert undone["revision"] == 4
     assert undone["tags"] == ["boats"]
-
-
-def test_an_edit_needs_the_scope_curate(carrel: Carrel, make_key: MakeKey, project: str) -> None:
-    make_key_with_role(make_key, project, "edits.writer", Role.OWNER)
-    key = make_key("edits.writer", FULL_ACCESS - {Scope.CURATE})
-    response = carrel.call_tool(key, "edit_source", source_id="baking", revision=0, title="Loaves")
-    assert response.status_code == 403
-    assert "carrel:curate" in response.headers["www-authenticate"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.e2e.access.conftest import CLOUD_SETTINGS, NOTEBOOK, MakeKey, build_key_maker
+from tests.support.access import CLOUD_SETTINGS, NOTEBOOK, MakeKey, build_key_maker
 from tests.support.gateway_process import RunningGateway, run_gateway
 from tests.support.mcp_wire import make_call, make_request, post
 

@@ -29,7 +29,7 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
-from tests.e2e.access.conftest import build_key_maker
+from tests.support.access import build_key_maker
 from tests.support.fakes.gateway import FakeGateway
 from tests.support.fakes.http_server import LoopbackServer
 from tests.support.fakes.secret_manager import FakeSecretManager

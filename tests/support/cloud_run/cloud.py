@@ -44,12 +44,8 @@ SCHEDULER: Final = "carrel-scheduler"
 """The account of Cloud Scheduler, which runs jobs."""
 _MACHINE_VARIABLES: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")
 """Variables that every process on this machine gets."""
-_FAKE_SERVICES: Final = (
-    "FIRESTORE_EMULATOR_HOST",
-    "STORAGE_EMULATOR_HOST",
-    "CARREL_RECORD_QUERIES",
-)
-"""Variables that lead functions to fake services, or make them record their queries."""
+_FAKE_SERVICES: Final = ("FIRESTORE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST")
+"""Variables that lead functions to fake services."""
 _OUTSIDE_ACCESS: Final = (
     *("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),

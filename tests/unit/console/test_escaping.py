@@ -20,33 +20,8 @@ from tests.support.console_app import (
     parse_page,
 )
 from tests.support.fake_catalog import FakeDispatcher
+from tests.support.hostile_sources import PAYLOADS
 
-PAYLOADS = [
-    "<script>alert(1)</script>",
-    "</title><script>alert(1)</script>",
-    "</textarea></style></template><svg onload=alert(1)>",
-    "<img src=x onerror=alert(1)>",
-    "<iframe srcdoc='<script>alert(1)</script>'>",
-    '" autofocus onfocus=alert(1) x="',
-    "' onmouseover='alert(1)",
-    "`onclick=alert(1)`",
-    "javascript:alert(1)",
-    "JaVaScRiPt:alert(1)",
-    " javascript:alert(1)",
-    "java\tscript:alert(1)",
-    "data:text/html,<script>alert(1)</script>",
-    "vbscript:msgbox(1)",
-    "//evil.example/x",
-    "https://evil.example/\"onmouseover='alert(1)'",
-    "{{ 7 * 7 }}{% raw %}${7*7}",
-    "<!--><script>alert(1)</script>-->",
-    "<base href=https://evil.example/>",
-    "<meta http-equiv=refresh content='0;url=https://evil.example'>",
-    "<form action=https://evil.example><input name=x>",
-    "\u202e<b>\u2028\u0000",
-    "&lt;script&gt;",
-    "x\r\nset-cookie: a=b",
-]
 ADDRESS_ATTRIBUTES = ("href", "src", "action", "formaction", "srcset", "poster", "data", "ping")
 ALLOWED_ELEMENTS = set(
     """html head meta title link script body header nav main footer section aside article form
