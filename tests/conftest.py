@@ -1,7 +1,5 @@
 """Fixtures of all tests: a database for each test, and the app and context that use it."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

@@ -6,8 +6,6 @@ change that must be noticed. Survivors are for a reader: a change may be equival
 or show a boundary that no test guards.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import random

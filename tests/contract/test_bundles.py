@@ -1,7 +1,5 @@
 """A function that starts loads only modules of its bundle, the archive it is deployed from."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

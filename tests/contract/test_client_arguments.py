@@ -1,7 +1,5 @@
 """Every tool takes the arguments in which clients wrap what a model left out or wrote."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A message that names a `carrel` command names it as this installation is called."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Functions declare the settings, providers and data files that no import shows."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

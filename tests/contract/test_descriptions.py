@@ -1,7 +1,5 @@
 """The texts about tools that a model reads name only existing tools, and titles differ."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import permutations

@@ -1,7 +1,5 @@
 """Links, paths, commands and settings that the documents name exist."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

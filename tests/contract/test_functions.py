@@ -1,7 +1,5 @@
 """Every function can be deployed, and its rights follow from its declaration."""
 
-from __future__ import annotations
-
 import ast
 import re
 import symtable

@@ -1,7 +1,5 @@
 """Every job declares a name, a schedule, a time limit and a lease that follow the rules."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Each package contains only what belongs there. `make check` checks the imports between them."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Requirements are shown by tests or differ on purpose, and declarations have what they ask."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Every test that the threat model names exists."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 What is wrong is in `tests/examples`. The app of these tests has no database.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 

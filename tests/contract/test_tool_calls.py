@@ -3,8 +3,6 @@
 The examples call the tools on a base that is stored once and copied for each test.
 """
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Collection

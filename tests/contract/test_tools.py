@@ -1,7 +1,5 @@
 """Every tool has a name, schemas, texts and limits that follow the rules."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Fixtures of the end-to-end tests: one knowledge base, and the gateways that serve it."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator

@@ -4,8 +4,6 @@ An MCP App is a page that a chat client, its host, shows in a frame for the resu
 the host is a page with the official client and the official bridge to the frame.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import uuid

@@ -1,7 +1,5 @@
 """If arguments are invalid, the error says what to correct, and no document is read."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

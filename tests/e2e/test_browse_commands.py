@@ -1,7 +1,5 @@
 """`carrel show`, `search`, `questions` and `sources` print what they find, or say what is wrong."""
 
-from __future__ import annotations
-
 import json
 from contextlib import ExitStack
 from pathlib import Path

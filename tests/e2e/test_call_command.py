@@ -1,7 +1,5 @@
 """`carrel call` calls a tool, and prints its result or an error that says what to do."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

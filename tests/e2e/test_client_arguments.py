@@ -1,7 +1,5 @@
 """The official clients send null, empty texts and JSON in texts, as programs around them do."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ It runs with the newest revision and with a handshake. The tools run in the gate
 functions of their own.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -3,8 +3,6 @@
 The official Python client runs with the newest revision and with a handshake, as before 2026.
 """
 
-from __future__ import annotations
-
 import pytest
 from mcp import Client
 from mcp_types import PromptReference, ResourceTemplateReference

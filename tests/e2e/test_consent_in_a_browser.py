@@ -1,7 +1,5 @@
 """Users allow or deny a client's request on the consent page, in headless Chromium."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -3,8 +3,6 @@
 The console is the gateway's website. A chip is a link that filters a search, and shows a count.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import httpx2

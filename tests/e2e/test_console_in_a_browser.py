@@ -3,8 +3,6 @@
 The console is the gateway's website. It works without scripts. Its page of a source is the reader.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import uuid

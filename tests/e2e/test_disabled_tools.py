@@ -1,7 +1,5 @@
 """A gateway hides the tools that the setting `DISABLED_TOOLS` names."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The caller uploads the text, the `materials`, to a workspace: all texts under on
 tests use the official client, and check that no log and no audit record contains texts.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import uuid

@@ -1,7 +1,5 @@
 """The function of a tool answers requests, which the tests send instead of the gateway."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

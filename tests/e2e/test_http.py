@@ -1,7 +1,5 @@
 """The gateway answers HTTP requests, even those that no client library would send."""
 
-from __future__ import annotations
-
 import json
 from http.client import HTTPConnection
 from typing import Any

@@ -3,8 +3,6 @@
 Each test imports a module in a new process.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 An account without the right to call gets 403, and a token that is not valid gets 401.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A request up to the limit reaches its tool, and a larger one is rejected with advice."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """`make run TOPOLOGY=functions` runs each tool in a process that only the gateway can call."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A log entry describes a call, and contains neither content nor keys, even if the call fails."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

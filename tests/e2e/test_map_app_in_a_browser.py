@@ -3,8 +3,6 @@
 The host of the app is a page with the official client.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import AsyncIterator

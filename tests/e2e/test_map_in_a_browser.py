@@ -1,7 +1,5 @@
 """The console's map shows each passage as a point and names the clusters, in Chromium."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The map's script, alone in headless Chromium, handles clicks, drags and the edge of the map."""
 
-from __future__ import annotations
-
 from typing import Any, Final, Literal
 
 import pytest

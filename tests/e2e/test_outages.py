@@ -1,7 +1,5 @@
 """If a part is down, an error names it, other tools work, and recovery needs no restart."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The official Python client lists the prompts and gets their texts."""
 
-from __future__ import annotations
-
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError

@@ -1,7 +1,5 @@
 """The commands of the README and the documents work as a new user runs them."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

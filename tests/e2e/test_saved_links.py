@@ -1,7 +1,5 @@
 """A page is found after its link was saved by a client, or ingested in a shell."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from pathlib import Path

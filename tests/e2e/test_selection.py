@@ -1,7 +1,5 @@
 """An address such as `/mcp?tools=tasks` offers only a selection of the tools."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """A job is a deployed function, which only Cloud Scheduler may call."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import Iterator

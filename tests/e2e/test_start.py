@@ -3,8 +3,6 @@
 Cloud Functions call no hook when a process starts, so the first request starts the gateway.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A client such as Claude Desktop starts `carrel stdio` and calls its tools."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

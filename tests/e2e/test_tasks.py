@@ -1,7 +1,5 @@
 """Clients manage a to-do list, whose tools answer with `success`, `data` and `error`."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A call is one OpenTelemetry trace, from the client through a tool's function to the database."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 The tests of the configuration are in `infra/terraform/carrel.tftest.hcl`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

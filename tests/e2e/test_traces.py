@@ -3,8 +3,6 @@
 A trace is a solved coding problem that a user shares. Everybody may read it.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager

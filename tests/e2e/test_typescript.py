@@ -1,7 +1,5 @@
 """The official clients search, read, and get the pages of MCP Apps if they can show them."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final

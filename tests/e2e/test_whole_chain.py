@@ -4,8 +4,6 @@ Files are ingested, a note is saved about one, another is edited, a third is for
 Then files are deleted and renamed, and an export is ingested into an empty base.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Fixtures of all tests of functions and jobs on a database."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -3,8 +3,6 @@
 The ids are the same whenever it is stored.
 """
 
-from __future__ import annotations
-
 import itertools
 import secrets
 from typing import Final

@@ -1,7 +1,5 @@
 """The examples of all tools."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.examples import extractions, reading, tasks, traces, workspaces, writing

@@ -3,8 +3,6 @@
 All examples call a tool on the same base, which `tests/examples/base.py` stores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple

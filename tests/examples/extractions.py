@@ -1,7 +1,5 @@
 """Examples of the tools for extractions."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.examples.example import Cost, Example

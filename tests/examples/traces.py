@@ -1,7 +1,5 @@
 """Examples of the tools for traces."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.examples.base import STRANGER, TRACE

@@ -1,7 +1,5 @@
 """Examples of the tool for workspaces."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.examples.base import DOCUMENT

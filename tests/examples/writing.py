@@ -1,7 +1,5 @@
 """Examples of the tools that change the knowledge base."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from tests.examples.base import FORGOTTEN_NOTES, KNEAD, LINK, NOTE, NOTE_TEXT, OWNER

@@ -7,8 +7,6 @@ versions of pytest than Carrel's, so uv runs them in an environment of their own
 they run on Google's emulator for comparison, all calls included.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

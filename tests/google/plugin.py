@@ -5,8 +5,6 @@ emulator, and leaves out those of calls that the embedded Firestore does not hav
 an environment with Google's versions of pytest, so it imports nothing of this project.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Gateways that require credentials: their settings, keys for them, and clients with keys."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor

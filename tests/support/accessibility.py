@@ -1,7 +1,5 @@
 """Checks that pages are accessible, by the default rules of axe-core."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

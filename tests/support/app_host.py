@@ -4,15 +4,13 @@ The bridge is the host's part of the npm package `@modelcontextprotocol/ext-apps
 has the JSON schemas of its messages, by which every message of both sides is checked.
 """
 
-from __future__ import annotations
-
 import json
 import mimetypes
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import jsonschema  # type: ignore[import-untyped]  # mcp brings it, without types
 import pytest
@@ -72,7 +70,7 @@ class AppHost:
     browser: Browser
 
     @classmethod
-    async def open(cls, browser: Browser, origin: str) -> AppHost:
+    async def open(cls, browser: Browser, origin: str) -> Self:
         """Open the page."""
         await browser.open(f"{origin}/")
         await browser.page.locator("html[data-ready]").wait_for(state="attached")

@@ -1,7 +1,5 @@
 """Opens the apps of a test: each with a database of its own, or several on one."""
 
-from __future__ import annotations
-
 import uuid
 from datetime import datetime
 from typing import Any

@@ -4,8 +4,6 @@ A program is an OAuth client, such as a chat application, that a person lets use
 runs in the test's own process, so a test can set its clock, ban users, and make parts of it fail.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """What a client needs to call functions in the fake cloud: ID tokens, and trust in its TLS."""
 
-from __future__ import annotations
-
 import ssl
 
 import httpx2

@@ -5,8 +5,6 @@ The tests use an installed Chromium or Chrome, or else the one in the npm packag
 is available, tests that need a browser are skipped and say why.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

@@ -4,8 +4,6 @@ Bulk embedding sends many passages in one batch job of Vertex AI, which reads an
 Cloud Storage.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import AsyncIterator

@@ -3,8 +3,6 @@
 A card is a summary of a passage, with takeaways.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from google.oauth2.credentials import Credentials

@@ -1,7 +1,5 @@
 """Calls of tools by the official Python client."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from mcp import Client

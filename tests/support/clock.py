@@ -1,7 +1,5 @@
 """Clocks that a test sets, for dates and for durations, and a fixed time."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Final
 

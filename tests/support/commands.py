@@ -1,7 +1,5 @@
 """Runs the command `carrel` in the test's process, and work on the database that it uses."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar

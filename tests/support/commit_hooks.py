@@ -1,7 +1,5 @@
 """An app that calls a hook around each commit, so that a test can interfere at any moment."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Awaitable, Callable
 from functools import cached_property, partial

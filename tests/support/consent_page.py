@@ -1,7 +1,5 @@
 """Submits the consent page as a person does who pastes a key and presses a button."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import parse_qsl, urlsplit

@@ -1,7 +1,5 @@
 """Runs the console in the test's process with a fake dispatcher, and reads parts of its pages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

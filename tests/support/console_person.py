@@ -1,7 +1,5 @@
 """A person who uses the console of a running gateway in a browser without scripts."""
 
-from __future__ import annotations
-
 from typing import Final, Self
 from urllib.parse import urlsplit
 

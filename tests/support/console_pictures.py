@@ -10,8 +10,6 @@ make a key with `carrel keys create --user USER --name laptop`, and set the envi
 CARREL_KEY to the key.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import os

@@ -1,7 +1,5 @@
 """Copies all documents from one database to another, and finds orphans among them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection
 from typing import Any, Final

@@ -4,8 +4,6 @@ A state is what a knowledge base contains, without anything that differs from ru
 the records of runs and leases. Numbers are rounded, since their last bits depend on the machine.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A knowledge base with a map: passages about a few themes, and clusters of them."""
 
-from __future__ import annotations
-
 import time
 
 from functions.jobs.cluster.job import cluster

@@ -1,7 +1,5 @@
 """The embedded Firestore for tests, in this process and as a server for others."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

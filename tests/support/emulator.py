@@ -4,8 +4,6 @@ The emulator is one Java archive. Run directly, it needs only one process and st
 time of `gcloud emulators firestore start`.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """Finds the programs of Google's Firestore emulator on this machine: its archive, and Java."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

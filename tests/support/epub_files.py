@@ -1,7 +1,5 @@
 """EPUB books for tests, in the layouts of EPUB 3.3 and of EPUB 2."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Mapping, Sequence

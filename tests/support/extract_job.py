@@ -3,8 +3,6 @@
 An extraction is a finding in a passage, such as a decision or a warning, with a quote.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from typing import Any, Final

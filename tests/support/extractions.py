@@ -3,8 +3,6 @@
 An extraction is a decision, pattern, warning or methodology that was found in a chunk.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final

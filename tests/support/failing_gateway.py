@@ -3,8 +3,6 @@
 Tests run it to check that neither answers nor logs contain the message of an internal error.
 """
 
-from __future__ import annotations
-
 from functions.gateway.app import make_gateway
 from functions.gateway.catalog import Catalog, Declaration
 from shared.core.settings import Settings

@@ -4,8 +4,6 @@ The tools are about shelves and books. The dispatcher is the part of the gateway
 tools.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Random programs of requests to Firestore: commits, reads, queries, aggregations and lists."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, datetime
 from typing import Any, Final

@@ -5,8 +5,6 @@ precondition says `current` or `stale`, and an answer's times become the number 
 set them.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Compares two folders, such as two exports of the same knowledge base."""
 
-from __future__ import annotations
-
 import filecmp
 from pathlib import Path
 

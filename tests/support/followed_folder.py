@@ -1,7 +1,5 @@
 """Folders that tests ingest repeatedly, and the sources that are stored then."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final

@@ -3,8 +3,6 @@
 Forgetting hides a source or a passage from all tools until somebody restores it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any

@@ -4,8 +4,6 @@ A server, which has imported the packages and nothing of Carrel, forks them. So 
 a quarter of a second instead of two; all of Carrel it still imports itself.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import runpy

@@ -1,7 +1,5 @@
 """Gateways in processes of their own, with their tools in the same process or in others."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

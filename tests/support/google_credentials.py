@@ -1,7 +1,5 @@
 """Google credentials for processes that call fakes of Google's services."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

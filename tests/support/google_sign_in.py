@@ -1,7 +1,5 @@
 """The steps of a sign-in with Google, made by an HTTP client instead of a browser."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final

@@ -1,7 +1,5 @@
 """Texts that only look like secrets, and texts that make careless regular expressions slow."""
 
-from __future__ import annotations
-
 import base64
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Texts that would run as code in a page that does not escape them, and sources with them."""
 
-from __future__ import annotations
-
 from shared.knowledge.source import Section, Source
 
 PAYLOADS = [

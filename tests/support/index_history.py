@@ -1,7 +1,5 @@
 """Random changes to a knowledge base by ingest, before and during runs of the job `index`."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ Postings are the list of chunks for a term or a facet, such as a tag. Each is a 
 collection `lexicon` or `facets`. Long postings are truncated.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter

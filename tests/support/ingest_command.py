@@ -1,7 +1,5 @@
 """Runs `carrel ingest URL` in a process that treats a local web server as a public one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

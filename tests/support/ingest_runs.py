@@ -1,7 +1,5 @@
 """Runs the job `ingest`, and reads what it stored."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pydantic import SecretStr

@@ -3,8 +3,6 @@
 A budget is the time that a run has. A job asks it between steps whether the time is spent.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Awaitable, Callable

@@ -3,8 +3,6 @@
 Its documents are short texts, called jottings, which are indexed when they are saved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """An app that a test can stop after some commits, as if its process had been killed."""
 
-from __future__ import annotations
-
 from collections.abc import Coroutine
 from typing import Any
 

@@ -4,8 +4,6 @@ A builder runs all `QUERIES`, which need indexes. It reports `step` before each 
 `built` when all queries were answered. A writer changes documents at random.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import sys

@@ -3,8 +3,6 @@
 A server, which has imported everything and opened nothing, forks them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -6,8 +6,6 @@ A commit writes `DOCUMENTS` documents that name it, moves the writer's `progress
 and increments a number that all writers share.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 from pathlib import Path

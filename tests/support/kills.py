@@ -5,8 +5,6 @@ commit is not applied, and nothing more happens; or it is applied, but its answe
 it the connection. Later, another process repeats the work on the same database.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Sample sources, and the steps of the real jobs that store, embed and index them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any

@@ -5,8 +5,6 @@
 in `KnowledgeHistory.list_changes`. The method calls a tool through `_call`, and changes the model.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace

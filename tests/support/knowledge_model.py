@@ -1,7 +1,5 @@
 """A model of a knowledge base: what it must contain after runs of ingest and calls of tools."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 A saved link is a URL that a user gave to Carrel, whose page the job `ingest` adds as a source.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final

@@ -1,7 +1,5 @@
 """A simulated machine: a state folder, and the commands that a test runs with it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 It supports the filters and extractors in `infra/build/log_metrics.json`, which defines the metrics.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

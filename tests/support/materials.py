@@ -1,7 +1,5 @@
 """Calls `extract_key_info`, the tool that finds in a text what matters for a query."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from shared.core.caller import Caller

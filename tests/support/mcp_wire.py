@@ -3,8 +3,6 @@
 Tests can therefore also send messages that no client library would send.
 """
 
-from __future__ import annotations
-
 import json
 import ssl
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Clients of fake model services, and what their errors must not tell."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager

@@ -4,8 +4,6 @@ The job `reembed` announces a migration first. It begins when all processes know
 later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final

@@ -1,7 +1,5 @@
 """A monotonic clock that tests advance, so that time limits can be long on a busy machine."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Final, TypeVar

@@ -3,8 +3,6 @@
 Two tools write to and read from a private notebook of the caller. The others return a fixed text.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, Literal
 

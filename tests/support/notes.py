@@ -1,7 +1,5 @@
 """Calls `save_note` as the gateway does, and searches for notes."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from shared.core.caller import Caller, Role

@@ -1,7 +1,5 @@
 """Installs the npm packages that tests use, once per clone and lock file."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import subprocess

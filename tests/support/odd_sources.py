@@ -1,7 +1,5 @@
 """Random sources with unusual characters, for tests that no text is changed when it is stored."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Final

@@ -3,8 +3,6 @@
 It writes the objects of PDF 1.7 (ISO 32000-1) that Carrel's reader of PDF files reads.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Finds free ports."""
 
-from __future__ import annotations
-
 import socket
 
 

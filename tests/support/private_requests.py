@@ -3,8 +3,6 @@
 Tests send them, and then check that no log contains the word.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterator

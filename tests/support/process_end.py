@@ -1,7 +1,5 @@
 """Waits for the end of processes that are not children of this one."""
 
-from __future__ import annotations
-
 import os
 import select
 import sys

@@ -1,7 +1,5 @@
 """Counts of function calls, by which tests tell linear from quadratic time without a clock."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Real fetchers refuse loopback addresses, so these resolve a public name to the server's address.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """The context of one call, and what the call read."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from shared.core.caller import Caller

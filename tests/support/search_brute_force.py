@@ -3,8 +3,6 @@
 The reference results use the chunks' texts and vectors, and none of the product's indexes.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter

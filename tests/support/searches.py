@@ -1,7 +1,5 @@
 """Sources for tests of `search_kb`, changes to their index, and the pages of a search."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Values are assembled at run time, so that no line of this file looks like a secr
 repositories.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import string

@@ -3,8 +3,6 @@
 A test can set their clock and rate limit, and read their database.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field, replace
 from html import unescape

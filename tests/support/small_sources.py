@@ -1,7 +1,5 @@
 """Sources with short texts or dates, for tests of tools that list."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any

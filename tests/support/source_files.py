@@ -1,7 +1,5 @@
 """Writes files for tests of ingest, and reads sources, problems and warnings from them."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reads stored documents without the product's repositories, to compare them in tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from google.cloud.firestore import DocumentSnapshot

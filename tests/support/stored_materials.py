@@ -4,8 +4,6 @@ The tool stores passages and their vectors in a workspace of the user. An upload
 stores a text, and has a random id.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ A trace is a solved coding problem that users share and vote on. A tally is the 
 Postings are the list of traces for a term or tag.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Calls the tools for tasks as the gateway does, at a given time. A task is a to-do of a user."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any, Final
 

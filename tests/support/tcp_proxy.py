@@ -1,7 +1,5 @@
 """A TCP proxy in front of the emulator, whose connections a test can break, delay or reject."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator

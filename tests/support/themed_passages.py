@@ -3,8 +3,6 @@
 Passages about a theme share words, so with `WordEmbedder` each theme becomes a cluster.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterable

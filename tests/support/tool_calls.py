@@ -1,7 +1,5 @@
 """Calls tools in the test's own process, with the requests that the gateway would send."""
 
-from __future__ import annotations
-
 import time
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """The test set of traces (solved coding problems): the sample's, further ones, and variants."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, Final

@@ -3,8 +3,6 @@
 A trace is a solved coding problem that users share and vote on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 from functools import cache

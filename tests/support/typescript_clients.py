@@ -1,7 +1,5 @@
 """Runs scripts with the official TypeScript clients, on which most MCP applications are built."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -5,8 +5,6 @@ a query first needs it, so the database files of a run show which ones any proce
 vector index is stored without the fields of its filter, so the two count as one.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

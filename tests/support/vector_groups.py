@@ -1,7 +1,5 @@
 """Random vectors for tests of clustering: in separate groups, and outliers that belong to none."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A web page like those of magazines, for tests that extract the article from a page."""
 
-from __future__ import annotations
-
 from typing import Final
 
 PROSE: Final = (

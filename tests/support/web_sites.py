@@ -1,7 +1,5 @@
 """Serves web sites on this machine, for the browser of a test to visit."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable

@@ -3,8 +3,6 @@
 With `WordVertex` as Vertex AI, the final state of the database is the same on any machine.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -3,8 +3,6 @@
 The documentation of the tool defines the scores.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

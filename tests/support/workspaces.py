@@ -3,8 +3,6 @@
 A workspace is the texts that a user brought to `extract_key_info` under one task id.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime

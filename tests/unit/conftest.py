@@ -1,7 +1,5 @@
 """Unit tests need no database: one that opens a connection to Firestore fails at once."""
 
-from __future__ import annotations
-
 from typing import Any, NoReturn
 
 import grpc

@@ -3,8 +3,6 @@
 Some gateways serve all tools. Others serve only a notebook, whose few tools read and write notes.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterator

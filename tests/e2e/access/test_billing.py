@@ -4,8 +4,6 @@ The tool `write_note` of the notebook costs a millionth of a dollar per characte
 the gateway holds the most that a note can cost, `PRICE`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -4,8 +4,6 @@ The tool finds passages in a text that the caller uploads, its `materials`. If a
 embed in one call, the answer is "pending", and a later call with the id of the document continues.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The official clients sign in, although they know only the URL of the gateway."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,13 +1,11 @@
 """A remote client such as Claude signs in by OAuth, from the first 401 to the revocation."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re
 import secrets
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlencode
 
 import httpx2
@@ -38,7 +36,7 @@ class Claude:
     client_id: str
 
     @classmethod
-    def register(cls, endpoint: str) -> Claude:
+    def register(cls, endpoint: str) -> Self:
         """Discover the authorization server, and register with it."""
         unauthorized = post(endpoint, make_initialize(HANDSHAKE[0]))
         [metadata_url] = re.findall(

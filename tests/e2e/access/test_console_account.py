@@ -1,7 +1,5 @@
 """The page `/you` of the console shows the user's keys, connected programs and usage."""
 
-from __future__ import annotations
-
 import httpx2
 
 from shared.core.caller import Scope

@@ -4,8 +4,6 @@ A reader only reads, an editor adds notes, and an owner also edits and forgets a
 forgotten is hidden and can be restored. The page of a source is called the reader, too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ Before a key is made, its maker proves again who they are, with another key or w
 key is shown once, and may do no more than both its maker's session and the key used as proof.
 """
 
-from __future__ import annotations
-
 import uuid
 from datetime import timedelta
 from pathlib import Path

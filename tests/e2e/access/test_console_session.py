@@ -1,7 +1,5 @@
 """A session of the console begins with sign-in, and its cookie opens the console's pages only."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from http.cookiejar import Cookie

@@ -3,8 +3,6 @@
 The text before the `@` in a credential names a task, which separates the notes of a user.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

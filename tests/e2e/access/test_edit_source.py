@@ -1,7 +1,5 @@
 """An owner edits any source through the gateway, and an editor only their own notes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from shared.core.caller import Role

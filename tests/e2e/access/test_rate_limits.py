@@ -1,7 +1,5 @@
 """Two instances of the gateway share one rate limit per user, and one for anonymous callers."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Roles and scopes decide which tools a caller sees and may call."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Deployed functions run from their bundles with only their requirements installed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

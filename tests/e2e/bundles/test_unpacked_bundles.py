@@ -1,7 +1,5 @@
 """A function runs from its bundle, with only its files, modules and variables."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

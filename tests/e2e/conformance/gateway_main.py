@@ -4,8 +4,6 @@ Some scenarios use tools and prompts that the suite expects of every server unde
 defined here. Everything else is the real gateway.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from mcp.shared.exceptions import MCPError

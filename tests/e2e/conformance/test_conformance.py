@@ -4,8 +4,6 @@ The suite knows which scenarios a revision of the protocol has. In addition to t
 scenario, it checks each message of the server against the JSON schema of the revision.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

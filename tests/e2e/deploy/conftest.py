@@ -1,7 +1,5 @@
 """Fakes of the Google services that a deployment uses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """A bucket is made versioned and private, or is not used if it belongs to another project."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

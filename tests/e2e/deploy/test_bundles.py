@@ -3,8 +3,6 @@
 A manifest lists the bundles. The name of a bundle contains a hash of its content.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import zipfile

@@ -1,7 +1,5 @@
 """Commands with `--cloud` take settings and secrets from the deployment of this checkout."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

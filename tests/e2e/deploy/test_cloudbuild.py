@@ -1,7 +1,5 @@
 """The commands that `cloudbuild.yaml` runs exist, and the build provides what they need."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """An error names each missing prerequisite of a deployment, and says what to do."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

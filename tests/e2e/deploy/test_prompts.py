@@ -1,7 +1,5 @@
 """`carrel deploy` asks the person at the terminal for consent and secrets, and nothing else."""
 
-from __future__ import annotations
-
 import os
 import pty
 import subprocess

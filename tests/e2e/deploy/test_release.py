@@ -4,8 +4,6 @@ A script takes Terraform's place: it notes how it is called and answers with a s
 Terraform makes of its configuration is tested in `tests/e2e/test_terraform.py`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

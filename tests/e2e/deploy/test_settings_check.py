@@ -1,7 +1,5 @@
 """Settings with which no function would start are rejected before anything is created."""
 
-from __future__ import annotations
-
 import json
 
 import click

@@ -1,7 +1,5 @@
 """The smoke test of a deployment passes with a working gateway, and says why others fail."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

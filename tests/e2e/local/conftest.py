@@ -1,7 +1,5 @@
 """Fixtures for tests that run Carrel on this machine, with its own databases."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """`make run` installs every module that a run imports, and reports its progress."""
 
-from __future__ import annotations
-
 import ast
 import os
 import signal

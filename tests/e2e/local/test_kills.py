@@ -4,8 +4,6 @@
 says what survived.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

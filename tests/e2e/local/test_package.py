@@ -1,7 +1,5 @@
 """The wheel of `make dist` contains all files, and runs on a machine without other programs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

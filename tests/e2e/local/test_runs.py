@@ -1,7 +1,5 @@
 """A local run, `carrel up`: who may call it, what it says, and what ends it."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

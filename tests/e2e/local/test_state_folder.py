@@ -3,8 +3,6 @@
 The state folder contains the local database.
 """
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import subprocess

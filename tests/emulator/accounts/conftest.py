@@ -1,7 +1,5 @@
 """The database of the tests of keys, accounts and limits."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -3,8 +3,6 @@
 Amounts are in millionths of a dollar.
 """
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 

@@ -5,8 +5,6 @@ the gateway settles the call, or cancels it. Calls with the same id share one ho
 of them as a holder. In which order they may do so is tested with the ledger, without a database.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from datetime import date, timedelta, timezone

@@ -3,8 +3,6 @@
 A grant is the authorization that a person gives to a program. A program registers as a client.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Access keys are listed from the newest to the oldest, and can be revoked."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import asdict, replace
 from datetime import timedelta

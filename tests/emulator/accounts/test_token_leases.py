@@ -3,8 +3,6 @@
 A bucket of 20 calls a minute leases three tokens at a time, and gets one back every three seconds.
 """
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Fixtures of the tests of commands: an empty database, and a model that needs no time."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

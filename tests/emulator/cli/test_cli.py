@@ -1,7 +1,5 @@
 """The `carrel` command without a database: its errors, its defaults and its generated files."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """`carrel keys` and `carrel accounts` create and revoke keys, and manage accounts of users."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable

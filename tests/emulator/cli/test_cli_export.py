@@ -3,8 +3,6 @@
 A trace is a solved coding problem that a user shares.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`carrel forget` forgets sources by id, folder or tag, and the sample, and restores them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

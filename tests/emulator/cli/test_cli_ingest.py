@@ -3,8 +3,6 @@
 The exit code is 1 if a text was left out or a job failed, and 130 after Ctrl-C.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

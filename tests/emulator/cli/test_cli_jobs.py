@@ -3,8 +3,6 @@
 A dead letter is an item on which a job has given up, after five tries.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

@@ -4,8 +4,6 @@ A workspace contains the texts (materials) that a user gave to the tool `extract
 name, the argument `task_id`. A text is stored as a document, which has parts.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from datetime import UTC, datetime, timedelta

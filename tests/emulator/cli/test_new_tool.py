@@ -1,7 +1,5 @@
 """`carrel new-tool` copies a tool, its test and its example, which work as they are."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Fixtures of tests that bind both the embedded Firestore and Google's emulator."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where the emulator's answers are not the embedded Firestore's, each with the reason."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

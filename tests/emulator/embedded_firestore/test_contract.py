@@ -1,7 +1,5 @@
 """What Firestore promises, and what is easy to get wrong, on the emulator and the embedded one."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast

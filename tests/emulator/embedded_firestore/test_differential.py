@@ -1,7 +1,5 @@
 """Random requests have the same answers from the embedded Firestore and from Google's emulator."""
 
-from __future__ import annotations
-
 import math
 import os
 import uuid

@@ -1,7 +1,5 @@
 """Processes are killed at random moments: no answered commit is lost, and indexes stay complete."""
 
-from __future__ import annotations
-
 import random
 from itertools import count
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The server of the embedded Firestore, by a client of gRPC."""
 
-from __future__ import annotations
-
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path

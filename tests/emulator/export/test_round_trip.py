@@ -1,7 +1,5 @@
 """An export, ingested into an empty base, gives the same sources, chunks and cards."""
 
-from __future__ import annotations
-
 import gc
 import os
 import re

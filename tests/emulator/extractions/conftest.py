@@ -1,7 +1,5 @@
 """Fixtures of extraction tests."""
 
-from __future__ import annotations
-
 import pytest
 
 from shared.knowledge.chunk import Chunk

@@ -4,8 +4,6 @@ A finding becomes an extraction: a decision, pattern, warning or methodology, wi
 proves it. The model's answers are scripted here.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

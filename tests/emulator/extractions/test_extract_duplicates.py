@@ -3,8 +3,6 @@
 The visible one is the original, and the others are stored as its duplicates.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

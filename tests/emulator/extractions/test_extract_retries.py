@@ -3,8 +3,6 @@
 An outage of the language model or of the embedder ends the run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

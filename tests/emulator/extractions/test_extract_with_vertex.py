@@ -1,7 +1,5 @@
 """The job `extract` works with the client of Vertex AI, whose server is a fake."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any

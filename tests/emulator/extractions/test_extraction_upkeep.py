@@ -4,8 +4,6 @@ A chunk is a passage as it is stored. Of equal extractions from several chunks, 
 original, and the others are its duplicates.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -4,8 +4,6 @@ An extraction is a decision, pattern, warning or methodology that a language mod
 passage. Each type has its own tool.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

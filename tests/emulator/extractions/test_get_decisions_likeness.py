@@ -1,7 +1,5 @@
 """A lookup tool with a query returns the extraction that answers it first."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

@@ -1,7 +1,5 @@
 """`get_decisions` with a query returns the decisions by similarity, page by page."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

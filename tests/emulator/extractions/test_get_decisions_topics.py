@@ -3,8 +3,6 @@
 A topic is a label of extractions, such as "kubernetes". It has aliases, such as "k8s".
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import pytest

@@ -3,8 +3,6 @@
 `test_get_decisions.py` tests what they have in common with `get_decisions`.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import pytest

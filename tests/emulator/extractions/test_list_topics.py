@@ -4,8 +4,6 @@ An extraction is a decision, pattern, warning or methodology that a language mod
 passage, and a topic is its label.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from functions.tools.extractions.list_topics.tool import (

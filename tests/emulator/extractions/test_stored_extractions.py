@@ -4,8 +4,6 @@ An extraction is a decision, pattern, warning or methodology that was found in a
 stored passage. A topic is a label of extractions.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any

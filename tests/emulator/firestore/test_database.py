@@ -1,7 +1,5 @@
 """`Database` counts what each request costs, and reports write conflicts and errors."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 Each commit of a run renews its lease, on the condition that no other run has taken the lease.
 """
 
-from __future__ import annotations
-
 import asyncio
 from datetime import datetime, timedelta
 from typing import Any

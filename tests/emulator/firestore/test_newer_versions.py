@@ -1,7 +1,5 @@
 """Documents that a newer version of Carrel has written are still read after a rollback."""
 
-from __future__ import annotations
-
 from pydantic import SecretStr
 
 from shared.accounts.access_key import new_key

@@ -1,7 +1,5 @@
 """A run of a job has a record: its state, progress, counts and cost, and what it left out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

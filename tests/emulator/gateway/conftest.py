@@ -1,7 +1,5 @@
 """Fixtures of the gateway's tests: its access services on a database of their own, at noon."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

@@ -5,8 +5,6 @@ the reservation if the call has done nothing, and leaves it open if the outcome 
 record and an account change is tested in `tests/unit/accounts`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

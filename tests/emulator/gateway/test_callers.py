@@ -3,8 +3,6 @@
 A caller has a user, a role of that user, and the scopes of the credential.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta

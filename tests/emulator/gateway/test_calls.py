@@ -4,8 +4,6 @@ A tool states facts such as sizes and scores for the audit. It may also state to
 user the call belongs. Neither is sent to clients, and names of tasks are hashed in the log.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

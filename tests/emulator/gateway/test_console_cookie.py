@@ -1,7 +1,5 @@
 """The console keeps a person signed in with a secure cookie, for 30 days."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import httpx2

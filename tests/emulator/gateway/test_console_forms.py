@@ -3,8 +3,6 @@
 The forms are read from the pages, so a new one is tested, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 from itertools import product
 from typing import Any, Final, NamedTuple

@@ -1,7 +1,5 @@
 """The key of a caller is passed to the tool that embeds with it, and nowhere else."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ The gateway reserves the price before it runs a call. Afterwards it settles the 
 reservation. It records calls in a database of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator

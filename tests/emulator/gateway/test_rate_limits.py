@@ -4,8 +4,6 @@ Each limit is a token bucket in the database. A call takes a token, and tokens c
 An instance leases a block of tokens, so most calls do not read the database.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta

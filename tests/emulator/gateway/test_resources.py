@@ -4,8 +4,6 @@ The two revisions of MCP differ in the codes of errors. The client of the SDK ca
 `legacy`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any

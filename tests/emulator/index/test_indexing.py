@@ -5,8 +5,6 @@ frequency `df`, and `held`, an upper bound of their entries. Truncated postings 
 all chunks that are dated at `since` or later.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import pytest

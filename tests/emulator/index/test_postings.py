@@ -5,8 +5,6 @@ the same ones. Those of a term keep the documents with the highest scores, those
 newest. `InvertedIndex` reads them.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace

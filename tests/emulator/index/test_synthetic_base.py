@@ -1,7 +1,5 @@
 """Benchmarks fill a synthetic knowledge base, which is as the jobs would have left it."""
 
-from __future__ import annotations
-
 from benchmarks.synthetic import SyntheticBase, SyntheticTexts
 from functions.jobs.index.job import index
 from functions.jobs.repair.job import repair

@@ -1,7 +1,5 @@
 """The base that work is killed on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A call that writes can be killed at any commit, and repeated with its idempotency key."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace

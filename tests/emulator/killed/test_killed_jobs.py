@@ -1,7 +1,5 @@
 """A run of a job can be killed at any commit: the next run completes it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

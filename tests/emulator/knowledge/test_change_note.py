@@ -1,7 +1,5 @@
 """`save_note` changes a note, keeps its former text for 30 days, and restores it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

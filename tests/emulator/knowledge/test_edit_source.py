@@ -3,8 +3,6 @@
 The call rewrites as many passages as fit a commit. The job `index` rewrites the others.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Any

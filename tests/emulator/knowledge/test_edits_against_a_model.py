@@ -4,8 +4,6 @@ The model knows two rules. A field that an owner has edited has the edit's value
 the value of the source's origin, such as a file. A passage has the tags of its source and its own.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
 from random import Random

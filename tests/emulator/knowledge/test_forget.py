@@ -5,8 +5,6 @@ out. A call of `forget` with `forgotten=False` deletes the record, and the next 
 stores them again.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any

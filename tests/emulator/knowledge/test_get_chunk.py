@@ -1,7 +1,5 @@
 """`get_chunk` returns a passage in full, with its card, its clusters and related passages."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`get_cluster` returns a cluster, a page of its passages, and the clusters near it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

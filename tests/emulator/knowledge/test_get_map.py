@@ -4,8 +4,6 @@ The cluster job draws the map and adds new passages. The index job removes delet
 stored in pages, each a document.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ The counts are the activity of the period. They come from the index: for each mo
 postings, the list of the passages that are dated in the month.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

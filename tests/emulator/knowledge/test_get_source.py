@@ -1,7 +1,5 @@
 """`get_source` returns a source and its passages in order, page by page."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -4,8 +4,6 @@ Jobs process each passage in steps: `embed`, `index`, `card`, `cluster` and `ext
 pending until its job has done it, and dead-lettered once the job has given up.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

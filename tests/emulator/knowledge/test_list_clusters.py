@@ -1,7 +1,5 @@
 """`list_clusters` returns the clusters, largest first."""
 
-from __future__ import annotations
-
 from functions.tools.knowledge.list_clusters.tool import EMPTY_MESSAGE, In, list_clusters
 from shared.runtime.context import Context
 from tests.support.knowledge import set_fields

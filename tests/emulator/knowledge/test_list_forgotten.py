@@ -1,7 +1,5 @@
 """`list_forgotten` lists forgotten sources and passages to those who may restore them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from syrupy.assertion import SnapshotAssertion

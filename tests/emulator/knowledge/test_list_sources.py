@@ -1,7 +1,5 @@
 """`list_sources` returns the sources that match all filters, in each order, page by page."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta

@@ -4,8 +4,6 @@ The index compares names without regard to case and to the form of letters. It t
 Arabic script into eighteen, and an id of Firestore has at most 1,500 bytes.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from shared.runtime.context import App, Context

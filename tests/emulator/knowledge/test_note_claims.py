@@ -4,8 +4,6 @@ A claim, `claims/{hash}`, says which note has a text. Calls that save one text a
 compete for it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -5,8 +5,6 @@ show the original and hide the duplicates. When the original is forgotten, a job
 duplicate, which tools then show.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

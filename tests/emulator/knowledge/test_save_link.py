@@ -1,7 +1,5 @@
 """`save_link` queues the address of a web page, which the ingest job fetches and stores."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`save_note` stores a note, and search finds the note with the next call."""
 
-from __future__ import annotations
-
 from shared.runtime.context import App, Context
 from tests.support.apps import Apps
 from tests.support.fakes.embedder import WordEmbedder

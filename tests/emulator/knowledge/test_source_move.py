@@ -5,8 +5,6 @@ them back. A long source takes several commits. What a call does not complete, t
 index job does.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ still to do, `tries` their failed tries, and `parked` the steps that were given 
 is a tombstone, without its text, until the index job has removed it from the index.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

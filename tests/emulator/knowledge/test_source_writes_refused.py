@@ -1,7 +1,5 @@
 """A new source that the database refuses leaves no documents, and other sources are stored."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 

@@ -4,8 +4,6 @@ A knowledge card is the summary and the takeaways of a chunk. The job `cards` ma
 chunk on which the step `card` is pending.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta

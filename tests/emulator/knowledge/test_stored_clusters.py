@@ -1,7 +1,5 @@
 """The repository of clusters saves them with their chunks, and reads them by id, size or vector."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """The repositories of sources and chunks list them page by page, and read them by id."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta

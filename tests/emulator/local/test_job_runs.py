@@ -1,7 +1,5 @@
 """`JobRuns` runs a job alongside the job that feeds it, and prints reports and progress."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -5,8 +5,6 @@ the sample were made by hand. They stand in `extractions.json`, and name passage
 `readwise.json`, or say that there is nothing in a passage.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

@@ -4,8 +4,6 @@ They were made by hand and stand in `knowledge.json`, by highlight of the export
 long highlight has several parts, each a passage with a card.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

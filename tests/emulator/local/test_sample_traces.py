@@ -3,8 +3,6 @@
 A trace is a solved coding problem that is shared and voted on.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

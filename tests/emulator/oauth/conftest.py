@@ -1,7 +1,5 @@
 """Fixtures: an authorization server, a registered client, and a fake Google."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 
 import pytest

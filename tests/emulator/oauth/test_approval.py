@@ -4,8 +4,6 @@ An approval needs a proof of who signed in, and grants no scopes that this perso
 browser carries a request from page to page, so the server seals it with a signature.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

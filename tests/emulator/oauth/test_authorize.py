@@ -3,8 +3,6 @@
 A client registers itself, or publishes a document with its metadata, whose URL is then its id.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from functions.gateway.oauth.authorization import AuthorizationRequest

@@ -5,8 +5,6 @@ Nobody has tried Carrel with these services: the documents and addresses are tho
 homeassistant-ai/ha-mcp#1787).
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ Without Google, a person proves with a key who they are. The program gets a code
 proof, and only at the redirect URI of its request.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from urllib.parse import parse_qs, urlsplit
 

@@ -3,8 +3,6 @@
 A person proves who they are with a key or with a Google account, and the proof is stored.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 

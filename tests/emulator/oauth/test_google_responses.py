@@ -3,8 +3,6 @@
 When a person has signed in, Google's token endpoint returns an ID token, a signed JSON Web Token.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ The consent page sends the browser to Google, where the person signs in. Google 
 browser to the callback URL, with a code and the state of this sign-in.
 """
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 

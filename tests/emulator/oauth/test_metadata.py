@@ -3,8 +3,6 @@
 The client of the official MCP SDK can sign in with nothing but this metadata.
 """
 
-from __future__ import annotations
-
 import httpx2
 import pytest
 from mcp.client.auth import OAuthClientProvider

@@ -1,7 +1,5 @@
 """All endpoints of the authorization server parse their parameters by the same rules."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import httpx2

@@ -1,7 +1,5 @@
 """Every endpoint accepts the same redirect URIs, to which codes may be sent, and rejects others."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Programs register themselves as clients (RFC 7591), and registrations expire."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

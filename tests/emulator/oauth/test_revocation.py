@@ -3,8 +3,6 @@
 As the RFC requires, revoking an unknown token is a success that changes nothing.
 """
 
-from __future__ import annotations
-
 import httpx2
 import pytest
 from mcp.shared.auth import OAuthClientInformationFull

@@ -4,8 +4,6 @@ The rows of the table in `shared/accounts/grant.py`. Sessions of one program sha
 and some keep it in memory. `ELSEWHERE` is another network: a laptop that moved, or a thief.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

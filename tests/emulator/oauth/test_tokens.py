@@ -4,8 +4,6 @@ A sign-in is the chain of a code, its access tokens and its refresh tokens. It i
 Each refresh rotates the refresh token, that is, replaces it by another one.
 """
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from typing import Any

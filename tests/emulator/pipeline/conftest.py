@@ -1,7 +1,5 @@
 """Fixtures of tests of jobs: a clock, and the places from which ingest reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

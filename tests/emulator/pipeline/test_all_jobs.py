@@ -1,7 +1,5 @@
 """Every job runs only once if two schedulers start it."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from typing import Final

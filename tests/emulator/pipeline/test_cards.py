@@ -5,8 +5,6 @@ without a model, of the sentences of the text (extractive). If a text fails, the
 model a probe, a text that must work, to find out whether only this text fails.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress

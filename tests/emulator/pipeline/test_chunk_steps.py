@@ -4,8 +4,6 @@ The job of a step loads the due chunks, and stores its results, which ends the s
 was edited in between stays pending.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 

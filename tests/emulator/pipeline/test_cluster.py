@@ -4,8 +4,6 @@ A run assigns new chunks to the existing clusters. If enough has changed, it clu
 again, and recognizes the former clusters. A chunk that fits no cluster is an outlier.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Clusters are named by a language model, or by the words of their chunks if the model fails."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pytest

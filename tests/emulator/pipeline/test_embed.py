@@ -3,8 +3,6 @@
 A chunk whose text fails is tried later; after five tries it is a dead letter, and is left alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections import Counter

@@ -3,8 +3,6 @@
 A space is the name of a model and the dimension of its vectors. A process caches it for a while.
 """
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

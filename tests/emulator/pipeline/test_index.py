@@ -4,8 +4,6 @@ The postings of a term (collection `lexicon`) or of a facet such as a tag or a s
 the list of the chunks that have it. `assert_postings_are_exact` computes them from the chunks.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence

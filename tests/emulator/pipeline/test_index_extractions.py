@@ -4,8 +4,6 @@ An extraction is a decision, a warning or the like, found in a chunk. Its topics
 those of a duplicate are not.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from functions.jobs.index.job import index

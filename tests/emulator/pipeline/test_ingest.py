@@ -1,7 +1,5 @@
 """Ingest makes the database agree with the files, and writes only differences."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

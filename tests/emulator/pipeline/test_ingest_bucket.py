@@ -3,8 +3,6 @@
 A file of JSON Lines contains records; each becomes a source, which another file may define, too.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Ingest retries or reports errors of Cloud Storage, and deletes nothing."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Final

@@ -3,8 +3,6 @@
 The objects are distributed over shards, each stored in one or more documents.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Dates that a file gives without a time zone are days of `TIME_ZONE`, and are shown as such."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path

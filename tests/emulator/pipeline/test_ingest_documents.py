@@ -1,7 +1,5 @@
 """Passages of documents, and of the exports of reading applications, are found by a search."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

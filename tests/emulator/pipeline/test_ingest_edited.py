@@ -3,8 +3,6 @@
 An origin is a place from which a source comes: a folder, a bucket or a Readwise account.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass

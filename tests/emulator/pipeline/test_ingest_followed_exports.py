@@ -1,7 +1,5 @@
 """Records and books that a followed export no longer contains are forgotten, but no others."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ A forgotten source is deleted together with its chunks, and is restored if its t
 is the summary of a chunk, which would cost a call of a model to make again.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -3,8 +3,6 @@
 A vault is a folder of Obsidian, in which notes link to each other by name: `[[Rye]]`.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Clippings and exports add highlights to a book, whichever file they come from."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

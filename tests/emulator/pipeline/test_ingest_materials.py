@@ -4,8 +4,6 @@ Such a call answers `pending`, and stores the text in the workspace of its user.
 into passages, which are embedded in batches.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections import Counter

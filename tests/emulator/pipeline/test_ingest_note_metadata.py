@@ -1,7 +1,5 @@
 """Ingest reads the dates and tags of notes, and updates stored notes when these change."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from datetime import UTC, datetime

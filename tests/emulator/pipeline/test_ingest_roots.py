@@ -4,8 +4,6 @@ An ingested folder is a root. Its name is part of the ids of its sources, so a s
 same name, a namesake, gets a number: `vault-2`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

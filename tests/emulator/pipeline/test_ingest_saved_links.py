@@ -4,8 +4,6 @@ The tool `save_link` stores a link that waits for the job. A link whose page can
 retried later, and becomes a dead letter after the last try.
 """
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Items that are too large for a document or for memory are reported, and block no others."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final

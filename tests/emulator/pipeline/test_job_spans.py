@@ -1,7 +1,5 @@
 """Jobs and their requests to embedding and language models are exported as OpenTelemetry spans."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace

@@ -3,8 +3,6 @@
 The model, `KnowledgeHistory`, makes random changes, and knows what the tools must answer.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import AsyncIterator
 

@@ -3,8 +3,6 @@
 A forgotten source is deleted together with its chunks, and can be restored for thirty days.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any, Final
 

@@ -3,8 +3,6 @@
 If a chunk fails, the step is probed with an input that must work, to find out which is the case.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta

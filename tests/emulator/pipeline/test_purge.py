@@ -3,8 +3,6 @@
 A workspace has the documents that a user brought to `extract_key_info` for a task.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from typing import Any

@@ -3,8 +3,6 @@
 A tombstone is the document of a deleted chunk that the index job has not yet removed.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import replace

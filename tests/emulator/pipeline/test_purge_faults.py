@@ -3,8 +3,6 @@
 Purge erases idle workspaces one by one, and then sweeps each kind of expired document.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace

@@ -5,8 +5,6 @@ successor, and such traces form a chain; only the last trace of a chain that is 
 listed by searches.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import timedelta
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ their number (`df`); only the best entries of long postings are stored. A trace 
 problem.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import random

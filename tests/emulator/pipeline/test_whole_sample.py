@@ -10,8 +10,6 @@ The result is the same on any machine: vectors are whole numbers scaled to unit 
 numbers are rounded, and clusters do not depend on the last bits of vectors.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime

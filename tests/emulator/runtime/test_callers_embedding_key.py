@@ -1,7 +1,5 @@
 """A call embeds with the key of its caller, which appears in no log or error."""
 
-from __future__ import annotations
-
 import pickle
 import time
 from collections.abc import AsyncIterator, Callable, Iterator

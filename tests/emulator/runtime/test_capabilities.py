@@ -1,7 +1,5 @@
 """A function may use the capabilities that it declares, and no others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

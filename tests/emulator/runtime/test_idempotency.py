@@ -6,8 +6,6 @@ makes it fail after the commit (`break`) or before it (`refuse`).
 Stored answers are found by the data that they belong to, and so deleted with these data.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import replace

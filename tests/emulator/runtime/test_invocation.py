@@ -1,7 +1,5 @@
 """Every result and every exception of a tool becomes an answer with a receipt."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -3,8 +3,6 @@
 A lease is a document that expires unless the run renews it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from datetime import timedelta

@@ -4,8 +4,6 @@ Cloud Logging computes these metrics from filters and extractors, which `extract
 `extract_labels` apply to a line as Cloud Logging does.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from itertools import count

@@ -3,8 +3,6 @@
 It limits the size of an answer, for models whose context is small.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

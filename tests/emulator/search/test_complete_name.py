@@ -1,7 +1,5 @@
 """`complete_name` returns the names that begin with given letters, most common first."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Searches fall back to words, or fail, if the embedding provider returns an invalid vector."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

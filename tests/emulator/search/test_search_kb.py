@@ -4,8 +4,6 @@ A `lexical` search compares words, a `semantic` one compares meaning, by vectors
 does both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 
 import pytest

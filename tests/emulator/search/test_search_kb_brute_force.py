@@ -1,7 +1,5 @@
 """`search_kb` finds, over all pages, exactly what brute force over the passages finds."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any

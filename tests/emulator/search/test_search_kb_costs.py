@@ -6,8 +6,6 @@ When many passages pass several filters, the pool is larger by the factor `SPARE
 of passages that fail the other filters.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ The index keeps postings for each word and each value of a filter: the list of p
 it. Long postings are truncated. A filter must find passages that these lists have lost, too.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """`search_kb` finds passages by meaning with the real local embedding model."""
 
-from __future__ import annotations
-
 import pytest
 
 from functions.tools.knowledge.search_kb import messages

@@ -1,7 +1,5 @@
 """`search_kb` explains empty and incomplete results in a message."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import replace

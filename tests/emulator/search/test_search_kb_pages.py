@@ -4,8 +4,6 @@ A cursor contains fingerprints of the hits that earlier pages returned, or of a 
 position of the last one.
 """
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

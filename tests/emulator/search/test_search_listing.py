@@ -5,8 +5,6 @@ an index of their own. An index consists of postings: for each word and each tag
 documents that have it. Long postings are truncated, and then the database looks for others.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any

@@ -4,8 +4,6 @@ BM25 is the score for words. It comes from postings, the lists of passages by wo
 truncated when they grow too long. The similarity of vectors is the score for meaning.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`add_task` adds one or several tasks to the list of its caller."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`complete_task` completes or reopens a task of its caller."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from typing import Any

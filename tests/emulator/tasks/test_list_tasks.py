@@ -1,7 +1,5 @@
 """`list_tasks` returns the tasks of its caller that match all filters, page by page."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -3,8 +3,6 @@
 An envelope translates errors into the codes of this family of tools.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from shared.core.caller import Caller

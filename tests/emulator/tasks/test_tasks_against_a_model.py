@@ -1,7 +1,5 @@
 """Random calls change a stored to-do list as they change a list in memory, the model."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any, NamedTuple
 

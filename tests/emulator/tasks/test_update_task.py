@@ -1,7 +1,5 @@
 """`update_task` changes only the given fields of a task."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from typing import Any

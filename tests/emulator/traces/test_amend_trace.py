@@ -4,8 +4,6 @@ A trace is a solved coding problem that users share and vote on. `make_sample_tr
 arguments of numbered examples, which `contribute` stores.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -6,8 +6,6 @@ A trace is a solved coding problem that users share and vote on. `make_sample_tr
 arguments of numbered examples.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import defaultdict

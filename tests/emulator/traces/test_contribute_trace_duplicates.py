@@ -5,8 +5,6 @@ way. The words may differ. A user's own trace is hidden from search while it has
 Another user's trace stays.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

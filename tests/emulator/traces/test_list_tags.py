@@ -3,8 +3,6 @@
 A trace is a solved coding problem that users share. A tag is unused when no public trace has it.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from shared.runtime.context import App

@@ -3,8 +3,6 @@
 A trace is a solved coding problem that users share. Flagged and superseded traces are hidden.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

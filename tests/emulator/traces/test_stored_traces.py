@@ -4,8 +4,6 @@ Postings list the traces with a word or a tag. A tally is the sum of the votes o
 must be exact after any sequence of calls.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from typing import Any, Final

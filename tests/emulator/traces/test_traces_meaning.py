@@ -3,8 +3,6 @@
 A trace is a solved coding problem that users share. Voters can flag it, which hides it.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from shared.ai.local_embedding import LocalEmbedder

@@ -6,8 +6,6 @@ The record of a contributor counts the votes on all of their traces. The votes o
 record have more weight.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

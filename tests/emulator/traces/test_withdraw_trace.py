@@ -3,8 +3,6 @@
 A trace is a solved coding problem that users share.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -4,8 +4,6 @@ It stores the text in a workspace, whose id the argument `task_id` gives. With `
 searches all texts of the workspace.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -9,8 +9,6 @@ job `ingest_materials` embed it. An erasure first marks the workspace, and then 
 documents page by page.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress

@@ -4,8 +4,6 @@ An upload stores the passages that are embedded so far, so that a repeated call 
 others.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial

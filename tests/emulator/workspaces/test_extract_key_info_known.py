@@ -4,8 +4,6 @@ A text is known if its workspace has stored it. A deferred text is pending until
 call has embedded it.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from functions.jobs.ingest_materials.job import ingest_materials

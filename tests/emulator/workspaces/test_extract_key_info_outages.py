@@ -1,7 +1,5 @@
 """`extract_key_info` reports an outage while the database refuses connections or hangs."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from functools import partial

@@ -4,8 +4,6 @@ A text that is too long for one call is deferred: it is pending until a job or a
 embedded it, and ready then.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from functools import partial

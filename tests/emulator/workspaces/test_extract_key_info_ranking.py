@@ -3,8 +3,6 @@
 A new text is ranked in memory, and a stored one with queries to the database. Both must agree.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import uuid

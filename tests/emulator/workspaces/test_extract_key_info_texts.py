@@ -5,8 +5,6 @@ The tool splits a text into passages, and returns those that answer a question b
 
 # ruff: noqa: RUF001 - other scripts look like Latin ones
 
-from __future__ import annotations
-
 import json
 import random
 import time

@@ -4,8 +4,6 @@ A workspace contains the texts that a user uploads for one purpose. Its id is ca
 Users and ids are few and similar here, so that they collide, and all users upload the same texts.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """Unpacks the archives of functions, and stores files that they share only once."""
 
-from __future__ import annotations
-
 import py_compile
 import shutil
 import sys

@@ -5,8 +5,6 @@ and created atomically. The bundles of the last two checkouts stay, because func
 from them; environments stay until `make clean`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

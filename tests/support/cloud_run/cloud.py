@@ -3,8 +3,6 @@
 A bundle is the archive with which a function is deployed. Callers need ID tokens, as in the cloud.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Python environments for bundles, none of which can import the checkout."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

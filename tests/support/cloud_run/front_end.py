@@ -9,8 +9,6 @@ It follows Google's documents:
 - https://cloud.google.com/run/docs/configuring/request-timeout: the status is 504 on a timeout.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from html import escape

@@ -1,7 +1,5 @@
 """Fake Google service accounts, which issue and verify ID tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final

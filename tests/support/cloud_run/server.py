@@ -8,8 +8,6 @@ Each function has a TLS port. Each service account has a metadata server that is
 which are signed with a key of this process.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import sys

@@ -6,8 +6,6 @@ reservations beyond its balance, and repeats its answer when it receives the sam
 again. It accepts one bearer token.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

@@ -1,7 +1,5 @@
 """A fake of Cloud Scheduler that starts jobs: `projects.locations.jobs.run`."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

@@ -6,8 +6,6 @@ deleted. Each version of an object has a generation, and `ifGenerationMatch` is 
 created, described and changed.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import gc

@@ -1,7 +1,5 @@
 """An embedder without a model: texts are similar if they share words."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import random

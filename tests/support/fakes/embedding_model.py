@@ -1,7 +1,5 @@
 """A fake embedding model with any name and dimension, for migrations from one model to another."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A fake gateway, which answers only what clients without credentials may request."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

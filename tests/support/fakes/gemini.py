@@ -4,8 +4,6 @@ By default, an answer consists of sentences of the text, in the requested schema
 always gets the same answer.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """A language model in a test's own process, whose answers the test provides."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -8,8 +8,6 @@ Its responses have the format of accounts.google.com and oauth2.googleapis.com:
   URI and the PKCE verifier.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

@@ -1,7 +1,5 @@
 """The HTTP server and the request handler from which fakes of services derive."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -4,8 +4,6 @@ The variables `GCE_METADATA_HOST` and `GCE_METADATA_IP` direct a process to the 
 reads them when it is imported.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import time

@@ -4,8 +4,6 @@ The vector of a text is the sum of a random direction for each word, so texts th
 similar. A shorter vector consists of the first numbers of the longer one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

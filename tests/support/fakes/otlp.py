@@ -5,8 +5,6 @@ Usage: python -m tests.support.fakes.otlp
 As a program, it listens on the port of collectors, 4318, and prints each trace as a tree.
 """
 
-from __future__ import annotations
-
 import gzip
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator

@@ -5,8 +5,6 @@ The wire format is that of https://readwise.io/api_deets: books with their highl
 items are included only with `includeDeleted=true`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

@@ -1,7 +1,5 @@
 """An embedder without a model that records what it embeds, and lets a test act meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 
 from shared.ai.embedding import Purpose, Vector

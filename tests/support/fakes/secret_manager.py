@@ -1,7 +1,5 @@
 """A fake of Secret Manager's REST API."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -10,8 +10,6 @@ The file of 6.50.0 came from the npm package @cdktf/provider-google 16.12.1, whi
 the same schema. It says neither what the default values are, nor which changes replace a resource.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

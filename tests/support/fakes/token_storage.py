@@ -1,7 +1,5 @@
 """A storage in which the official MCP client keeps its tokens during a test."""
 
-from __future__ import annotations
-
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 

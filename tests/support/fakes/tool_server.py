@@ -1,7 +1,5 @@
 """A fake of a tool's function that can fail on demand, for tests of the gateway's dispatcher."""
 
-from __future__ import annotations
-
 import contextlib
 import ssl
 import threading

@@ -9,8 +9,6 @@ It supports the requests that google-genai sends to
 - All other Gemini models have the method `generateContent`: see `fakes.gemini`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import random

@@ -8,8 +8,6 @@ embeds single texts, and issues tokens like Google's metadata server, so that a 
 other Google service.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -4,8 +4,6 @@ The results are the same on any machine: vectors are counts of hashed words, and
 the passage's own sentences.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """An access key is a text that a user copies; the server stores its id and hash only."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -3,8 +3,6 @@
 A call puts its price on hold before it runs. Amounts are millionths of a dollar.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest

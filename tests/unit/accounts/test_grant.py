@@ -4,8 +4,6 @@ A code makes generation 1 of the grant's refresh token, and each refresh makes t
 A token that comes back after its exchange is answered by the table in `shared/accounts/grant.py`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Only a deployment that has the secret can make and verify signatures with its keyring."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 
 import pytest

@@ -4,8 +4,6 @@ A ledger is the record of a call and the account that pays for it. Each sending 
 a holder: it puts the price of the call on hold, and settles or cancels it when it ends.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple

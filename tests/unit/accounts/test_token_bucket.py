@@ -4,8 +4,6 @@ An instance leases a block of tokens from the shared bucket, and spends them loc
 instances keep the limit is tested in `tests/emulator/gateway/test_rate_limits.py`.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 

@@ -1,7 +1,5 @@
 """A class of answers becomes the JSON schema that is sent to a language model."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """The local embedder returns a stable vector of length 1 for any text."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from threading import Event

@@ -1,7 +1,5 @@
 """Each client of a model service retries, waits and gives up in the same way."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 A caller may bring their own key. Its errors are the caller's, not the operator's.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Batch prediction jobs and their files are tested with Google's clients and fake servers."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import AsyncIterator, Iterator

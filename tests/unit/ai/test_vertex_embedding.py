@@ -1,7 +1,5 @@
 """The Vertex AI embedder is tested with Google's client and a fake server."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The Vertex AI generator is tested with Google's client and a fake server that can fail."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from functools import partial

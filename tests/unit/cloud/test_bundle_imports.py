@@ -4,8 +4,6 @@ A bundle is the archive from which a function is deployed. Its main module is th
 `main.py`. Imports are followed from there, through every module of Carrel's own packages.
 """
 
-from __future__ import annotations
-
 from infra.build.discovery import ROOT
 from infra.build.functions import functions
 from infra.build.imports import follow_imports

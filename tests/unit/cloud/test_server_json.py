@@ -4,8 +4,6 @@
 https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json serves it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

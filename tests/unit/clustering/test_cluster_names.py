@@ -1,7 +1,5 @@
 """A cluster is named after its most distinctive words; names are short and unique."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

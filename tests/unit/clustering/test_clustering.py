@@ -3,8 +3,6 @@
 A vector is known by its row in the matrix. The rows of each group in `make_groups` are consecutive.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """On the map, each cluster is a disc. Passages lie in their cluster's disc or between discs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

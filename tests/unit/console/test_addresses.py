@@ -1,7 +1,5 @@
 """The query of a page's address is checked, and its links keep or remove single filters."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

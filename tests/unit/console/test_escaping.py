@@ -1,7 +1,5 @@
 """Pages show whatever tools return as text: no script, no other site's address, nothing lost."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import urlsplit
 

@@ -1,12 +1,10 @@
 """If the console does not make a key, it gives the true reason and says what to do."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import pytest
 from pydantic import SecretStr
@@ -39,11 +37,11 @@ class FakeStore:
     added: list[AccessKey] = field(default_factory=list)
 
     @property
-    def accounts(self) -> FakeStore:
+    def accounts(self) -> Self:
         return self
 
     @property
-    def keys(self) -> FakeStore:
+    def keys(self) -> Self:
         return self
 
     async def get_server_time(self) -> datetime:

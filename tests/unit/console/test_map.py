@@ -1,7 +1,5 @@
 """The script of the map fetches points, the hits of a search, and single passages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

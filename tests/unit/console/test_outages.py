@@ -1,7 +1,5 @@
 """A page says that a tool is down or rejects a call, and still shows its other parts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

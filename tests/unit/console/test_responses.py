@@ -1,7 +1,5 @@
 """Every response of the console has the headers of its pages, whatever the method and the host."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

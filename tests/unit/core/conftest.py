@@ -1,7 +1,5 @@
 """Fixtures: a web server with TLS, which stands for a public one, and its certificate."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

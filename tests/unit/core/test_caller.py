@@ -1,7 +1,5 @@
 """A caller may call a tool if the credential's scope and the user's role include it."""
 
-from __future__ import annotations
-
 import pytest
 
 from shared.core.caller import FULL_ACCESS, Caller, Role, Scope, Tier, add_implied_scopes

@@ -3,8 +3,6 @@
 After the pause it admits one call, the probe, whose result closes it or opens it again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Any name becomes a valid document id, and any bytes text for a URL; both stay different."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Each error has a code, an HTTP status and a wire form, the JSON that callers receive."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

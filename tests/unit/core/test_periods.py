@@ -1,7 +1,5 @@
 """A period such as `last_month` is a span of days, from the first to the last, in UTC."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest

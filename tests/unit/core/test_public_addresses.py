@@ -1,7 +1,5 @@
 """Only public addresses, and URLs of public hosts, are accepted from a stranger."""
 
-from __future__ import annotations
-
 import contextlib
 from ipaddress import IPv4Address, IPv6Address
 

@@ -1,7 +1,5 @@
 """A document at a URL from a stranger is fetched from public addresses only, and not for long."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pages from a stranger may redirect and be compressed, but only within the limits."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import ssl

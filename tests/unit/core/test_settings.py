@@ -1,7 +1,5 @@
 """Settings are read once; an argument beats an environment variable."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

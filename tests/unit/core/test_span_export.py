@@ -1,7 +1,5 @@
 """Spans are exported to Google or to a collector, and a function runs without the exporter too."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A request's trace is read, logged and passed on; the log says only what it wrote itself."""
 
-from __future__ import annotations
-
 import errno
 import io
 import json

@@ -1,7 +1,5 @@
 """Google's client over the channel: its errors, time limits and what is not supported."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Paths, masks and transforms, apart from what the contract tests say of all databases."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Which indexes a query uses, and which it lacks."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """The file: opened by several, with indexes that follow their definitions, and clear refusals."""
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import os

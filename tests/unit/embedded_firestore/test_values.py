@@ -1,7 +1,5 @@
 """The order of bytes against a comparison of values that follows Firestore's documentation."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The search against a sort of all distances, and the matrix against the table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

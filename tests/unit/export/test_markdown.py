@@ -1,7 +1,5 @@
 """Sources are exported as Markdown files that follow the Open Knowledge Format."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo

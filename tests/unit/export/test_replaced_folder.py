@@ -1,7 +1,5 @@
 """An export replaces its target folder as a whole, and only if that is an earlier export."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

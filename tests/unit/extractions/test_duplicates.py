@@ -1,7 +1,5 @@
 """Two extractions are duplicates if they are close in meaning and give the same answer."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -3,8 +3,6 @@
 An extraction is a decision, pattern, warning or methodology that was found in a chunk.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Answers of a language model are read leniently, and their quotes are checked."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A quote is stored in the passage's own text; one that is not in the passage is rejected."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

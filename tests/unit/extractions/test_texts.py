@@ -1,7 +1,5 @@
 """Extractions are formatted as text for a model, with the quote to cite."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Each spelling or alias of a topic leads to one canonical name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

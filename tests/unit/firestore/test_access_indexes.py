@@ -3,8 +3,6 @@
 Firestore indexes each name in a map unless told otherwise, which costs a write and storage.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """A codec writes dataclasses as Firestore documents, and reads them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from enum import StrEnum

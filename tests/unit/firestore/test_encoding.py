@@ -2,8 +2,6 @@
 
 # ruff: noqa: SLF001 - what Google's client sends is private to it
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fixtures of the gateway's tests: a tool that exists only for them, and a call of it."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

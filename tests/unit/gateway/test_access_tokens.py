@@ -1,7 +1,5 @@
 """Only access tokens that this server issued are valid."""
 
-from __future__ import annotations
-
 import base64
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """The rate limit per address bounds the requests of strangers without a database."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 

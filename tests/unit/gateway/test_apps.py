@@ -1,9 +1,7 @@
 """Only clients that declare the extension MCP Apps notice it, in each revision of the protocol."""
 
-from __future__ import annotations
-
 import re
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 import httpx2
 import pytest
@@ -85,7 +83,7 @@ class WireClient:
         self._capabilities = capabilities
         self._session: list[tuple[str, str]] = []
 
-    async def connect(self) -> WireClient:
+    async def connect(self) -> Self:
         """Send the first request of the revision, and keep its response."""
         if self._version == MODERN:
             self.greeting = await self.post("server/discover")

@@ -1,7 +1,5 @@
 """Arguments that no tool accepts are rejected before the call is dispatched or charged."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The gateway reads request bodies whole, within a time limit, and checks them before parsing."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterable

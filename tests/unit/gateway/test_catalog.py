@@ -1,7 +1,5 @@
 """The catalogue offers a caller the tools that their tier, role and scopes allow."""
 
-from __future__ import annotations
-
 from functions.gateway.catalog import Catalog, Declaration
 from infra.build.discovery import get_group_name, tools
 from shared.core.caller import Caller, Role, Scope, Tier

@@ -1,7 +1,5 @@
 """The client's address, which rate limits use, is read behind the trusted proxies."""
 
-from __future__ import annotations
-
 import pytest
 
 from functions.gateway.auth.client_address import get_client_address

@@ -1,7 +1,5 @@
 """Arguments of prompts and resource templates are completed by calling a tool over HTTP."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Settings of a deployment disable tools, and change their time limits and prices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

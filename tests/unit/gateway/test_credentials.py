@@ -1,7 +1,5 @@
 """The credential of a request is read from its headers, in all forms that clients send."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

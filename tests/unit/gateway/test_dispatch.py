@@ -3,8 +3,6 @@
 After failures in a row, a circuit breaker sends a function no calls for a pause, then one probe.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import AsyncIterator

@@ -5,8 +5,6 @@ capabilities of the client. The headers of the request must agree with it. In th
 a handshake begins each session.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """`/health` reports failed dependencies, but checks them only from time to time."""
 
-from __future__ import annotations
-
 from starlette.requests import Request
 
 from functions.gateway.app import HealthEndpoint

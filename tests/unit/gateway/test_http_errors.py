@@ -1,7 +1,5 @@
 """Errors become HTTP responses without internal messages, with Retry-After rounded up."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The gateway fetches ID tokens from Google's metadata server, and sends them to functions."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

@@ -1,7 +1,5 @@
 """Arguments are read as their client meant them, where they can mean one thing."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

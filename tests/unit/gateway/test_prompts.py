@@ -1,7 +1,5 @@
 """Prompts turn arguments into instructions for a model, which spell out calls of tools."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """The operator proves that they own the gateway's address by files under `/.well-known/`."""
 
-from __future__ import annotations
-
 import httpx2
 import pytest
 from pydantic import SecretStr

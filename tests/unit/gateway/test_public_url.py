@@ -1,7 +1,5 @@
 """The gateway accepts the host of its public URL; on loopback, each name of the machine."""
 
-from __future__ import annotations
-
 import httpx2
 import pytest
 from pydantic import SecretStr

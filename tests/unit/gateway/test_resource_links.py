@@ -1,7 +1,5 @@
 """Tools answer with links to resources, whose URIs follow templates."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The list of resources goes through the pages of all tools that list them."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

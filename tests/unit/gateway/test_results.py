@@ -3,8 +3,6 @@
 Some families of tools wrap their answers in an envelope with `success`, `data` and `error`.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

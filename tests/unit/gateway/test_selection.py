@@ -1,7 +1,5 @@
 """The query of the endpoint's address selects groups of tools, with their prompts and resources."""
 
-from __future__ import annotations
-
 from itertools import chain, combinations
 from typing import Any
 

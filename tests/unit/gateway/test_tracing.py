@@ -1,7 +1,5 @@
 """Log entries of MCP handlers have the trace of their own request, over real HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,7 +1,5 @@
 """The visitor of a request is its caller: over HTTP from its credential, over stdio the owner."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, cast
 

@@ -4,8 +4,6 @@ The postings of a term list the documents that contain it. An entry packs the te
 (tf) and the document's length into one integer; df is the number of documents with the term.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Facets are the values by which passages are filtered, such as a tag, an author or a month."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 

@@ -1,7 +1,5 @@
 """Vectors are stored compactly, as numbers of two bytes, and nearly keep their cosines."""
 
-from __future__ import annotations
-
 import math
 import random
 

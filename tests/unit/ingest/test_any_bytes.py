@@ -1,7 +1,5 @@
 """Any bytes in a file of any kind give sources or named refusals, and no words out of nowhere."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

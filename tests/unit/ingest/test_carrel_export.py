@@ -3,8 +3,6 @@
 An export has JSON lines: a header, then a source, its chunks and the number of its chunks.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

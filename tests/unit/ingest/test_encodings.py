@@ -2,8 +2,6 @@
 
 # ruff: noqa: RUF001 - texts in many scripts
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

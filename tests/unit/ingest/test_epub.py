@@ -1,7 +1,5 @@
 """An EPUB becomes a book of chapters; a protected or hostile one is refused with advice."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zipfile

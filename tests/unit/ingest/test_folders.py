@@ -1,7 +1,5 @@
 """A folder becomes sources with unique ids, whatever its files contain."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exports of other programs are named, and data files in a folder are only counted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Formulas of web pages become TeX, in each of the forms in which pages contain them."""
 
-from __future__ import annotations
-
 import pytest
 from lxml import html
 

@@ -1,7 +1,5 @@
 """A saved or fetched page becomes its article; a page without one is refused with advice."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path

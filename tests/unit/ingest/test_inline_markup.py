@@ -1,7 +1,5 @@
 """Superscripts, quotations and line breaks in code keep their meaning in plain text."""
 
-from __future__ import annotations
-
 import pytest
 from lxml import html
 

@@ -1,7 +1,5 @@
 """Lines of JSON become sources; invalid lines are reported by number, and the others are read."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

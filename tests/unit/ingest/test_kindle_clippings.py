@@ -2,8 +2,6 @@
 
 # ruff: noqa: RUF001 - headings in many scripts
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A notebook that a Kindle app exported is one source; other HTML is not taken for one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

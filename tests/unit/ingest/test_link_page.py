@@ -1,7 +1,5 @@
 """A page on the web becomes a source, with the reader of its kind."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime
 

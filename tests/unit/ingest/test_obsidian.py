@@ -3,8 +3,6 @@
 A vault is a folder of Markdown notes with a folder `.obsidian`.
 """
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The title of a page is that of its article, and not the name of the site."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """A PDF becomes text with pages and highlights; an unreadable one is refused with advice."""
 
-from __future__ import annotations
-
 import os
 import zlib
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 A running head is the line of a book or chapter title that is printed on every page.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from string import ascii_uppercase

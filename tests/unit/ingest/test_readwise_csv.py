@@ -1,7 +1,5 @@
 """Readwise's CSV export becomes a source a book; other CSV files are refused by name."""
 
-from __future__ import annotations
-
 import csv
 import io
 from datetime import UTC, datetime

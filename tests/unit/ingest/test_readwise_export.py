@@ -1,7 +1,5 @@
 """A Readwise export becomes sources; an invalid book is reported, and the others are read."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from pathlib import Path

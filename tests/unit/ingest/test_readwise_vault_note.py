@@ -1,7 +1,5 @@
 """The Markdown that Readwise exports, also into a vault, becomes a passage a highlight."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Markdown and text files become sources; an invalid file is reported with advice."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Pages in the layouts of well-known systems become their articles."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A chunk's id is its source's id, a hash of its text, and a number if the text is repeated."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

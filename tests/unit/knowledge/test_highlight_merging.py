@@ -1,7 +1,5 @@
 """Highlights of several logs of a book are merged, and none is lost."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """A source is split into chunks, the passages that are stored and searched."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

@@ -4,8 +4,6 @@ The fingerprints below are stored in users' knowledge bases. If you change one o
 `LAYOUT` in `shared/knowledge/chunk_repository.py`: every base is then written and indexed again.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """A state folder for tests of local runs."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator

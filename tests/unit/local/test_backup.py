@@ -1,7 +1,5 @@
 """A backup brings back the base of one moment, whole or not at all, and nothing is overwritten."""
 
-from __future__ import annotations
-
 import fcntl
 import io
 import json

@@ -1,7 +1,5 @@
 """The gateway listens at other addresses than loopback only where it requires a sign-in."""
 
-from __future__ import annotations
-
 import pytest
 from click.testing import CliRunner
 

@@ -1,7 +1,5 @@
 """`--cloud` is accepted by the commands that work on a deployment, and refused by all others."""
 
-from __future__ import annotations
-
 import click
 import pytest
 from click.testing import CliRunner

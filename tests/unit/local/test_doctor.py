@@ -1,7 +1,5 @@
 """The doctor reports whether a machine meets each requirement of a local run, and what to do."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Jobs run while an ingest still reads sources, on the chunks that it has already stored."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

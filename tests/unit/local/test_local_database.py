@@ -1,7 +1,5 @@
 """Local runs keep their data in files of their user, whatever credentials of a cloud there are."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Local runs share a secret, which is created once and which only this user can read."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`carrel init` writes the configuration of an MCP client, as docs/clients.md shows it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

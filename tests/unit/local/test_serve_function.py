@@ -1,7 +1,5 @@
 """A function that is served on this machine keeps idle connections, but waits for no headers."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

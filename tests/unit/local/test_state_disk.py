@@ -1,7 +1,5 @@
 """Disks and folders on which SQLite cannot protect a database are recognised."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

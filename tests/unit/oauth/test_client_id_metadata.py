@@ -3,8 +3,6 @@
 See the draft "OAuth Client ID Metadata Document".
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterator

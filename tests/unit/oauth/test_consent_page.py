@@ -1,7 +1,5 @@
 """The consent page describes a program truthfully and safely, whatever the program claims."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 

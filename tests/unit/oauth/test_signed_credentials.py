@@ -1,7 +1,5 @@
 """Codes, refresh tokens, client ids and secrets are signed: only this server can make them."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr

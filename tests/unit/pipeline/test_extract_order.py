@@ -1,7 +1,5 @@
 """Passages that are read at the same time are stored in the order in which they were queued."""
 
-from __future__ import annotations
-
 import asyncio
 
 from functions.jobs.extract.reader import ReadingOrder

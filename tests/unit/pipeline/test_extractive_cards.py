@@ -3,8 +3,6 @@
 A card is a summary, and takeaways if the text is longer than the summary.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.dataset import read_sources

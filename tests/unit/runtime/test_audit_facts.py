@@ -1,7 +1,5 @@
 """The audit facts of a call, which are logged, are numbers and codes, never content."""
 
-from __future__ import annotations
-
 import math
 from enum import StrEnum
 from typing import Any

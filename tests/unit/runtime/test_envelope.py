@@ -1,7 +1,5 @@
 """An envelope gives the answers of a family of tools the same shape and error codes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A call's receipt has its task, its cost and its audit facts, which the gateway logs."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

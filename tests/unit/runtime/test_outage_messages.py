@@ -1,7 +1,5 @@
 """The error for an unavailable tool says whether the caller may call it again."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import pytest

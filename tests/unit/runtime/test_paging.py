@@ -1,7 +1,5 @@
 """A cursor encodes the position of the next page, and a page has a limited size in bytes."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

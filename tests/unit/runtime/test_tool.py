@@ -1,7 +1,5 @@
 """A tool is declared as data, with its arguments and result as JSON schemas."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any

@@ -1,7 +1,5 @@
 """Screening finds secrets and personal data by line and kind, and never repeats them."""
 
-from __future__ import annotations
-
 import base64
 import json
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Screening takes time proportional to the length of a text."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Fusion ranks candidates by a weighted sum of their similarity and BM25 score."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

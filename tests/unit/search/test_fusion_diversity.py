@@ -4,8 +4,6 @@ A turn is two hits of a source. Hits below half the best score form a second tie
 A hit is named by its source and a number.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

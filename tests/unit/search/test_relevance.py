@@ -3,8 +3,6 @@
 The evidence of a hit is its similarity and its coverage, the share of the query's words in it.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

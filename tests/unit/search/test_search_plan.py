@@ -6,8 +6,6 @@ postings alone show which documents pass. Its scope says how many documents may 
 prefilter is the set of facets by which the database filters.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple

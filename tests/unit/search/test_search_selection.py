@@ -1,7 +1,5 @@
 """A selection admits the passages that pass its filters and lie in its span of days."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 

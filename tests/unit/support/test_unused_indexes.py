@@ -1,7 +1,5 @@
 """The check at the end of a run names the indexes that no query used."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from google.cloud.firestore_v1.base_query import FieldFilter

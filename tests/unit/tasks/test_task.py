@@ -1,7 +1,5 @@
 """A task, a to-do of a user, can be completed, reopened, deleted and restored."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta
 
 from shared.tasks.model import RESTORE_PERIOD, Priority, Task, TaskStatus, fold

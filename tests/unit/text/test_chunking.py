@@ -4,8 +4,6 @@ A chunk has about the target number of tokens and at most the maximum; the end o
 repeated in the next one, up to the overlap.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

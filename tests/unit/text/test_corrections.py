@@ -1,7 +1,5 @@
 """Texts that differ only in their writing are one; a number, sign or order may correct."""
 
-from __future__ import annotations
-
 import pytest
 
 from shared.text.corrections import may_correct

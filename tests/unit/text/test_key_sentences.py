@@ -1,7 +1,5 @@
 """A text is split into sentences of prose, which are ranked by how central they are."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 

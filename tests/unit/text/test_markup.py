@@ -1,7 +1,5 @@
 """A text in Markdown becomes plain text: its syntax is removed, and its words stay."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """A snippet is the beginning of a passage; an excerpt is the part that matches a query best."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

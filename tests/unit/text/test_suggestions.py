@@ -1,7 +1,5 @@
 """For an unknown name, the nearest known names are suggested."""
 
-from __future__ import annotations
-
 import pytest
 
 from shared.text.suggestions import find_nearest_names

@@ -1,7 +1,5 @@
 """The terms of a text are the stems and character pairs by which it is found."""
 
-from __future__ import annotations
-
 from unicodedata import category, normalize
 
 import pytest

@@ -1,7 +1,5 @@
 """Tokens are estimated without a model's tokenizer: words, pieces of long words, characters."""
 
-from __future__ import annotations
-
 import pytest
 import regex
 from hypothesis import given

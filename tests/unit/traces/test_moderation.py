@@ -1,7 +1,5 @@
 """Votes and age reorder traces (shared solutions of coding problems) of similar relevance only."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 

@@ -3,8 +3,6 @@
 A trace is a solved coding problem that users share: title, context and solution.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

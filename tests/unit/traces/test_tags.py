@@ -1,7 +1,5 @@
 """Tags are normalized to lower-case names, or rejected."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 

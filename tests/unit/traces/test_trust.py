@@ -4,8 +4,6 @@ A trace's trust and doubt are lower bounds of Wilson's interval for the shares o
 downvotes. Weights of votes are in hundredths of a vote.
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """A workspace's document is stored in parts, which fit Firestore's limit and are read unchanged."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from typing import Final

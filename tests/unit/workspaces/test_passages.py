@@ -1,7 +1,5 @@
 """A text is split into passages at paragraphs, sentences and words, and passages are cleaned."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import time

@@ -1,7 +1,5 @@
 """Fixtures: fakes of Vertex AI and Cloud Storage, and a base to embed in bulk."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterator
 
 import pytest

@@ -4,8 +4,6 @@ A batch job reads the texts from a file in Cloud Storage, and writes the vectors
 has twelve pending notes: `Note 0.` to `Note 11.`
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """An error of a batch job, Vertex AI or Cloud Storage loses no text and pays for none twice."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Final

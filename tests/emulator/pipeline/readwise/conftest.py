@@ -1,7 +1,5 @@
 """Fixtures of tests that ingest from Readwise."""
 
-from __future__ import annotations
-
 import pytest
 
 from shared.core.settings import Settings

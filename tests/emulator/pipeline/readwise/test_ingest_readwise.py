@@ -3,8 +3,6 @@
 A run requests a list of the changed books, and then the complete books, thirty at a time.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta

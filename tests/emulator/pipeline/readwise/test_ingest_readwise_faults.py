@@ -1,7 +1,5 @@
 """When Readwise fails, ingest waits, retries or reports the error, and loses nothing."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import io

@@ -3,8 +3,6 @@
 Each app is like a process of its own, on the same database.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 
 import pytest

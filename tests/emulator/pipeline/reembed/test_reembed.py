@@ -5,8 +5,6 @@ the old vectors, and stores the new ones. `old_app` and `new_app` use the same d
 old model (words-1, 16 dimensions) and with the new one (words-2, 24 dimensions).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

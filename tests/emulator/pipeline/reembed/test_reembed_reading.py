@@ -3,8 +3,6 @@
 `old_app` and `new_app` use the same database, with the old model and with the new one.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
