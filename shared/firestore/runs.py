@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COLLECTION: Final = "runs"
 RETENTION: Final = timedelta(days=30)
 """The record of a run is kept for this long after the run started."""
-_TIME_FORMAT: Final = "%Y%m%dT%H%M%S"
+_TIME_FORMAT: Final = "%Y%m%dT%H%M%S%f"
 """The format of the time in the id of a run."""
 
 
@@ -82,7 +82,7 @@ class Run:
 
     @property
     def started_at(self) -> datetime:
-        """When the run started, to the second."""
+        """When the run started."""
         return datetime.strptime(self.run_id.split(".")[1], _TIME_FORMAT).replace(tzinfo=UTC)
 
 

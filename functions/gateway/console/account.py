@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 USAGE_DAYS: Final = 30
 """The chart of usage shows this many days."""
-LIFETIMES: Final = {"90": "90 days", "365": "a year", "": "until it is revoked"}
+FOREVER: Final = "forever"
+LIFETIMES: Final = {"90": "90 days", "365": "a year", FOREVER: "until it is revoked"}
 """The days for which a new key may be valid, as the form sends them, and their labels."""
 MAX_BAR_HEIGHT: Final = 60
 """The height of the highest bar in the chart, in the units of its SVG."""

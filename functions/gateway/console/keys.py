@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Self
 
 from functions.gateway.auth.public_url import get_resource_url
-from functions.gateway.console.account import LIFETIMES, require_signed_in, require_write
+from functions.gateway.console.account import FOREVER, LIFETIMES, require_signed_in, require_write
 from functions.gateway.console.rendering import redirect
 from shared.accounts.access_key import matches_key, new_key
 from shared.accounts.repositories.access_store import AccessStore
@@ -93,7 +93,7 @@ class KeyPages:
         require_write(visit)
         key = RequestedKey(
             _parse_name(fields.get("name", "")),
-            _parse_days(fields.get("days")),
+            _parse_days(fields.get("days", "")),
             secrets.token_urlsafe(16),
         )
         scopes = _parse_scopes(fields.get("scope", ""))
@@ -200,10 +200,10 @@ def _parse_name(text: str) -> str:
     return name
 
 
-def _parse_days(text: str | None) -> int | None:
-    if text not in LIFETIMES:  # a form without the field must not ask for a key that never expires
+def _parse_days(text: str) -> int | None:
+    if text not in LIFETIMES:
         raise InvalidInput("Choose from the list how long the key is valid.")
-    return int(text) if text else None
+    return None if text == FOREVER else int(text)
 
 
 def _parse_scopes(text: str) -> frozenset[Scope]:

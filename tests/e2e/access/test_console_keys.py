@@ -80,7 +80,7 @@ def test_a_key_is_made_after_proof_and_shown_once(
 
 def test_a_key_may_be_valid_until_it_is_revoked(url: str, make_key: MakeKey, project: str) -> None:
     key = make_key("makes.forever")
-    person = fill_in_form(Person(url).sign_in(key), scope="carrel:read", days="")
+    person = fill_in_form(Person(url).sign_in(key), scope="carrel:read", days="forever")
     text = read_shown_key(person.submit("Make the key", key=key))
     stored_key, _ = read_stored_keys(project, "makes.forever")
     assert stored_key.expires_at is None
@@ -165,7 +165,7 @@ def test_a_new_key_has_no_more_scopes_than_its_maker(
         "search and read",
         "search, read, and save notes and tasks",
     ]
-    fields = {"name": "x", "days": "", "scope": "carrel:curate"}
+    fields = {"name": "x", "days": "forever", "scope": "carrel:curate"}
     assert post_form(writer, "/you/key", **fields).status_code == 403
 
     reader = Person(url).sign_in(make_key("makes.reader", frozenset({Scope.READ})))
@@ -211,7 +211,7 @@ def test_a_new_key_does_not_outlive_the_key_used_as_proof(url: str, project: str
         return text
 
     key = run_on_access_store(project, add_brief_key)
-    fill_in_form(Person(url).sign_in(key), days="").submit("Make the key", key=key)
+    fill_in_form(Person(url).sign_in(key), days="forever").submit("Make the key", key=key)
     stored_key, proving_key = read_stored_keys(project, "makes.brief")
     assert stored_key.expires_at == proving_key.expires_at
 

@@ -107,7 +107,7 @@ def test_an_error_for_a_rejected_name_says_why(name: str, reason: str) -> None:
     assert keys._parse_name("x" * 100) == "x" * 100  # noqa: SLF001
 
 
-@pytest.mark.parametrize("days", [None, "30", "-1", "forever"])
-def test_a_lifetime_that_is_not_listed_is_refused(days: str | None) -> None:
+@pytest.mark.parametrize("days", ["", "30", "-1"])
+def test_a_lifetime_that_is_not_listed_is_refused(days: str) -> None:
     with pytest.raises(InvalidInput, match="how long the key is valid"):
         keys._parse_days(days)  # noqa: SLF001
