@@ -1,9 +1,9 @@
-"""Changes random lines of the product, and lists the changes that no quick test notices.
+"""Makes random mutants of the product, and lists those that survive all quick tests.
 
-`make mutants` runs it. A first run of the tests records which of them execute each line, so that
-a change is tried by these alone, in a copy of the checkout. Before it samples, the tool plants a
-change that must be noticed. Survivors are for a reader: a change may be equivalent to the original,
-or show a boundary that no test guards.
+`make mutants` runs it. A mutant is the product with one small change. A first run of the tests, for
+which this module is also a pytest plugin, records which tests execute each line, so that a mutant
+meets these alone, in a copy of the checkout. Survivors are for a reader: a mutant may be equivalent
+to the original, or show a boundary that no test guards.
 """
 
 import argparse
@@ -32,10 +32,10 @@ PACKAGES: Final = (
 """What a sample is drawn from unless a run names other packages."""
 TESTS: Final = ("tests/unit", "tests/emulator", "tests/contract")
 """The tests that run in pytest's own process, where a changed line is seen."""
-MAX_TESTS: Final = 60
-"""The number of tests that try a change, at random if more execute its line."""
-SECONDS_PER_CHANGE: Final = 120
-"""A change that keeps its tests busy for longer is noticed: it makes something endless."""
+MAX_TESTS_PER_MUTANT: Final = 60
+"""A mutant meets this many tests at most, chosen at random from those that execute its line."""
+SECONDS_PER_MUTANT: Final = 120
+"""A mutant whose tests take longer counts as dead, because it made something endless."""
 OPPOSITES: Final = {
     ast.Lt: "<=",
     ast.LtE: "<",
@@ -50,7 +50,7 @@ OPPOSITES: Final = {
 }
 
 
-class Change(NamedTuple):
+class Mutation(NamedTuple):
     """A change of one expression or statement.
 
     Attributes:
@@ -77,15 +77,15 @@ class Change(NamedTuple):
         return f"{self.file}:{self.line}\n  - {before}\n  + {self.after}"
 
 
-def find_changes(file: str, source: bytes) -> Iterator[Change]:
-    """Yield every change of a module that this tool knows."""
+def find_mutations(file: str, source: bytes) -> Iterator[Mutation]:
+    """Yield every mutation of a module that this tool knows."""
     starts = [0, *accumulate(map(len, source.splitlines(keepends=True)))]
     nodes: Iterator[Any] = ast.walk(ast.parse(source))
     for node in nodes:
         for after in _list_replacements(node):
             start = starts[node.lineno - 1] + node.col_offset
             end = starts[node.end_lineno - 1] + node.end_col_offset
-            yield Change(file, node.lineno, start, end, after)
+            yield Mutation(file, node.lineno, start, end, after)
 
 
 def _list_replacements(node: Any) -> Iterator[str]:
@@ -122,41 +122,44 @@ def pytest_runtest_logstart(nodeid: str) -> None:
 
 
 def main() -> None:
-    """Print the changes that survive, and how many were tried. The seed repeats a sample."""
+    """Print the mutants that survive, and how many there were. The seed repeats a sample."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("packages", nargs="*", default=PACKAGES, help="what is changed")
-    parser.add_argument("--minutes", type=float, default=30, help="how long changes are tried")
-    parser.add_argument("--seed", type=int, default=43, help="chooses the changes")
+    parser.add_argument("packages", nargs="*", default=PACKAGES, help="what is mutated")
+    parser.add_argument("--minutes", type=float, default=30, help="how long mutants are tested")
+    parser.add_argument("--seed", type=int, default=43, help="chooses the mutants")
     options = parser.parse_args()
     generator = random.Random(options.seed)  # noqa: S311 - no secret
     with copy_checkout() as folder:
-        tests_by_line = record_tests(folder, options.packages)
-        changes = list_changes(folder, tests_by_line)
-        generator.shuffle(changes)
-        check_method(folder, changes[0], tests_by_line[changes[0].file, changes[0].line])
-        print(f"seed {options.seed}: {len(changes)} changes are possible", flush=True)
+        tests_by_line = record_tests_by_line(folder, options.packages)
+        mutations = list_mutations(folder, tests_by_line)
+        if not mutations:
+            raise SystemExit(f"No test executes a line of {' '.join(options.packages)}.")
+        generator.shuffle(mutations)
+        file, line = mutations[0].file, mutations[0].line
+        require_that_tests_notice(folder, file, tests_by_line[file, line])
+        print(f"seed {options.seed}: {len(mutations)} mutants are possible", flush=True)
         end = time.monotonic() + 60 * options.minutes
-        tried = survived = 0
-        for change in changes:
+        tested = survived = 0
+        for mutation in mutations:
             if time.monotonic() > end:
                 break
-            tests = tests_by_line[change.file, change.line]
-            chosen = sorted(generator.sample(tests, min(MAX_TESTS, len(tests))))
-            tried += 1
-            source = (folder / change.file).read_bytes()
-            if survives(folder, change.file, change.apply(source), chosen):
+            tests = tests_by_line[mutation.file, mutation.line]
+            chosen = sorted(generator.sample(tests, min(MAX_TESTS_PER_MUTANT, len(tests))))
+            tested += 1
+            source = (folder / mutation.file).read_bytes()
+            if survives(folder, mutation.file, mutation.apply(source), chosen):
                 survived += 1
-                print(change.describe(source), flush=True)
-        print(f"seed {options.seed}: {survived} of {tried} changes survived")
+                print(mutation.describe(source), flush=True)
+        print(f"seed {options.seed}: {survived} of {tested} mutants survived")
 
 
-def list_changes(folder: Path, lines: Collection[tuple[str, int]]) -> list[Change]:
-    """Return every change of these lines, given as file and number."""
+def list_mutations(folder: Path, lines: Collection[tuple[str, int]]) -> list[Mutation]:
+    """Return every mutation of these lines, which are given as file and number."""
     return [
-        change
+        mutation
         for file in sorted({file for file, _ in lines})
-        for change in find_changes(file, (folder / file).read_bytes())
-        if (file, change.line) in lines
+        for mutation in find_mutations(file, (folder / file).read_bytes())
+        if (file, mutation.line) in lines
     ]
 
 
@@ -173,18 +176,20 @@ def copy_checkout() -> Iterator[Path]:
         yield folder
 
 
-def record_tests(folder: Path, packages: Collection[str]) -> dict[tuple[str, int], list[str]]:
+def record_tests_by_line(
+    folder: Path, packages: Collection[str]
+) -> dict[tuple[str, int], list[str]]:
     """Run all tests; return those that execute a line, by file and line.
 
-    Lines that run on import have none: too much depends on them for a sample.
+    Lines executed only at import belong to no test, so they are never mutated.
     """
     data_file = folder / "recorded"
     configuration = folder / "recorded.ini"
     included = "".join(f"\n  {package}/*" for package in packages)
     configuration.write_text(f"[run]\ndata_file = {data_file}\ninclude ={included}\n")
     recorder = ["coverage", "run", f"--rcfile={configuration}", "-m"]
-    if run(folder, recorder, ["-x", "-p", "tests.mutants", *TESTS]) != 0:
-        raise SystemExit("A test fails before anything is changed.")
+    if run_pytest(folder, recorder, ["-x", "-p", "tests.mutants", *TESTS]) != 0:
+        raise SystemExit("A test fails before anything is mutated.")
     data = CoverageData(str(data_file))
     data.read()
     return {
@@ -195,12 +200,12 @@ def record_tests(folder: Path, packages: Collection[str]) -> dict[tuple[str, int
     }
 
 
-def check_method(folder: Path, change: Change, tests: list[str]) -> None:
-    """Stop unless a module that cannot be imported is noticed, and one that is as it was is not."""
-    if survives(folder, change.file, b"raise AssertionError", tests):
-        raise SystemExit("A planted change survived: the tests do not run the copy.")
-    if not survives(folder, change.file, (folder / change.file).read_bytes(), tests):
-        raise SystemExit(f"Tests fail without a change: {' '.join(tests)}")
+def require_that_tests_notice(folder: Path, file: str, tests: list[str]) -> None:
+    """Stop unless these tests fail on a broken module, and pass on the unchanged one."""
+    if survives(folder, file, b"raise AssertionError", tests):
+        raise SystemExit("A planted mutant survived: the tests do not run the copy.")
+    if not survives(folder, file, (folder / file).read_bytes(), tests):
+        raise SystemExit(f"These tests fail without a mutation: {' '.join(tests)}")
 
 
 def survives(folder: Path, file: str, changed: bytes, tests: list[str]) -> bool:
@@ -209,14 +214,16 @@ def survives(folder: Path, file: str, changed: bytes, tests: list[str]) -> bool:
     original = path.read_bytes()
     path.write_bytes(changed)
     try:
-        return run(folder, [], ["-x", *tests], seconds=SECONDS_PER_CHANGE) == 0
+        return run_pytest(folder, [], ["-x", *tests], seconds=SECONDS_PER_MUTANT) == 0
     except subprocess.TimeoutExpired:
         return False
     finally:
         path.write_bytes(original)
 
 
-def run(folder: Path, runner: list[str], arguments: list[str], seconds: float | None = None) -> int:
+def run_pytest(
+    folder: Path, runner: list[str], arguments: list[str], seconds: float | None = None
+) -> int:
     """Run pytest in the copy, in one process; return its exit status."""
     command = [sys.executable, "-B", "-m", *runner, "pytest", "-q", "-n0", "-m", "not slow"]
     result = subprocess.run(

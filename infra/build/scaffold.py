@@ -34,7 +34,10 @@ def create_tool(path: str, like: str = MODEL, root: Path = ROOT) -> list[Path]:
     """
     match = _NAME.fullmatch(path)
     if not match:
-        message = f"{path!r} is not GROUP/NAME in lower case, such as knowledge/count_chunks."
+        message = (
+            f"{path!r} is not GROUP/NAME in lower case, with a verb and a noun as NAME, such as"
+            " knowledge/count_chunks."
+        )
         raise InvalidInput(message)
     group, name = match.groups()
     tools, tests = root / "functions" / "tools", root / "tests" / "emulator"
@@ -44,9 +47,10 @@ def create_tool(path: str, like: str = MODEL, root: Path = ROOT) -> list[Path]:
     if not model:
         raise NotFound(f"There is no tool {like!r} to copy.")
     copies = {file: tools / group / name / file.name for file in sorted(model.glob("*.py"))}
-    test = tests / model.parent.name / f"test_{like}.py"
-    if test.exists():
-        copies[test] = tests / group / f"test_{name}.py"
+    folder = tests / model.parent.name
+    for pattern in ("test_{}.py", "__snapshots__/test_{}.ambr"):
+        if (file := folder / pattern.format(like)).exists():
+            copies[file] = tests / group / pattern.format(name)
     for file, copy in copies.items():
         text = _REQUIREMENT_MARKER.sub("", file.read_text("utf-8"))
         if "pytest." not in text:
@@ -63,7 +67,7 @@ def create_tool(path: str, like: str = MODEL, root: Path = ROOT) -> list[Path]:
 
 def _copy_example(folder: Path, like: str, name: str) -> None:
     """Add a copy of a tool's example after it, in the module that has it."""
-    entry = re.compile(rf'^    "{like}": Example\(.*?^    \),\n', re.MULTILINE | re.DOTALL)
+    entry = re.compile(rf'^    "{like}": Example\((?:.+|\n(?:.*\n)*?    )\),\n', re.MULTILINE)
     for module in folder.glob("*.py"):
         text = module.read_text("utf-8")
         if example := entry.search(text):

@@ -16,7 +16,7 @@ from tests.support.commit_hooks import CommitHook, WatchedApp, send_commit
 from tests.support.fakes.embedder import WordEmbedder
 
 READER = Caller.of("reader")
-"""The user whose context tests of reading tools use."""
+"""The caller in whose name tests call tools that read."""
 
 
 class Apps:
@@ -41,14 +41,15 @@ class Apps:
 
         Args:
             hook: Is called in place of each commit.
-            clock: The clock, or the time at which it stands; by default the system's clock.
+            clock: A clock, or the time at which one stands. The default follows the system's
+                until a test sets it.
             embedder: By default one without a model, which compares words.
             generator: By default none.
             project: The project of the database, in place of the test's.
             settings: Fields of `Settings`, in place of the test's.
         """
         app = WatchedApp(
-            Settings(**self._choose_fields(project) | settings),
+            Settings(**self._merge_settings(project) | settings),
             hook,
             clock=_make_clock(clock),
             embedder=embedder or WordEmbedder(),
@@ -66,10 +67,12 @@ class Apps:
         for app in self._opened:
             await app.aclose()
 
-    def _choose_fields(self, project: str | None) -> dict[str, Any]:
+    def _merge_settings(self, project: str | None) -> dict[str, Any]:
         base = self._settings or Settings(google_cloud_project=f"test-{uuid.uuid4().hex[:16]}")
         fields = {name: getattr(base, name) for name in base.model_fields_set}
-        return fields | ({"google_cloud_project": project} if project else {})
+        if project:
+            fields["google_cloud_project"] = project
+        return fields
 
 
 def _make_clock(clock: Clock | datetime | None) -> Clock:

@@ -29,23 +29,25 @@ from tests.support.jobs import make_job_context
 from tests.support.knowledge import BAKING, chunk_source, store_sources
 from tests.support.tool_calls import call_result
 
-TYPED: Final = {"name": "laptop", "text": "Ask the miller."}
-"""What a person types into fields that are empty at first."""
+TYPED_TEXTS: Final = {"name": "laptop", "text": "Ask the miller."}
+"""What a person types into the fields that a page shows empty."""
 ADA: Final = Caller.of("ada", role=Role.OWNER)
 WRONG: Final = "\x07/wrong"
-LONG: Final = "x" * 200_000
-"""Longer than each field allows; a request may be longer."""
+"""A control character, which no field takes, and a sign that no id has."""
+TOO_LONG: Final = "x" * 200_000
+"""More than any field takes, and less than a request may have."""
 
-ACCEPTED: Final = {
+VALID: Final = {
     *((name, None) for name in ("idempotency_key", "author", "tags", "chunk_id")),  # optional
-    ("idempotency_key", WRONG),  # any text
-    *product(("former_title", "former_author", "former_tags"), (None, WRONG, LONG)),
+    ("idempotency_key", WRONG),  # may be any text
+    *product(("former_title", "former_author", "former_tags"), (None, WRONG, TOO_LONG)),
 }
-"""Values that a form need not refuse. What was there before only says what a person changed."""
-NOT_READ: Final = {(name, "idempotency_key") for name in ("revoke_key", "end_grant")}
-"""Fields that a form need not read: what it changes is changed once in any case."""
-COUNTS: Final = {"calls", "limits", "usage"}
-"""Collections of the records of calls, and of their rates."""
+"""Fields and values that no form refuses. A former value only shows whether a person changed it,
+so it may be anything."""
+IGNORED: Final = {(name, "idempotency_key") for name in ("revoke_key", "end_grant")}
+"""Forms and fields that are not read, because revoking a key or a sign-in twice changes nothing."""
+CALL_RECORDS: Final = {"calls", "limits", "usage"}
+"""The collections that every request changes."""
 
 
 class Form(NamedTuple):
@@ -59,7 +61,7 @@ class Form(NamedTuple):
 def read_forms(page: HtmlElement, path: str) -> Iterator[Form]:
     """Yield the forms of a page that change something, as a person fills them in."""
     for form in select(page, "form[method=post]"):
-        fields = {name: value or TYPED.get(name, "") for name, value in form.fields.items()}
+        fields = {name: value or TYPED_TEXTS.get(name, "") for name, value in form.fields.items()}
         if "tags" in fields:
             fields["tags"] += "\nbread"
         for button in select(form, "button[name]")[:1]:
@@ -87,8 +89,12 @@ async def browser(access: Access, app: WatchedApp) -> AsyncIterator[httpx2.Async
         yield client
 
 
-async def store_what_forms_change(app: WatchedApp) -> list[str]:
-    """Edit a source, save a note and forget another; return the paths of pages with all forms."""
+async def store_content_of_forms(app: WatchedApp) -> list[str]:
+    """Edit a source, save a note and forget another, so that each form has something to change.
+
+    Returns:
+        The paths of pages that have all forms between them.
+    """
     result = await call_result(app, "edit_source", ADA, source_id="baking", revision=0, title="Rye")
     assert result["changed"]
     note = await call_result(app, "save_note", ADA, text="Ask the baker.")
@@ -100,42 +106,50 @@ async def store_what_forms_change(app: WatchedApp) -> list[str]:
 
 
 async def summarize_databases(app: WatchedApp, access: Access) -> list[dict[str, Any]]:
-    """Return what both databases say, without the records of calls and of their rates."""
+    """Return the documents of both databases, without `CALL_RECORDS`."""
     connections = (app.connection, access.connection)
     stored = [summarize(await read_all_documents(each.client)) for each in connections]
     return [
-        {path: data for path, data in part.items() if path.partition("/")[0] not in COUNTS}
-        for part in stored
+        {
+            path: data
+            for path, data in documents.items()
+            if path.partition("/")[0] not in CALL_RECORDS
+        }
+        for documents in stored
     ]
+
+
+def make_submissions(form: Form) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield a description of each wrong submission of a form, and the fields that it sends."""
+    for name, value in product(form.fields, (None, WRONG, TOO_LONG)):
+        if (name, value) in VALID or (form.name, name) in IGNORED:
+            continue
+        others = {other: text for other, text in form.fields.items() if other != name}
+        if value is None:
+            yield f"{form.name} without {name}", others
+        else:
+            yield f"{form.name} with {name}={value[:7]!r}", {**others, name: value}
 
 
 async def test_a_form_refuses_what_is_missing_wrong_or_too_long(
     browser: httpx2.AsyncClient, app: WatchedApp, access: Access
 ) -> None:
-    names: set[str] = set()
-    problems: list[tuple[object, ...]] = []
     origin = {"origin": str(browser.base_url).rstrip("/")}
-    paths = await store_what_forms_change(app)
+    paths = await store_content_of_forms(app)
     before = await summarize_databases(app, access)
-    for path in paths:
-        for form in read_forms(parse_page(await browser.get(path)), path):
-            names.add(form.name)
-            for name, value in product(form.fields, (None, WRONG, LONG)):
-                if (name, value) in ACCEPTED or (form.name, name) in NOT_READ:
-                    continue
-                fields = {**form.fields, name: value}
-                data = {key: text for key, text in fields.items() if text is not None}
-                response = await browser.post(form.path, data=data, headers=origin)
-                case = (form.name, name, (value or "missing")[:7], response.status_code)
-                if response.status_code not in range(400, 500):
-                    problems.append(case)
-                    continue
-                messages = read_texts(parse_page(response), "[role=alert]")
-                if not messages or any(map(WORDS_FOR_MODELS.search, messages)):
-                    problems.append((*case, messages))
+    pages = [(path, parse_page(await browser.get(path))) for path in paths]
+    forms = [form for path, page in pages for form in read_forms(page, path)]
+    problems: list[tuple[str, int, list[str]]] = []
+    for form in forms:
+        for description, fields in make_submissions(form):
+            response = await browser.post(form.path, data=fields, headers=origin)
+            messages = read_texts(parse_page(response), "[role=alert]")
+            is_refused = 400 <= response.status_code < 500
+            if not (is_refused and messages) or any(map(WORDS_FOR_MODELS.search, messages)):
+                problems.append((description, response.status_code, messages))
     assert problems == []
     assert await summarize_databases(app, access) == before
-    assert names == {
+    assert {form.name for form in forms} == {
         *("edit", "edit_note", "forget", "note", "reset", "restore"),
         *("end_grant", "revoke_key", "/you/key", "/session/end"),
     }

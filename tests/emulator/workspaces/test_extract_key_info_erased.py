@@ -1,8 +1,8 @@
 """A document that is erased during its upload, or uploaded during an erasure, is complete or gone.
 
 Most tests disturb work after its first commit, then again after its second commit, and so on, until
-the work makes no more commits. `commit` is the number of that commit, and also of a database, since
-each attempt has its own.
+the work ends before it is disturbed. Each attempt has a database of its own, with the number of
+that commit.
 
 A text that is too long for one call is deferred: the call stores the text, and later calls or the
 job `ingest_materials` embed it. An erasure first marks the workspace, and then deletes the
@@ -10,7 +10,7 @@ documents page by page.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -49,13 +49,15 @@ from tests.support.stored_materials import (
 from tests.support.workspaces import make_erasure
 
 Work = Callable[[App], Awaitable[object]]
-Open = Callable[..., WatchedApp]
+OpenApp = Callable[..., WatchedApp]
 
 TEXT: Final = make_text()
 OTHER_TEXT: Final = make_text(3, first=500)
 DOCUMENT: Final = content_id(TEXT)
 """The id under which the text is stored."""
 STORED_ANSWERS: Final = "users/reader/replays"
+MAX_COMMITS: Final = 20
+"""Disturbed work makes fewer commits."""
 ERASURE_SECONDS: Final = 60.0
 """An erasure of a few pages ends within this time, even if another process writes meanwhile."""
 
@@ -77,7 +79,7 @@ class ExpectedState(NamedTuple):
 
 
 @pytest.fixture
-def open_app(apps: Apps, project: str) -> Open:
+def open_app(apps: Apps, project: str) -> OpenApp:
     """A function that makes apps. Apps with the same number share a database.
 
     With `defers`, the app defers the text. With `is_down`, its embedder does not work.
@@ -129,7 +131,7 @@ async def die() -> None:
 
 
 @pytest.fixture
-async def expected(open_app: Open) -> ExpectedState:
+async def expected(open_app: OpenApp) -> ExpectedState:
     """The result and the stored documents without any erasure."""
     undisturbed_app = open_app(-1)
     result = await extract_result(undisturbed_app, QUERY, materials=TEXT)
@@ -150,49 +152,61 @@ async def assert_whole_or_gone(app: App, expected: ExpectedState) -> None:
     assert await read_workspaces(app) == expected.documents, app.settings.google_cloud_project
 
 
-class Case(NamedTuple):
-    """Work that is disturbed.
+class Scenario(NamedTuple):
+    """Work that is disturbed, and what another app did before.
 
     Attributes:
         work: The work.
-        prepare: What happens before.
-        defers: Whether what happens before defers the text.
+        before: What the other app did, if anything.
+        work_defers: Whether the work defers the text.
+        other_defers: Whether the other app does.
     """
 
     work: Work
-    prepare: Work | None = None
-    defers: bool = False
+    before: Work | None = None
+    work_defers: bool = False
+    other_defers: bool = False
 
 
-DEFERRED_UPLOAD: Final = Case(upload, defers=True)
-RESUMED: Final = Case(ask, upload, defers=True)
-JOB: Final = Case(run_ingest, upload, defers=True)
+UPLOAD: Final = Scenario(upload)
+DEFERRED_UPLOAD: Final = Scenario(upload, work_defers=True, other_defers=True)
+QUESTION_ABOUT_DEFERRED: Final = Scenario(ask, upload, other_defers=True)
+JOB_AFTER_DEFERRED: Final = Scenario(run_ingest, upload, other_defers=True)
 
 
-async def disturb(open_app: Open, case: Case, commit: int, disturbance: Work) -> bool:
-    """Disturb work after a commit. Return whether it made so many."""
-    other_app = open_app(commit, defers=case.defers)
-    if case.prepare:
-        await case.prepare(other_app)
+def list_commits(scenario: Scenario, step: int) -> Iterator[int]:
+    """Yield the numbers of commits after which to disturb work; fail if the work never ends.
+
+    The first commit of an upload into an empty workspace leaves nothing to erase.
+    """
+    yield from range(1 if scenario.before else 2, MAX_COMMITS, step)
+    pytest.fail(f"The work makes more than {MAX_COMMITS} commits.")
+
+
+async def disturb(open_app: OpenApp, scenario: Scenario, commit: int, disturbance: Work) -> bool:
+    """Disturb work after a commit. Return whether it made that many commits."""
+    other_app = open_app(commit, defers=scenario.other_defers)
+    if scenario.before:
+        await scenario.before(other_app)
     hook = call_after_commit(commit, partial(disturbance, other_app))
-    app = open_app(commit, hook, defers=case is DEFERRED_UPLOAD)
-    code = await case.work(app)
+    app = open_app(commit, hook, defers=scenario.work_defers)
+    code = await scenario.work(app)
     assert code in (None, "CONFLICT", "NOT_FOUND"), commit
     return app.commits >= commit
 
 
 @KILL_AT_SOME_OR_ALL_COMMITS
 @pytest.mark.parametrize(
-    "case",
-    [Case(upload), DEFERRED_UPLOAD, RESUMED, JOB],
-    ids=["upload", "deferred", "resumed", "job"],
+    "scenario",
+    [UPLOAD, DEFERRED_UPLOAD, QUESTION_ABOUT_DEFERRED, JOB_AFTER_DEFERRED],
+    ids=["upload", "deferred upload", "question", "job"],
 )
 async def test_a_document_erased_meanwhile_is_gone(
-    open_app: Open, expected: ExpectedState, case: Case, step: int
+    open_app: OpenApp, expected: ExpectedState, scenario: Scenario, step: int
 ) -> None:
-    """So are the answers that were stored for its calls."""
-    for commit in range(1 if case.prepare else 2, 20, step):
-        if not await disturb(open_app, case, commit, erase):
+    """The answers that were stored for its calls are gone, too."""
+    for commit in list_commits(scenario, step):
+        if not await disturb(open_app, scenario, commit, erase):
             break
         app = open_app(commit)
         assert await read_workspaces(app) == {}, commit
@@ -202,81 +216,92 @@ async def test_a_document_erased_meanwhile_is_gone(
 
 
 @KILL_AT_SOME_OR_ALL_COMMITS
-@pytest.mark.parametrize("prepare", [upload, upload_other])
+@pytest.mark.parametrize("stored", [upload, upload_other])
 async def test_an_upload_during_an_erasure_is_whole_or_gone(
-    open_app: Open, expected: ExpectedState, prepare: Work, step: int
+    open_app: OpenApp, expected: ExpectedState, stored: Work, step: int
 ) -> None:
     async def upload_again(app: App) -> None:
         await call_extract_with_deadline(app, materials=TEXT)
 
-    for commit in range(1, 20, step):
-        if not await disturb(open_app, Case(erase, prepare), commit, upload_again):
+    erasure = Scenario(erase, stored)
+    for commit in list_commits(erasure, step):
+        if not await disturb(open_app, erasure, commit, upload_again):
             break
         await assert_whole_or_gone(open_app(commit), expected)
     assert commit > 4
 
 
 @KILL_AT_SOME_OR_ALL_COMMITS
-@pytest.mark.parametrize("case", [Case(upload), JOB], ids=["upload", "job"])
+@pytest.mark.parametrize("scenario", [UPLOAD, JOB_AFTER_DEFERRED], ids=["upload", "job"])
 async def test_no_work_continues_another_upload(
-    open_app: Open, expected: ExpectedState, case: Case, step: int
+    open_app: OpenApp, expected: ExpectedState, scenario: Scenario, step: int
 ) -> None:
-    """The other one begins after an erasure, and cannot be completed."""
-    for commit in range(1 if case.prepare else 2, 20, step):
+    """The other upload begins after an erasure, and fails because its embedder is down."""
+    for commit in list_commits(scenario, step):
         broken_app = open_app(commit, is_down=True)
 
         async def erase_and_begin_upload(app: App, broken_app: App = broken_app) -> None:
             await erase(app)
             assert await upload(broken_app) == "UNAVAILABLE"
 
-        if not await disturb(open_app, case, commit, erase_and_begin_upload):
+        if not await disturb(open_app, scenario, commit, erase_and_begin_upload):
             break
         await assert_whole_or_gone(open_app(commit), expected)
     assert commit > 3
 
 
-async def die_while_erasing(app: App) -> None:
+async def die_in_erasure(app: App) -> None:
     with suppress(Killed):
         await erase(app)
 
 
 @KILL_AT_SOME_OR_ALL_COMMITS
-async def test_two_concurrent_erasures_both_complete(open_app: Open, step: int) -> None:
-    """So does one that overtakes another, which died."""
-    for commit in range(1, 20, step):
-        app = open_app(commit)
-        await upload(app)
-        erasing_app = open_app(commit, call_after_commit(commit, partial(erase, app)))
-        await erase(erasing_app)
-        if erasing_app.commits >= commit:
-            assert await read_workspaces(app) == {}, commit
-            assert await read_app_documents(app, STORED_ANSWERS) == {}, commit
+async def test_two_interleaved_erasures_both_complete(open_app: OpenApp, step: int) -> None:
+    erasure = Scenario(erase, upload)
+    for commit in list_commits(erasure, step):
+        if not await disturb(open_app, erasure, commit, erase):
+            break
+        assert await read_workspaces(open_app(commit)) == {}, commit
+        assert await read_app_documents(open_app(commit), STORED_ANSWERS) == {}, commit
+    assert commit > 4
 
-        await upload(app)
+
+@KILL_AT_SOME_OR_ALL_COMMITS
+async def test_an_erasure_overtaken_by_one_that_died_completes(
+    open_app: OpenApp, step: int
+) -> None:
+    erasure = Scenario(erase, upload)
+    for commit in list_commits(erasure, step):
+        await upload(open_app(commit))
         killed_app = open_app(commit, call_after_commit(commit, die))
-        hook = call_before_commit(commit, partial(die_while_erasing, killed_app))
+        hook = call_before_commit(commit, partial(die_in_erasure, killed_app))
+        erasing_app = open_app(commit, hook)
         async with asyncio.timeout(ERASURE_SECONDS):
-            await erase(open_app(commit, hook))
-        assert await read_workspaces(app) == {}, commit
+            await erase(erasing_app)
+        assert await read_workspaces(erasing_app) == {}, commit
         if erasing_app.commits < commit:
             break
     assert commit > 4
+
+
+async def test_erasures_at_the_same_time_all_complete(open_app: OpenApp) -> None:
+    app, other_app = open_app(1), open_app(1)
     await upload(app)
-    await asyncio.gather(*(erase(other) for other in (app, open_app(commit), app)))
+    await asyncio.gather(*(erase(erasing_app) for erasing_app in (app, other_app, app)))
     assert await read_workspaces(app) == {}
 
 
 @KILL_AT_SOME_OR_ALL_COMMITS
 @pytest.mark.parametrize("next_event", ["upload", "purge"])
 async def test_a_partly_erased_workspace_is_not_found(
-    open_app: Open, expected: ExpectedState, next_event: str, step: int
+    open_app: OpenApp, expected: ExpectedState, next_event: str, step: int
 ) -> None:
     """An upload or the purge completes the erasure."""
-    for commit in range(1, 20, step):
+    for commit in list_commits(Scenario(erase, upload), step):
         app = open_app(commit)
         killed_app = open_app(commit, call_after_commit(commit, die))
         await upload(app)
-        await die_while_erasing(killed_app)
+        await die_in_erasure(killed_app)
         if killed_app.commits < commit:
             break
         await assert_workspace_is_empty(app, TEXT)
@@ -292,11 +317,11 @@ async def test_a_partly_erased_workspace_is_not_found(
     assert commit > 4
 
 
-async def erase_during_upload(open_on: Open, upload_commit: int, erasure_commit: int) -> int:
+async def erase_during_upload(open_on: OpenApp, upload_commit: int, erasure_commit: int) -> int:
     """Upload a text, erase it during the upload, and let both continue at the same time.
 
     Args:
-        open_on: Makes apps for one database.
+        open_on: Opens an app on the database of this attempt.
         upload_commit: The commit of the upload after which the erasure begins.
         erasure_commit: The commit of the erasure before which the erasure pauses.
 
@@ -337,9 +362,9 @@ async def erase_during_upload(open_on: Open, upload_commit: int, erasure_commit:
 @pytest.mark.slow
 @pytest.mark.parametrize("upload_commit", [2, 3, 4])
 async def test_an_erasure_completes_during_an_upload(
-    open_app: Open, expected: ExpectedState, upload_commit: int
+    open_app: OpenApp, expected: ExpectedState, upload_commit: int
 ) -> None:
-    for commit in range(1, 20):
+    for commit in list_commits(Scenario(erase, upload), step=1):
         open_on = partial(open_app, commit)
         erasure_commits = await erase_during_upload(open_on, upload_commit, commit)
         await assert_whole_or_gone(open_app(commit), expected)
