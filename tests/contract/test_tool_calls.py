@@ -117,7 +117,8 @@ async def assert_call_takes_its_cost(app: App, name: str, number: int) -> None:
     arguments, cost = EXAMPLES[name].costs[number]
     answer = await call(app, name, EXAMPLES[name].caller, **arguments)
     assert answer.result is not None, answer.error
-    assert get_cost(answer.receipt) == cost
+    actual = get_cost(answer.receipt)
+    assert actual == cost, f"{arguments} took {actual}"
     tool = find_tool(name)
     published = tool.envelope.wrap_result(answer.result) if tool.envelope else answer.result
     assert_matches_schema(published, tool.declaration()["outputSchema"])
