@@ -99,6 +99,21 @@ def test_call_that_outlives_its_hold_is_not_charged() -> None:
     assert read_balances(ledger) == Balances(total=100, available=100)
 
 
+def test_a_repetition_prolongs_the_hold_and_one_after_its_end_makes_another() -> None:
+    """The gateway of the first runs was killed, or ends them late."""
+    first_repetition = NOON + HOLD_LIFETIME / 2
+    end = first_repetition + HOLD_LIFETIME
+    ledger = NEW_LEDGER.reserve(BILL, "one", NOON).reserve(BILL, "two", first_repetition)
+    shared = ledger.reserve(BILL, "three", end - timedelta(microseconds=1)).record
+    assert (shared.hold_count, shared.reservation_ids) == (1, ("one", "two", "three"))
+
+    ledger = ledger.reserve(BILL, "four", end)
+    assert (ledger.record.hold_count, ledger.record.reservation_ids) == (2, ("four",))
+    assert ledger.settle("one", 30, ENTRY, end) is ledger
+    ledger = ledger.settle("four", 30, ENTRY, end)
+    assert read_balances(ledger, end) == Balances(total=70, available=70)
+
+
 @pytest.mark.parametrize(
     ("entry", "wait", "is_charged_again"),
     [
