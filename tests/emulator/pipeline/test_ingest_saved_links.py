@@ -15,6 +15,7 @@ from functions.gateway.catalog import Declaration
 from functions.jobs.cards.job import JOB as CARDS
 from functions.jobs.ingest.job import JOB, count, ingest
 from functions.jobs.ingest.links.page import FETCH_RULES
+from functions.jobs.purge.job import purge
 from infra.local.inline import InlineDispatcher
 from infra.local.link_fetching import MAX_FAILED_ROUNDS, LinkFetcher, LinkFetchingDispatcher
 from shared.core.deferral import MAX_TRIES
@@ -106,6 +107,24 @@ async def test_saved_pages_are_found_by_a_search(app: App, ctx: Context) -> None
     assert states == {URL: "stored", f"{SITE_URL}/manual": "stored", f"{SITE_URL}/broken": "failed"}
 
 
+async def test_a_record_of_a_stored_link_expires_after_thirty_days(
+    app: App, ctx: Context, clock: SettableClock
+) -> None:
+    """Its page stays, and so does the record of a link that is saved again."""
+    clock.now = clock()
+    for name in ("essay", "other"):
+        await save_link(app, f"{SITE_URL}/{name}")
+    with serve_site(essay=make_text_page(ESSAY), other=make_text_page("Knots hold.")) as site:
+        await fetch_due_links(ctx, site)
+    again = await save_link(app, f"{SITE_URL}/other")
+    clock.advance(days=30, seconds=-1)
+    assert (await purge(ctx, make_ample_budget())).counts["links"] == 0
+    clock.advance(seconds=1)
+    assert (await purge(ctx, make_ample_budget())).counts["links"] == 1
+    assert (await read_only_link(ctx)).source_id == again
+    assert len(await read_documents(ctx, "sources")) == 2
+
+
 async def test_a_failed_link_waits_longer_each_time(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
@@ -161,7 +180,11 @@ async def test_a_permanent_error_is_not_retried(
     assert await read_chunks(ctx) == {}
 
 
-async def test_dead_letters_are_listed_and_retried(app: App, ctx: Context) -> None:
+@pytest.mark.parametrize("is_saved_again", [False, True])
+async def test_dead_letters_are_listed_and_retried(
+    app: App, ctx: Context, *, is_saved_again: bool
+) -> None:
+    """By a command, or because somebody saves the link again. Earlier failures do not count."""
     await save_link(app)
     with serve_site() as site:
         await fetch_due_links(ctx, site)
@@ -169,8 +192,12 @@ async def test_dead_letters_are_listed_and_retried(app: App, ctx: Context) -> No
     [letter] = await JOB.dead_letters.load(ctx, 10)
     assert letter.name == URL
     assert "404" in letter.reason
-    assert await JOB.dead_letters.retry(ctx) == 1
+    if is_saved_again:
+        await save_link(app)
+    else:
+        assert await JOB.dead_letters.retry(ctx) == 1
     assert await JOB.dead_letters.load(ctx, 10) == []
+    assert (await read_only_link(ctx)).tries == 0
     with serve_site(essay=make_text_page(ESSAY)) as site:
         await fetch_due_links(ctx, site)
     assert (await read_only_link(ctx)).state is LinkState.STORED

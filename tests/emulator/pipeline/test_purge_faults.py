@@ -6,16 +6,18 @@ Purge erases idle workspaces one by one, and then sweeps each kind of expired do
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Final
 
 import pytest
 from google.api_core.exceptions import InvalidArgument, ServiceUnavailable
 
-from functions.jobs.purge.job import purge
+from functions.jobs.purge.job import JOB, purge
 from shared.core.errors import Unavailable
 from shared.core.meter import Meter
-from shared.firestore.database import Database
+from shared.firestore.database import Database, LeaseLost
 from shared.runtime.context import App
+from shared.runtime.job import run_job
 from tests.support.apps import Apps
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import (
@@ -23,6 +25,7 @@ from tests.support.commit_hooks import (
     Response,
     Send,
     call_after_commit,
+    call_before_commit,
 )
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.knowledge import set_fields
@@ -103,3 +106,17 @@ async def test_an_outage_of_the_database_ends_the_run(
         monkeypatch.undo()
         await proxy.restore()
         await purging_app.aclose()
+
+
+async def test_a_run_that_lost_its_lease_stops(app: App, apps: Apps, clock: SettableClock) -> None:
+    """It does not set the workspace apart and go on with the next."""
+    await make_idle_workspaces(app, clock, "first", "second")
+    ctx = make_job_context(app)
+
+    async def take_lease() -> None:
+        lease = {"holder": "another", "expires_at": clock() + timedelta(hours=1)}
+        await set_fields(ctx, "leases/purge", lease)
+
+    with pytest.raises(LeaseLost):
+        await run_job(JOB, apps(call_before_commit(3, take_lease), clock=clock))
+    assert await read_write_times(ctx, "users/reader/rag_tasks")
