@@ -3,7 +3,9 @@
 The text before the `@` in a credential names a task, which separates the notes of a user.
 """
 
+import itertools
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
@@ -140,6 +142,24 @@ def test_only_the_key_decides_the_user(gateway: RunningGateway, make_key: MakeKe
         assert notes["structuredContent"]["texts"] == []
     result = call_tool(gateway, eve, "read_notes", user_id="anna.decides")
     assert result["isError"]
+
+
+def test_calls_at_once_of_users_with_similar_ids_stay_apart(
+    gateway: RunningGateway, make_key: MakeKey
+) -> None:
+    """All of them use the same idempotency keys and notebooks, some of which resemble ids."""
+    keys = {user: make_key(user) for user in ("x", "x.y", "x@y.example", "x+y@y.example")}
+    notebooks = ("x.y", "../x", "x/notes")
+    callers = list(itertools.product(keys, notebooks))
+
+    def write_and_read(caller: tuple[str, str]) -> list[str]:
+        credential, text = f"{caller[1]}@{keys[caller[0]]}", " ".join(caller)
+        call_tool(gateway, credential, "write_note", text=text, idempotency_key=caller[1])
+        notes = call_tool(gateway, credential, "read_notes")
+        return list(notes["structuredContent"]["texts"])
+
+    with ThreadPoolExecutor(len(callers)) as executor:
+        assert list(executor.map(write_and_read, callers)) == [[" ".join(c)] for c in callers]
 
 
 @pytest.mark.parametrize("version", [MODERN, None])

@@ -62,6 +62,21 @@ async def call_and_log(
     return json.loads(line), record.fields
 
 
+def test_a_call_has_the_id_of_its_user_tool_and_key() -> None:
+    """Otherwise one user's call would be paid, and answered, by another's."""
+
+    def make_ids() -> list[str]:
+        return [
+            make_call_id(tool, {"idempotency_key": key}, Visitor(Caller.of(user), None))
+            for user in ("anna", "ben")
+            for tool in (WRITING_TOOL, PRICED_TOOL)
+            for key in ("k", "l")
+        ]
+
+    assert len(set(make_ids())) == 8
+    assert make_ids() == make_ids()
+
+
 async def test_the_log_and_the_record_have_the_facts_and_the_task(
     access: Access, capsys: pytest.CaptureFixture[str]
 ) -> None:
