@@ -19,7 +19,9 @@ from shared.firestore.documents import Reference
 from shared.firestore.writes import Update
 from shared.pipeline.forgotten_expiry import ForgottenContents
 from shared.runtime.context import App, Context
+from tests.support.apps import Apps
 from tests.support.clock import NOON, SettableClock
+from tests.support.commit_hooks import call_before_commit
 from tests.support.forgetting import (
     EDITOR,
     OWNER,
@@ -28,7 +30,7 @@ from tests.support.forgetting import (
     search_ids,
     store_base,
 )
-from tests.support.jobs import make_ample_budget
+from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.knowledge import BAKING, SAILING, index_all, store_sources
 from tests.support.small_sources import store_and_index
 from tests.support.stored_documents import read_documents
@@ -190,6 +192,21 @@ async def test_a_source_cannot_be_restored_once_purge_has_begun_on_it(
     await purge(ctx, make_ample_budget())
     assert await read_documents(ctx, "forgotten") == {}
     assert (await forget(app, source_id="baking", forgotten=False))["changed"]
+
+
+async def test_a_source_restored_while_purge_runs_stays(
+    app: App, ctx: Context, apps: Apps, clock: SettableClock
+) -> None:
+    chunks = await store_sources(ctx, BAKING)
+    await forget(app, source_id="baking")
+
+    async def restore() -> None:
+        await forget(app, source_id="baking", forgotten=False)
+
+    later = apps(call_before_commit(1, restore), clock=clock() + timedelta(days=31))
+    report = await purge(make_job_context(later), make_ample_budget())
+    assert (report.counts["forgotten"], report.failures) == (0, [])
+    assert set(await read_documents(ctx, "chunks")) == {chunk.chunk_id for chunk in chunks}
 
 
 async def test_purge_deletes_all_but_the_record_after_thirty_days(
