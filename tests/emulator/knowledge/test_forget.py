@@ -209,6 +209,20 @@ async def test_a_source_restored_while_purge_runs_stays(
     assert set(await read_documents(ctx, "chunks")) == {chunk.chunk_id for chunk in chunks}
 
 
+async def test_a_passage_forgotten_alone_stays_so_when_its_purged_source_returns(
+    app: App, ctx: Context, clock: SettableClock
+) -> None:
+    first, *others = [chunk.chunk_id for chunk in await store_sources(ctx, BAKING)]
+    await forget(app, chunk_id=first)
+    await forget(app, source_id="baking")
+    clock.advance(days=31)
+    await purge(ctx, make_ample_budget())
+    await forget(app, source_id="baking", forgotten=False)
+    await save_sources(ctx, BAKING)
+    await index_all(ctx)
+    assert set(await read_documents(ctx, "chunks")) == set(others)
+
+
 async def test_purge_deletes_all_but_the_record_after_thirty_days(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
