@@ -231,6 +231,21 @@ async def test_an_upload_during_an_erasure_is_whole_or_gone(
     assert commit > 4
 
 
+@pytest.mark.parametrize("commit", [2, 3, 4, 5])
+async def test_an_erasure_deletes_nothing_of_an_upload_that_finished_it(
+    open_app: OpenApp, expected: ExpectedState, commit: int
+) -> None:
+    """The upload is made right before a commit that would delete what it stores again."""
+    app = open_app(commit)
+    await upload(app)
+
+    async def upload_again() -> None:
+        await extract_result(app, QUERY, materials=TEXT)
+
+    await erase(open_app(commit, call_before_commit(commit, upload_again)))
+    assert await read_workspaces(app) == expected.documents
+
+
 @KILL_AT_SOME_OR_ALL_COMMITS
 @pytest.mark.parametrize("scenario", [UPLOAD, JOB_AFTER_DEFERRED], ids=["upload", "job"])
 async def test_no_work_continues_another_upload(
