@@ -335,6 +335,12 @@ async def test_a_write_that_changes_nothing_keeps_update_time(client: AsyncClien
     fourth = await document.set({"a": 2})
     assert third.update_time < fourth.update_time == (await document.get()).create_time
 
+    batch = client.batch()
+    batch.delete(document)
+    batch.set(document, {"a": 2})
+    [_, fifth] = await batch.commit()
+    assert fourth.update_time < fifth.update_time == (await document.get()).create_time
+
 
 async def test_writes_to_one_document_apply_in_order(client: AsyncClient) -> None:
     document = client.document("c/x")

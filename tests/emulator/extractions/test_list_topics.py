@@ -99,10 +99,13 @@ async def test_a_topic_without_extractions_is_not_listed(ctx: Context, app: App)
 async def test_only_the_first_of_too_many_topics_are_listed(ctx: Context, app: App) -> None:
     client = ctx.database.connection.client
     batch = client.batch()
-    for number in range(MAX_WITH_PREFIX + 1):
+    for number in range(MAX_WITH_PREFIX):
         data = {"name": f"t{number:03}", "counts": {"decision": 1}, "total": 1}
         batch.set(client.document(f"topics/t{number:03}"), data)
     await batch.commit()
+    assert "message" not in await call_result(app, "list_topics", prefix="t", limit=300)
+    one_more = {"name": "t999", "counts": {"decision": 1}, "total": 1}
+    await set_fields(ctx, "topics/t999", one_more)
     result = await call_result(app, "list_topics", prefix="t", limit=300)
     assert len(result["topics"]) == MAX_WITH_PREFIX
     assert result["message"] == TRUNCATED

@@ -194,20 +194,33 @@ async def test_an_emptied_map_has_a_message(app: App, ctx: Context, apps: Apps) 
         assert (drawn["clusters"], drawn["chunk_ids"], drawn["total"]) == ([], [], 0)
 
 
-@pytest.mark.usefixtures("five_clusters")
-async def test_a_deleted_map_is_drawn_again_with_the_same_points(app: App, ctx: Context) -> None:
-    """The sample has clusters, but no map either."""
-    expected = await get_map(app)
+async def delete_map(ctx: Context) -> None:
+    """Delete the map, and what the clustering says of it."""
     client = ctx.database.connection.client
     for name in await read_documents(ctx, "map"):
         await client.document(f"map/{name}").delete()
     await client.document("meta/map").delete()
     await client.document("meta/clustering").update({"mapped": DELETE_FIELD})
 
+
+@pytest.mark.usefixtures("five_clusters")
+async def test_a_deleted_map_is_drawn_again_with_the_same_points(app: App, ctx: Context) -> None:
+    """The sample has clusters, but no map either."""
+    expected = await get_map(app)
+    await delete_map(ctx)
+
     assert await run_cluster_job(ctx) == Report()
     drawn = await get_map(app)
     assert read_points(drawn) == read_points(expected)
     assert drawn["clusters"] == expected["clusters"]
+
+
+@pytest.mark.usefixtures("five_clusters")
+async def test_a_run_that_assigns_passages_also_draws_a_map(app: App, ctx: Context) -> None:
+    await delete_map(ctx)
+    await add_sources(ctx, make_unrelated_source(STRAYS + 1))
+    await run_cluster_job(ctx)
+    await assert_map_matches(app, ctx)
 
 
 @pytest.mark.usefixtures("five_clusters")

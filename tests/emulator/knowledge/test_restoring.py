@@ -16,6 +16,7 @@ from shared.runtime.job import Report
 from tests.support.apps import Apps
 from tests.support.commit_hooks import call_after_commit, call_before_commit
 from tests.support.database_state import describe_differences
+from tests.support.extract_job import read_topic_counts
 from tests.support.extractions import make_decision, make_extraction, store_extractions
 from tests.support.forgetting import (
     CARD,
@@ -165,6 +166,7 @@ async def test_a_vector_of_another_model_is_not_restored(app: App, ctx: Context)
     await set_fields(ctx, "meta/embedding", {"model": "other-model"})
     await forget(app, source_id="sailing", forgotten=False)
     assert await read_documents(ctx, "extractions") == {}  # their vectors are of the former model
+    assert await read_topic_counts(ctx) == {}
     stored = (await read_documents(ctx, "chunks"))[chunks[3].chunk_id]
     assert "embedding" not in stored
     assert "extract" in stored["pending"]

@@ -151,6 +151,18 @@ async def test_a_highlight_that_a_log_names_as_deleted_is_removed(
     assert await read_passages(ctx) == list(FULL)
 
 
+async def test_a_log_of_only_deletions_keeps_the_owners_title(
+    app: App, ctx: Context, tmp_path: Path
+) -> None:
+    write_book(tmp_path, "full.json", 100, highlights=make_highlights(*FULL))
+    await ingest_cleanly(ctx, tmp_path)
+    edit = {"source_id": "readwise-7", "revision": 0, "title": "Mine"}
+    await call_result(app, "edit_source", OWNER, **edit)
+    write_book(tmp_path, "june.json", 0, highlights=make_highlights(FULL[0], is_deleted=True))
+    assert (await ingest_cleanly(ctx, tmp_path)).removed == {"passages": 1}
+    assert (await read_documents(ctx, "sources"))["readwise-7"]["title"] == "Mine"
+
+
 async def test_an_older_export_adds_what_is_missing_and_changes_nothing(
     ctx: Context, tmp_path: Path
 ) -> None:

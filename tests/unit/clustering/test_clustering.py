@@ -21,6 +21,7 @@ from shared.clustering.clusters import (
 from shared.clustering.matching import ClusterMatch, match_clusters
 from shared.clustering.merging import merge_regions
 from shared.clustering.neighbours import find_nearest_neighbours
+from shared.clustering.spectral import MAX_DIMENSIONS, compute_spectral_map
 from tests.support.vector_groups import DIMENSION, GROUP_SIZE, make_groups, make_outliers
 
 SEEDS = st.integers(0, 2**16)
@@ -129,6 +130,24 @@ def test_neighbours_are_the_most_similar_others_in_order() -> None:
     np.fill_diagonal(similarities, -2)  # below any cosine, so a vector is not its own neighbour
     neighbours = find_nearest_neighbours(vectors, 4)
     assert neighbours.rows.tolist() == np.argsort(-similarities, axis=1)[:, :4].tolist()
+
+
+def test_the_spectral_map_is_that_of_the_papers() -> None:
+    """Axes may point either way, so the points' similarities are compared."""
+    vectors = make_outliers(40).astype(np.float64)
+    near = find_nearest_neighbours(vectors.astype(np.float32), 10)
+    squared = 2 - 2 * vectors @ vectors.T
+    scales = np.sqrt(np.sort(squared, axis=1)[:, 7])  # of the seventh neighbour
+    edges = np.zeros_like(squared)
+    np.put_along_axis(edges, near.rows.astype(np.intp), 1, axis=1)
+    weights = edges * np.exp(-squared / np.outer(scales, scales))
+    degrees = (weights + weights.T).sum(axis=1)
+    values, axes = np.linalg.eigh((weights + weights.T) / np.sqrt(np.outer(degrees, degrees)))
+    axes = (axes / np.sqrt(degrees)[:, None])[:, -1 - MAX_DIMENSIONS : -1]
+    axes *= values[-1 - MAX_DIMENSIONS : -1] / np.linalg.norm(axes, axis=0)
+    points = axes / np.linalg.norm(axes, axis=1, keepdims=True)
+    spectral_map = compute_spectral_map(near)
+    assert np.allclose(spectral_map @ spectral_map.T, points @ points.T, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,20 @@ async def test_the_last_value_of_a_filter_counts_and_has_the_only_chip() -> None
     ]
 
 
+async def test_the_chip_of_a_cluster_has_its_name_or_else_its_id() -> None:
+    def answer_with_a_clustered_hit(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
+        result = make_result(tool, "text")
+        [hit] = result["results"]
+        hit["cluster"] |= {"cluster_id": "c-1", "name": "Bread"}
+        return result
+
+    async with make_console_client(FakeDispatcher(answer_with_a_clustered_hit)) as client:
+        pages = [parse_page(await client.get(f"/?cluster={name}")) for name in ("c-1", "c-2")]
+    assert [read_texts(page, ".active a") for page in pages] == [
+        [f"cluster: {label} \N{MULTIPLICATION SIGN}(remove)"] for label in ("Bread", "c-2")
+    ]
+
+
 async def test_a_chip_does_not_lead_to_too_many_filters() -> None:
     def answer_with_a_tagged_hit(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
         result = make_result(tool, "text")

@@ -14,6 +14,7 @@ from tests.support.console_app import (
     answer_with,
     make_access,
     make_answering_client,
+    make_console_client,
     parse_page,
     read_texts,
     select,
@@ -54,6 +55,14 @@ async def test_every_response_has_the_headers_of_pages(path: str, headers: dict[
             response = await client.request(method, path, headers=headers)
             for name, value in PAGE_HEADERS.items():
                 assert response.headers[name] == value, (method, name)
+
+
+async def test_a_page_counts_the_documents_that_all_its_calls_read() -> None:
+    dispatcher = answer_with()
+    async with make_console_client(dispatcher) as client:
+        page = parse_page(await client.get("/"))
+    assert len(dispatcher.calls) == 2  # the fake says that each read seven
+    assert "14 documents read" in read_texts(page, ".facts")[-1]
 
 
 @pytest.mark.parametrize("query", ["", "?q=two+words&tag=%E8%AA%AD"])

@@ -1,16 +1,20 @@
 """Spans are exported to Google or to a collector, and a function runs without the exporter too."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from infra.build.discovery import ROOT
+from shared.core import span_export
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
+from shared.core.span_export import SpanExport
 from tests.support.fakes.metadata import FakeMetadata
 from tests.support.fakes.otlp import FakeCollector
 
@@ -85,6 +89,26 @@ def test_headers_for_a_collector_are_sent() -> None:
 
     assert headers["api-key"] == "k-123"
     assert len(collector.spans) == 1
+
+
+async def test_a_collector_that_does_not_answer_delays_one_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = threading.Event()
+    with FakeCollector() as collector:
+        collector.on_spans = lambda _: answers.wait()
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint)
+        export = SpanExport(Settings(), "search_kb")
+        with export.span("work", {}, "INTERNAL", None):
+            pass
+        monkeypatch.setattr(span_export, "FLUSH_SECONDS", 0.01)
+        await export.flush()
+        monkeypatch.setattr(span_export, "FLUSH_SECONDS", None)  # for ever
+        try:
+            async with asyncio.timeout(1):
+                await export.flush()
+        finally:
+            answers.set()
 
 
 def test_telemetry_that_is_off_or_not_in_the_bundle_imports_no_library() -> None:

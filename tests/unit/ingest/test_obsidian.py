@@ -226,7 +226,9 @@ def test_a_name_means_the_note_in_the_same_folder_or_with_the_shortest_path(vaul
 
 
 def test_outside_a_vault_only_links_by_path_are_followed(tmp_path: Path) -> None:
-    write_file(tmp_path, "notes/a/Note.md", "[x](../b/Rye.md) [y](Later.md) [[Rye]] [[Later]]")
+    note = "[x](../b/Rye.md) [y](Later.md) [[Rye]] [[Later]] [[Barley.md]]"
+    write_file(tmp_path, "notes/a/Note.md", note)
+    write_file(tmp_path, "notes/a/Barley.md", "Malt.")
     write_file(tmp_path, "notes/b/Rye.md", "Grain.")
     assert read_links(tmp_path / "notes") == {"Note": ["Rye", "?"]}
     write_file(tmp_path, "notes/a/Later.md", "Words.")

@@ -118,6 +118,13 @@ def test_a_table_with_long_cells_is_not_a_layout_table() -> None:
     assert text == "\n\n".join([PROSE, *rows])
 
 
+@pytest.mark.parametrize("place", ["{0}<p>{1}</p>", "<p>{1}</p>{0}<p>{1}</p>", "<p>{1}</p>{0}"])
+def test_text_beside_paragraphs_keeps_the_words_around_its_links(place: str) -> None:
+    loose = 'Whoever reefs <a href="/early">early</a> has <a href="/sails">all sails</a> at noon.'
+    text = read_page(make_page(f"<article>{place.format(loose, PROSE)}</article>")).text
+    assert "Whoever reefs early has all sails at noon." in text
+
+
 @pytest.mark.parametrize("hidden", ["hidden", 'style="color: red; DISPLAY : none"'])
 def test_hidden_text_is_left_out(hidden: str) -> None:
     body = (

@@ -173,6 +173,15 @@ def test_a_highlight_named_as_deleted_is_removed_unless_restored() -> None:
     assert merge(make_log(deleted=[1]), restored).chunks == restored
 
 
+def test_an_older_log_does_not_change_a_stored_highlight() -> None:
+    earlier = make_log(Section("Ebb.", tags=("draft",)))
+    later = make_log(Section("Ebb.", tags=("tide",)))
+    stored = StoredHighlights(merge_all(later), readwise_url=BOOK_URL, changed_at=NOON)
+    for minutes, expected in ((-1, later), (1, earlier)):
+        source = replace(earlier, changed_at=NOON + timedelta(minutes=minutes))
+        assert merge_highlights(chunk_source(source), stored).chunks == merge_all(expected), minutes
+
+
 def test_a_whole_origin_keeps_what_it_did_not_bring() -> None:
     """It takes over what it has, and from then on removes it."""
     stored = merge_all(make_log(make_section("Ebb.", number=1), make_section("Flow.", number=2)))

@@ -51,6 +51,12 @@ def test_a_harmless_word_inside_another_word_hides_no_secret(name: str) -> None:
         assert [line for line, _ in scan_text(text)] == [1]
 
 
+@pytest.mark.parametrize(("length", "lines"), [(7, []), (8, [1])])
+def test_a_password_has_at_least_eight_characters(length: int, lines: list[int]) -> None:
+    text = f'password = "{"q7Xk9RtV"[:length]}"'
+    assert [line for line, _ in scan_text(text)] == lines
+
+
 @pytest.mark.parametrize(
     "name",
     [
