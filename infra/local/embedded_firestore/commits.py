@@ -108,8 +108,6 @@ class _Commit:
                 name = write.delete
             case "transform":
                 name = write.transform.document
-            case "verify":
-                name = write.verify
             case _:
                 raise invalid_argument("A write is empty.")
         return operation, get_path(self.root, name)
