@@ -20,6 +20,7 @@ from google.cloud.firestore import (
 )
 from google.cloud.firestore_v1.base_query import FieldFilter, Or
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
+from google.cloud.firestore_v1.types import CommitRequest, DocumentTransform, Value, Write
 from google.cloud.firestore_v1.vector import Vector
 
 BIG = 2**53
@@ -340,6 +341,20 @@ async def test_a_write_that_changes_nothing_keeps_update_time(client: AsyncClien
     batch.set(document, {"a": 2})
     [_, fifth] = await batch.commit()
     assert fourth.update_time < fifth.update_time == (await document.get()).create_time
+
+
+async def test_a_transform_in_a_write_of_its_own_is_applied(client: AsyncClient) -> None:
+    """Older clients send one, instead of `update_transforms`."""
+    document = client.document("c/x")
+    await document.set({"a": 1})
+    increment = DocumentTransform.FieldTransform(field_path="a", increment=Value(integer_value=2))
+    path = document._document_path  # noqa: SLF001 - there is no public one
+    transform = DocumentTransform(document=path, field_transforms=[increment])
+    request = CommitRequest(
+        database=path.partition("/documents/")[0], writes=[Write(transform=transform)]
+    )
+    await client._firestore_api.commit(request)  # noqa: SLF001
+    assert (await document.get()).to_dict() == {"a": 3}
 
 
 async def test_writes_to_one_document_apply_in_order(client: AsyncClient) -> None:
