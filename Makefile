@@ -54,7 +54,7 @@ coverage: $(DEV) ## Run the same tests as `make test`, and list the lines that n
 	@.venv/bin/coverage combine --quiet
 	@.venv/bin/coverage report
 
-mutants: $(DEV) ## Change random lines for 30 minutes, and list what no test notices
+mutants: $(DEV) ## Make random mutants for 30 minutes, and list those that survive
 	@.venv/bin/python -m tests.mutants $(ARGS)
 
 conformance: $(DEV) ## Run the public MCP conformance suite; needs npm

@@ -109,7 +109,7 @@ def _list_replacements(node: Any) -> Iterator[str]:
             yield f"({ast.unparse(ast.BinOp(left, sign, right))})"
         case ast.Expr(value=ast.Await() | ast.Call()):
             yield "pass"
-        case ast.Return(value=ast.expr()):
+        case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
             yield "return None"
         case ast.Break() | ast.Continue() | ast.Raise():
             yield "pass"
@@ -125,7 +125,12 @@ def main() -> None:
     """Print the mutants that survive, and how many there were. The seed repeats a sample."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("packages", nargs="*", default=PACKAGES, help="what is mutated")
-    parser.add_argument("--minutes", type=float, default=30, help="how long mutants are tested")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=30,
+        help="how long mutants are tested, after all tests ran once",
+    )
     parser.add_argument("--seed", type=int, default=43, help="chooses the mutants")
     options = parser.parse_args()
     generator = random.Random(options.seed)  # noqa: S311 - no secret
@@ -188,7 +193,7 @@ def record_tests_by_line(
     included = "".join(f"\n  {package}/*" for package in packages)
     configuration.write_text(f"[run]\ndata_file = {data_file}\ninclude ={included}\n")
     recorder = ["coverage", "run", f"--rcfile={configuration}", "-m"]
-    if run_pytest(folder, recorder, ["-x", "-p", "tests.mutants", *TESTS]) != 0:
+    if run_pytest(folder, recorder, ["-p", "tests.mutants", *TESTS], output=None) != 0:
         raise SystemExit("A test fails before anything is mutated.")
     data = CoverageData(str(data_file))
     data.read()
@@ -222,15 +227,20 @@ def survives(folder: Path, file: str, changed: bytes, tests: list[str]) -> bool:
 
 
 def run_pytest(
-    folder: Path, runner: list[str], arguments: list[str], seconds: float | None = None
+    folder: Path,
+    runner: list[str],
+    arguments: list[str],
+    *,
+    seconds: float | None = None,
+    output: int | None = subprocess.DEVNULL,
 ) -> int:
     """Run pytest in the copy, in one process; return its exit status."""
     command = [sys.executable, "-B", "-m", *runner, "pytest", "-q", "-n0", "-m", "not slow"]
     result = subprocess.run(
         [*command, "-p", "no:cacheprovider", *arguments],
         cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
         timeout=seconds,
         check=False,
     )

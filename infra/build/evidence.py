@@ -1,7 +1,8 @@
 """Reads which requirements the tests show, and of which Carrel differs on purpose.
 
 A test names the requirements that it shows: `@pytest.mark.requirement("001-D5")`. Tests are
-parsed, not imported, since they import what only development installs.
+parsed, not imported, since they import what only development installs. So marks of a module or of
+one parameter are not seen.
 """
 
 from __future__ import annotations

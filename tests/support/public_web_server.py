@@ -134,7 +134,7 @@ def make_resolver(*endpoints: Endpoint) -> Callable[[str, int], Awaitable[list[E
     return resolve
 
 
-def make_fetcher(server: PublicWebServer, certificate: Path, seconds: float = 5.0) -> SafeFetch:
+def make_fetcher(server: PublicWebServer, certificate: Path, seconds: float = 30.0) -> SafeFetch:
     """Make a fetcher that treats the server as a public one, and trusts its certificate."""
     tls = ssl.create_default_context(cafile=certificate)
     return SafeFetch(replace(FETCH_RULES, seconds=seconds), make_resolver(server.endpoint), tls)

@@ -68,7 +68,11 @@ def test_a_data_file_in_a_folder_is_counted(tmp_path: Path, name: str, content: 
         ("a.json", '[{"is_archived": 0, "url": "https://e.org", "reading_time": 1}]', "wallabag"),
         ("a.json", '[{"href": "https://e.org", "extended": "", "toread": "yes"}]', "Pinboard"),
         ("a.json", '{"collections": [{"links": [{"url": "https://e.org"}]}]}', "Linkwarden"),
-        ("a.json", '{"bookmarks": [{"createdAt": 1, "content": {}}]}', "Karakeep"),
+        (
+            "a.json",
+            '{"bookmarks": [{"createdAt": 1, "tags": [], "content": {}, "note": null}]}',
+            "Karakeep",
+        ),
         ("a.json", '[{"id": "http://zotero.org/users/1/items/A"}]', "Zotero"),
         ("a.json", '{"export_userid": "ann", "annotations": []}', "Hypothesis"),
         ("a.json", '{"asin": "B", "highlights": [{"isNoteOnly": false}]}', "Bookcision"),

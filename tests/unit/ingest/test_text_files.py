@@ -356,7 +356,7 @@ def test_a_page_of_logseq_is_text_without_its_bookkeeping(tmp_path: Path) -> Non
         f"- Mud stores carbon.\n  id:: {block_id}\n  collapsed:: true\n\t- Crabs turn it.\n"
         "- TODO ask\n  :LOGBOOK:\n  CLOCK: [2024-05-31 Fri 10:00:00]\n  :END:\n"
         f"- See (({block_id})), {{{{query (task TODO)}}}}.\n- id:: a name\n"
-        "- #+BEGIN_QUOTE\n  Ebb. ![x](y.png){:height 1, :width 2}\n  #+END_QUOTE\n"
+        "- #+BEGIN_QUOTE of a pilot\n  Ebb. ![x](y.png){:height 1, :width 2}\n  #+END_QUOTE\n"
         "- Silt.\n  ls-type:: annotation\n  hl-page:: 12\n  hl-color:: red\n  card-repeats:: 1\n"
     )
     source = read_only_source(write_file(tmp_path, "Tidal flats.md", content))

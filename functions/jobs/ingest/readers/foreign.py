@@ -89,7 +89,7 @@ _KNOWN: Final = (
     _json("wallabag's list of saved pages", "is_archived reading_time url", _LINKS),
     _json("Pinboard's list of bookmarks", "href extended toread", _LINKS),
     _json("Linkwarden's list of bookmarks", "collections links url", _LINKS),
-    _json("Karakeep's list of bookmarks", "bookmarks createdAt content", _LINKS),
+    _json("Karakeep's list of bookmarks", "bookmarks createdAt tags content note", _LINKS),
     _csv("Goodreads' list of books", "Book Id,Title,Author", _NO_HIGHLIGHTS),
     _csv("StoryGraph's list of books", "Title,ISBN/UID,Read Status", _NO_HIGHLIGHTS),
     _csv("Zotero's list of documents", "Key,Item Type,Title", _NO_HIGHLIGHTS),

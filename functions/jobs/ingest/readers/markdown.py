@@ -55,7 +55,7 @@ _LOGSEQ: Final = (
     r"|^[ \t]*:LOGBOOK:[ \t]*(?:\n[ \t]*CLOCK:[^\n]*+)*+\n[ \t]*:END:[ \t]*$"  # times of work
     r"|^[ \t]*(?:ls-type|hl-(?:color|type|stamp)|card-[a-z-]+|logseq\.[\w.-]+|background-color)"
     r"::[^\n]*+$"  # of highlights in a PDF, flash cards and other blocks
-    r"|^[ \t]*(?:-[ \t]+)?#\+(?:BEGIN|END)_[A-Z]+[ \t]*$"  # the ends of a quotation
+    r"|^[ \t]*(?:-[ \t]+)?#\+(?:BEGIN|END)_[A-Z]+(?:[ \t][^\n]*+)?$"  # the ends of a quotation
     r"|(?<=\))\{:(?:height|width)[^{}\n]*+\}"  # the size of a picture
     rf"|\(\({_UUID}\)\)|\{{\{{(?:embed|query|renderer)\b[^{{}}\n]*+\}}\}}"  # other blocks, queries
 )
