@@ -12,8 +12,8 @@ from benchmarks.scifact import ABSTRACTS, SCIFACT, VECTORS, read_rows
 from functions.jobs.ingest.readers.reading import read
 from infra.local.local_database import SAMPLE
 from shared.knowledge.chunk import build_embedding_text
-from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.source import Source
+from shared.writer.ingestion import BATCH_SIZE, Ingestion
 from tests.support.knowledge import chunk_source, embed_all, index_all
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from shared.ai.embedding import Embedder, Purpose, Vector
-    from shared.knowledge.chunked_source import ChunkedSource
     from shared.runtime.context import Context
+    from shared.writer.chunked_source import ChunkedSource
 
 QUESTIONS: Final = (
     "why do flaky tests hurt?",

@@ -45,13 +45,13 @@ from shared.core.meter import Meter
 from shared.core.settings import Settings
 from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.corpus import get_knowledge_corpus
-from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.runtime.context import App
 from shared.runtime.job import Budget
 from shared.search.filter_plan import Selection
 from shared.search.fusion import diversify_hits
 from shared.search.hybrid import rank
 from shared.search.query import Mode, SearchQuery
+from shared.writer.ingestion import BATCH_SIZE, Ingestion
 from tests.support.knowledge import chunk_source
 
 if TYPE_CHECKING:

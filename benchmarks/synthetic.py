@@ -32,7 +32,6 @@ from shared.index.postings import KNOWLEDGE, TRACES
 from shared.index.stored_vector import build_vector_fields
 from shared.knowledge import chunk_repository, cluster_repository
 from shared.knowledge.chunk import split_source
-from shared.knowledge.chunked_source import ChunkedSource, build_source_document
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import ClusterWithCentroid
 from shared.knowledge.knowledge_card import KnowledgeCard
@@ -44,13 +43,14 @@ from shared.knowledge.map_repository import (
     Maps,
 )
 from shared.knowledge.source import Section, Source
-from shared.pipeline.indexing import INDEX_VERSION
 from shared.tasks.model import Priority, Task
 from shared.tasks.repository import Tasks
 from shared.text.spans import Span
 from shared.text.terms import terms
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import TRACE, TraceIndexEntry
+from shared.writer.chunked_source import ChunkedSource, build_source_document
+from shared.writer.indexing import INDEX_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,7 @@
 """`forgotten_sources/{source_id}`: what was forgotten of a source, so that ingest leaves it out.
 
 These documents stay for good, because ingest reads them whenever a source is new or has changed.
-The forgotten chunks themselves are in `forgotten/{chunk_id}` (`shared.pipeline.forgotten_chunks`)
+The forgotten chunks themselves are in `forgotten/{chunk_id}` (`shared.writer.forgotten_chunks`)
 until they can no longer be restored.
 """
 

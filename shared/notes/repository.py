@@ -33,10 +33,10 @@ from shared.index.stored_vector import NO_VECTOR, build_vector_fields
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import of_source_query
-from shared.knowledge.chunked_source import build_source_document
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import MOVING, STORED_AS, build_removed_fields
 from shared.notes.note import Note, NoteContent
+from shared.writer.chunked_source import build_source_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from shared.firestore.claims import Claim
     from shared.firestore.database import Database
     from shared.knowledge.chunk import Chunk
-    from shared.knowledge.chunked_source import ChunkedSource
+    from shared.writer.chunked_source import ChunkedSource
 
     Snapshots = Mapping[str, Document]
     """Documents of chunks, by chunk id."""

@@ -17,14 +17,14 @@ from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCE
 from shared.knowledge.forgotten_repository import ForgottenSource, build_forgotten_fields
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import READ_AGAIN
-from shared.pipeline.forgotten_chunks import (
+from shared.writer.forgotten_chunks import (
     CHUNKS_PER_COMMIT,
     forgotten_with_source_query,
 )
-from shared.pipeline.forgotten_chunks import (
+from shared.writer.forgotten_chunks import (
     COLLECTION as FORGOTTEN_CHUNKS,
 )
-from shared.pipeline.source_move import MovedElsewhere
+from shared.writer.source_move import MovedElsewhere
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

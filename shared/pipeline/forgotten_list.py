@@ -11,8 +11,8 @@ from shared.firestore.documents import Reference
 from shared.firestore.queries import Query
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
 from shared.knowledge.forgotten_repository import RESTORABLE
-from shared.pipeline.forgetting import INGEST
-from shared.pipeline.forgotten_chunks import COLLECTION as FORGOTTEN_CHUNKS
+from shared.writer.forgetting import INGEST
+from shared.writer.forgotten_chunks import COLLECTION as FORGOTTEN_CHUNKS
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -13,9 +13,9 @@ import pytest
 
 from infra.build.discovery import jobs
 from shared.firestore.leases import Leases
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Context
+from shared.writer.ingestion import Ingestion
 from tests.support.authorized_calls import make_authorization_header, make_trusting_context
 from tests.support.cloud_run.cloud import SCHEDULER, Cloud, run_cloud
 from tests.support.fakes.otlp import FakeCollector

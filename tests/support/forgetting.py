@@ -9,9 +9,9 @@ from typing import Any
 
 from shared.core.caller import Caller, Role
 from shared.knowledge.chunk import Chunk
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App, Context
+from shared.writer.ingestion import Ingestion
 from tests.support.clock import NOON
 from tests.support.database_state import State, read_state
 from tests.support.extractions import (

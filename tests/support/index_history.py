@@ -7,11 +7,11 @@ from datetime import timedelta
 from typing import Final
 
 from functions.jobs.index.job import index_with
-from shared.knowledge.chunked_source import ChunkedSource
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
-from shared.pipeline.indexing import IndexChange, Indexing
 from shared.runtime.context import Context
+from shared.writer.chunked_source import ChunkedSource
+from shared.writer.indexing import IndexChange, Indexing
+from shared.writer.ingestion import Ingestion
 from tests.support.clock import NOON
 from tests.support.jobs import make_ample_budget, make_one_step_budget
 from tests.support.knowledge import chunk_source

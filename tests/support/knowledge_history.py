@@ -18,13 +18,13 @@ from functions.jobs.repair.job import repair
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.knowledge.chunked_source import ChunkedSource
 from shared.knowledge.forgotten_repository import RESTORABLE
 from shared.knowledge.source import Section
 from shared.notes.note import CATEGORY, NoteContent
 from shared.pipeline.forgotten_expiry import ForgottenContents
 from shared.runtime.job import Report
 from shared.runtime.messages import CallAnswer
+from shared.writer.chunked_source import ChunkedSource
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.index_history import WORDS, History
 from tests.support.index_postings import assert_postings_are_exact

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from shared.index.postings import PostingsRef
-    from shared.pipeline.indexing import IndexChange
+    from shared.writer.indexing import IndexChange
 
 MAX_BYTES: Final = 3_900_000
 """The approximate maximum size of a request, in bytes. The emulator rejects requests above 4 MiB,

@@ -17,16 +17,16 @@ from shared.index.indexed_state import NOT_INDEXED, compute_indexed_state
 from shared.index.posting_changes import SLACK, PostingsTruncation
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.knowledge.queue import ChunkQueue
-from shared.pipeline.indexing import INDEX_VERSION, STEP, IndexChange, Indexing
 from shared.pipeline.worker import defer_chunk, make_dead_letters
 from shared.runtime.job import Job, Report
+from shared.writer.indexing import INDEX_VERSION, STEP, IndexChange, Indexing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.pipeline.indexing import ChunkToIndex
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
+    from shared.writer.indexing import ChunkToIndex
 
 PAGE_SIZE: Final = 300
 """The number of pending chunks in a page. The more chunks share a commit, the fewer writes there

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared.firestore.database import WriteConflict
 from shared.knowledge.forgotten_repository import ForgottenSources
-from shared.knowledge.source_editing import SourceEditing
-from shared.pipeline.source_move import MovedElsewhere, SourceMove
 from shared.pipeline.worker import run_isolated
+from shared.writer.source_editing import SourceEditing
+from shared.writer.source_move import MovedElsewhere, SourceMove
 
 if TYPE_CHECKING:
     from shared.knowledge.forgotten_repository import ForgottenSource

@@ -10,11 +10,11 @@ from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.source_file import Unreadable
 from shared.core.dates import localize
 from shared.knowledge.chunk import split_source
-from shared.knowledge.chunked_source import ChunkedSource
-from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.notes.repository import Notes
 from shared.text.chunking import split_chunks
 from shared.text.spans import Span
+from shared.writer.chunked_source import ChunkedSource
+from shared.writer.ingestion import BATCH_SIZE, Ingestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -17,13 +17,13 @@ from shared.knowledge.forgotten_repository import (
     ForgottenSources,
     Unfinished,
 )
-from shared.knowledge.ingestion import BATCH_SIZE
 from shared.knowledge.source_repository import RESTORED, Sources
-from shared.pipeline.forgetting import INGEST, Forgetter, Forgetting
 from shared.pipeline.forgotten_expiry import build_source_admission
-from shared.pipeline.source_move import SourceMove
 from shared.runtime.job import Failure
 from shared.text.counts import format_count
+from shared.writer.forgetting import INGEST, Forgetter, Forgetting
+from shared.writer.ingestion import BATCH_SIZE
+from shared.writer.source_move import SourceMove
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

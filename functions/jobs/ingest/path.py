@@ -33,10 +33,10 @@ from shared.core.errors import InvalidInput
 from shared.core.installation import carrel
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.followed_files import FollowedFiles
-from shared.knowledge.ingestion import BATCH_SIZE
 from shared.knowledge.roots import Roots
 from shared.knowledge.source import Source
 from shared.runtime.job import Failure, Report
+from shared.writer.ingestion import BATCH_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

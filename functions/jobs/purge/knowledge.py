@@ -17,7 +17,7 @@ from shared.firestore.writes import Together, delete_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.map_repository import Maps
 from shared.pipeline.forgotten_expiry import ForgottenContents
-from shared.pipeline.indexing import STEP
+from shared.writer.indexing import STEP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

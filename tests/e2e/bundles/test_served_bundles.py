@@ -20,8 +20,8 @@ from infra.file_lock import hold_lock
 from infra.local.processes import LOOPBACK, Program, ServerProcess, run, serve, wait_until_serving
 from shared.core.caller import Caller
 from shared.core.dates import utc_now
-from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import Context
+from shared.writer.ingestion import Ingestion
 from tests.support.cloud_run.bundles import LAPTOP
 from tests.support.cloud_run.cloud import GATEWAY
 from tests.support.cloud_run.environments import install_environment

@@ -25,8 +25,8 @@ from infra.local.processes import LOOPBACK
 from shared.core.caller import Caller, Scope
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import App
+from shared.writer.ingestion import Ingestion
 from tests.support.access import build_key_maker
 from tests.support.fakes.gateway import FakeGateway
 from tests.support.fakes.http_server import LoopbackServer

@@ -15,9 +15,9 @@ import yaml
 from click.testing import Result
 
 from infra.build.discovery import ROOT
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Source
 from shared.runtime.context import App
+from shared.writer.ingestion import Ingestion
 from tests.support.commands import expect_error, run_carrel, run_with_app
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_job_context

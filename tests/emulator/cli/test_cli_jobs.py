@@ -10,10 +10,10 @@ import pytest
 
 from infra.build.discovery import jobs
 from shared.knowledge.cards import BY_HAND, Cards
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.queue import ChunkQueue
 from shared.runtime.context import Context
+from shared.writer.ingestion import Ingestion
 from tests.support.commands import expect_error, run_carrel, run_in_database
 from tests.support.knowledge import BAKING, chunk_source
 

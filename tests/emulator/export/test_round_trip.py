@@ -23,11 +23,11 @@ from infra.local.sample.knowledge import KNOWLEDGE
 from shared.core.meter import Meter
 from shared.core.target import EMULATOR, choose_target
 from shared.knowledge.cards import Cards
-from shared.knowledge.ingestion import BATCH_SIZE, Ingestion
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App, Context
+from shared.writer.ingestion import BATCH_SIZE, Ingestion
 from tests.support.apps import Apps
 from tests.support.clock import NOON
 from tests.support.folder_comparison import find_differing_files

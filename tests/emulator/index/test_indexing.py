@@ -17,10 +17,10 @@ from shared.index.facets import Kind, make_named_facet
 from shared.index.indexed_state import NOT_INDEXED, IndexedState
 from shared.index.posting_changes import IndexDifference, PostingsTruncation, build_postings_writes
 from shared.index.postings import KNOWLEDGE, InvertedIndex
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
-from shared.pipeline.indexing import ChunkToIndex, IndexChange, Indexing
 from shared.runtime.context import Context
+from shared.writer.indexing import ChunkToIndex, IndexChange, Indexing
+from shared.writer.ingestion import Ingestion
 from tests.support.clock import NOON
 from tests.support.index_history import RacingIndexing
 from tests.support.index_postings import read_postings, read_totals

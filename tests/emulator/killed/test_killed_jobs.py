@@ -30,10 +30,10 @@ from infra.build.discovery import jobs
 from shared.core.errors import Unavailable
 from shared.core.settings import Settings
 from shared.index.postings import KNOWLEDGE, TRACES
-from shared.knowledge import source_commits, source_editing
 from shared.pipeline.expiry import EXPIRING_KINDS
 from shared.runtime.context import App, Context
 from shared.runtime.job import AlreadyRunning, Job, Report, run_job
+from shared.writer import source_commits, source_editing
 from tests.support.bulk_embedding import open_bulk_services, open_pending_base, run_bulk_embedding
 from tests.support.cards import make_card_reply, make_source_of_notes
 from tests.support.database_dump import find_orphans, read_all_documents

@@ -12,9 +12,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from functions.jobs.repair.job import repair
 from shared.firestore.database import WriteConflict
-from shared.knowledge import source_editing
-from shared.knowledge.source_editing import SourceEditing
 from shared.runtime.context import App, Context
+from shared.writer import source_editing
+from shared.writer.source_editing import SourceEditing
 from tests.support.apps import Apps
 from tests.support.commit_hooks import call_before_commit
 from tests.support.database_state import State, describe_differences, read_state

@@ -12,12 +12,12 @@ from typing import Any, Final
 import pytest
 
 from shared.core.caller import Caller, Role
-from shared.knowledge import source_editing
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.source import Section, Source
-from shared.knowledge.source_editing import SourceEditing
 from shared.runtime.context import App, Context
+from shared.writer import source_editing
+from shared.writer.ingestion import Ingestion
+from shared.writer.source_editing import SourceEditing
 from tests.support.knowledge import chunk_source, index_all
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call_result

@@ -18,10 +18,10 @@ from shared.firestore.documents import Reference
 from shared.firestore.leases import Leases
 from shared.knowledge.forgotten_repository import ForgottenSources
 from shared.knowledge.source import Section
-from shared.pipeline.forgetting import Forgetter
-from shared.pipeline.forgotten_chunks import CHUNKS_PER_COMMIT
-from shared.pipeline.source_move import SourceMove
 from shared.runtime.context import App, Context
+from shared.writer.forgetting import Forgetter
+from shared.writer.forgotten_chunks import CHUNKS_PER_COMMIT
+from shared.writer.source_move import SourceMove
 from tests.support.apps import Apps
 from tests.support.clock import NOON
 from tests.support.commit_hooks import (

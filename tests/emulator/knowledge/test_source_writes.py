@@ -15,10 +15,10 @@ from google.cloud.firestore import DELETE_FIELD
 from syrupy.assertion import SnapshotAssertion
 
 from shared.knowledge.chunk_repository import FIRST_STEPS, Chunks
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App, Context
+from shared.writer.ingestion import Ingestion
 from tests.support.clock import NOON
 from tests.support.knowledge import BAKING, SAILING, chunk_source, set_fields, store_sources
 from tests.support.read_cost import ReadCost, get_read_cost, make_call_context

@@ -10,10 +10,10 @@ from shared.core.caller import Caller
 from shared.core.errors import PlatformFault
 from shared.core.meter import Meter
 from shared.core.target import EMULATOR, choose_target
-from shared.knowledge.chunked_source import ChunkedSource
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Context
+from shared.writer.chunked_source import ChunkedSource
+from shared.writer.ingestion import Ingestion
 from tests.support.apps import Apps
 from tests.support.clock import NOON
 from tests.support.commit_hooks import call_before_commit

@@ -37,10 +37,10 @@ from shared.extractions.model import CONTENTS, Extraction, ExtractionType, Patte
 from shared.extractions.quotes import find_code, find_quote
 from shared.extractions.topic_names import canonicalize_topics
 from shared.knowledge.chunk import Chunk
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.queue import ChunkQueue, PendingChunk
 from shared.knowledge.source import Source
 from shared.runtime.context import Context
+from shared.writer.ingestion import Ingestion
 from tests.support.knowledge import chunk_source, set_fields
 from tests.support.stored_documents import read_documents
 

@@ -23,10 +23,10 @@ from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
-from shared.pipeline.indexing import INDEX_VERSION, ChunkToIndex, IndexChange, Indexing
 from shared.runtime.context import App, Context
 from shared.runtime.job import Budget, Failure, Report
 from shared.text.terms import ANALYZER_VERSION
+from shared.writer.indexing import INDEX_VERSION, ChunkToIndex, IndexChange, Indexing
 from tests.support.clock import NOON, SettableClock
 from tests.support.index_history import History, RacingIndexing
 from tests.support.index_postings import (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from functions.jobs.embed.job import embed
 from functions.jobs.ingest.batches import chunk_source
-from shared.knowledge.ingestion import Ingestion
 from shared.runtime.context import Context
+from shared.writer.ingestion import Ingestion
 from tests.support.clock import SettableClock
 from tests.support.ingest_runs import run_ingest
 from tests.support.jobs import make_ample_budget

@@ -14,10 +14,10 @@ from functions.tools.knowledge.search_kb import messages
 from functions.tools.knowledge.search_kb.tool import MAX_WEAK_HITS, In, search_kb
 from infra.local.sample.knowledge import FOLDER, add_knowledge
 from shared.core.errors import Conflict
-from shared.knowledge.chunked_source import ChunkedSource
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Locator, Section, Source
 from shared.runtime.context import App, Context
+from shared.writer.chunked_source import ChunkedSource
+from shared.writer.ingestion import Ingestion
 from tests.support.clock import NOON
 from tests.support.knowledge import (
     BAKING,

@@ -11,14 +11,14 @@ import pytest
 
 from functions.tools.knowledge.search_kb.tool import In, Out, search_kb
 from shared.core.errors import InvalidInput
-from shared.knowledge.chunked_source import ChunkedSource
-from shared.knowledge.ingestion import Ingestion
 from shared.knowledge.source import Source
 from shared.runtime.context import Context
 from shared.runtime.pagination import MAX_PAGE_BYTES, decode_cursor, encode_cursor
 from shared.search.candidates import DENSE_POOL, MAX_LEXICAL_HITS, UNCHECKED_POOL
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from shared.search.listing import FINGERPRINTS
+from shared.writer.chunked_source import ChunkedSource
+from shared.writer.ingestion import Ingestion
 from tests.support.apps import Apps
 from tests.support.knowledge import store_sources
 from tests.support.search_brute_force import WORDS

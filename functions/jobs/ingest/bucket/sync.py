@@ -33,8 +33,8 @@ from functions.jobs.ingest.readers.source_file import SourceFile
 from shared.core.blocks import pack, split
 from shared.core.installation import carrel
 from shared.knowledge.followed_files import FileState, FollowedFiles
-from shared.knowledge.ingestion import BATCH_SIZE
 from shared.runtime.job import Failure
+from shared.writer.ingestion import BATCH_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ from functions.jobs.ingest.readers.readwise.export import (
     parse_source,
 )
 from functions.jobs.ingest.readers.source_file import Unreadable
-from shared.knowledge.chunked_source import ChunkedSource
+from shared.writer.chunked_source import ChunkedSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

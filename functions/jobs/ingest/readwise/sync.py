@@ -30,7 +30,6 @@ from functions.jobs.ingest.readwise.books import (
 )
 from functions.jobs.ingest.readwise.client import OutOfTime, ReadwiseClient
 from shared.core.blocks import split
-from shared.knowledge.ingestion import BATCH_SIZE
 from shared.knowledge.readwise_sync import (
     MAX_FAILED_BOOKS,
     FailedBook,
@@ -39,15 +38,16 @@ from shared.knowledge.readwise_sync import (
     UnfinishedRun,
 )
 from shared.runtime.job import DeadLetters, Failure
+from shared.writer.ingestion import BATCH_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from functions.jobs.ingest.readwise.client import ExportPage
-    from shared.knowledge.chunked_source import ChunkedSource
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
+    from shared.writer.chunked_source import ChunkedSource
 
 MARGIN: Final = timedelta(minutes=10)
 """A run lists changes from this long before the last run began, because some appear late."""

@@ -14,12 +14,12 @@ from shared.core.text_validation import validate_line
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
 from shared.knowledge.source import may_edit
-from shared.knowledge.source_editing import EditableSource, SourceEditing
 from shared.notes.repository import Notes
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
 from shared.text.counts import format_count
+from shared.writer.source_editing import EditableSource, SourceEditing
 
 if TYPE_CHECKING:
     from shared.knowledge.source_repository import StoredSource

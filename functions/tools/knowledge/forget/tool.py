@@ -17,14 +17,14 @@ from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.forgotten_repository import RESTORABLE, ForgottenSources, Unfinished
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import MOVING
-from shared.pipeline.forgetting import INGEST, Forgetter, Forgetting, build_keep_forgotten_write
-from shared.pipeline.forgotten_chunks import ContentCounts, count_contents
 from shared.pipeline.forgotten_expiry import build_chunk_admission, build_source_admission
-from shared.pipeline.restoring import Restoring
-from shared.pipeline.source_move import SourceMove
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.text.counts import format_count
+from shared.writer.forgetting import INGEST, Forgetter, Forgetting, build_keep_forgotten_write
+from shared.writer.forgotten_chunks import ContentCounts, count_contents
+from shared.writer.restoring import Restoring
+from shared.writer.source_move import SourceMove
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -13,10 +13,10 @@ from shared.runtime.schemas import Result, Undo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.knowledge.chunked_source import ChunkedSource
     from shared.notes.duplicates import NearNote
     from shared.notes.repository import StoredNote
     from shared.runtime.context import Context
+    from shared.writer.chunked_source import ChunkedSource
 
 
 class SimilarNote(Result):

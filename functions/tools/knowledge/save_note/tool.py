@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
     from shared.firestore.claims import Claim
     from shared.knowledge.chunk import Chunk
-    from shared.knowledge.chunked_source import ChunkedSource
     from shared.notes.note import NoteContent
     from shared.notes.repository import StoredNote
     from shared.runtime.context import Context
+    from shared.writer.chunked_source import ChunkedSource
 
 
 _ARGUMENTS: Final = {"source_url": "url", "about_chunk_id": "chunk_id"}

@@ -28,21 +28,21 @@ from shared.knowledge.forgotten_repository import (
 )
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import MOVING, READ_AGAIN, RESTORED
-from shared.pipeline.forgetting import Forgetting
-from shared.pipeline.forgotten_chunks import (
+from shared.writer.forgetting import Forgetting
+from shared.writer.forgotten_chunks import (
     CHUNKS_PER_COMMIT,
     count_contents,
     forgotten_with_source_query,
 )
-from shared.pipeline.restoring import Restoring
+from shared.writer.restoring import Restoring
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from datetime import datetime
 
     from shared.firestore.database import Database
-    from shared.pipeline.forgetting import Forgetter
-    from shared.pipeline.forgotten_chunks import ContentCounts
+    from shared.writer.forgetting import Forgetter
+    from shared.writer.forgotten_chunks import ContentCounts
 
 
 class MovedElsewhere(Conflict):

@@ -17,9 +17,7 @@ from shared.firestore.values import DELETE_FIELD, Increment
 from shared.firestore.writes import Create, Delete, Set, Together, Update, Write
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.chunked_source import ChunkedSource, build_source_document
 from shared.knowledge.forgotten_repository import ForgottenSources
-from shared.knowledge.source_commits import Change, pack_commits, split_commits
 from shared.knowledge.source_repository import (
     COLLECTION as SOURCES,
 )
@@ -31,7 +29,9 @@ from shared.knowledge.source_repository import (
     build_removed_fields,
     read_overrides,
 )
-from shared.knowledge.stored_merging import (
+from shared.writer.chunked_source import ChunkedSource, build_source_document
+from shared.writer.source_commits import Change, pack_commits, split_commits
+from shared.writer.stored_merging import (
     INCOMPLETE,
     LOG_FIELDS,
     build_log_fields,

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.firestore.documents import get_fields
 from shared.knowledge.chunk import Kept
 from shared.knowledge.chunk_repository import to_chunk
-from shared.knowledge.highlight_merging import (
+from shared.knowledge.overrides import read_values
+from shared.knowledge.source_repository import build_origin_fields
+from shared.writer.highlight_merging import (
     MergedHighlights,
     StoredHighlights,
     merge_highlights,
 )
-from shared.knowledge.overrides import read_values
-from shared.knowledge.source_repository import build_origin_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shared.firestore.documents import Document
-    from shared.knowledge.chunked_source import ChunkedSource
     from shared.knowledge.source import Source
+    from shared.writer.chunked_source import ChunkedSource
 
 MAX_HASHES: Final = 50
 """The maximum number of logs whose hashes are stored with a source. Earlier ones are compared with

@@ -18,9 +18,7 @@ from shared.firestore.writes import Write, put_if_unchanged
 from shared.index.facets import Kind, make_named_facet, make_tag_facets
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import of_source_query
-from shared.knowledge.chunked_source import collect_source_facets
 from shared.knowledge.overrides import apply_source_fields
-from shared.knowledge.source_commits import MAX_WRITES, Change, split_commits
 from shared.knowledge.source_repository import (
     COLLECTION as SOURCES,
 )
@@ -32,6 +30,8 @@ from shared.knowledge.source_repository import (
     make_title_key,
     to_source,
 )
+from shared.writer.chunked_source import collect_source_facets
+from shared.writer.source_commits import MAX_WRITES, Change, split_commits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator

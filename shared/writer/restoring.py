@@ -37,7 +37,7 @@ from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.cluster_repository import COLLECTION as CLUSTERS
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
 from shared.knowledge.source_repository import READ_AGAIN, REWRITE
-from shared.pipeline.forgotten_chunks import COLLECTION, get_extraction_summaries
+from shared.writer.forgotten_chunks import COLLECTION, get_extraction_summaries
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.knowledge.chunk import Chunk
-    from shared.knowledge.chunked_source import ChunkedSource
     from shared.knowledge.highlight_versions import Version
     from shared.knowledge.source import Source
+    from shared.writer.chunked_source import ChunkedSource
 
 
 @dataclass(frozen=True, slots=True)

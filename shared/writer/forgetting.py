@@ -24,7 +24,7 @@ from shared.knowledge.forgotten_repository import RESTORABLE, ForgottenSource
 from shared.knowledge.map_repository import Maps
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import READ_AGAIN, REWRITE
-from shared.pipeline.forgotten_chunks import COLLECTION, get_extraction_summaries
+from shared.writer.forgotten_chunks import COLLECTION, get_extraction_summaries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
