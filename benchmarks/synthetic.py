@@ -30,7 +30,7 @@ from shared.index.facets import select_vector_index_facets
 from shared.index.indexed_state import IndexedState
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.index.stored_vector import build_vector_fields
-from shared.knowledge import chunk_repository, cluster_repository
+from shared.knowledge import cluster_repository
 from shared.knowledge.chunk import split_source
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import ClusterWithCentroid
@@ -49,6 +49,7 @@ from shared.text.spans import Span
 from shared.text.terms import terms
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import TRACE, TraceIndexEntry
+from shared.writer.chunk_documents import build_new_document
 from shared.writer.chunked_source import ChunkedSource, build_source_document
 from shared.writer.indexing import INDEX_VERSION
 
@@ -268,7 +269,7 @@ class SyntheticBase:
             yield path, to_fields(extraction, vector, SyntheticEmbedder.model)
             for topic in extraction.topics:
                 self._topics[topic][extraction.type.value] += 1
-        document = chunk_repository.build_new_document(chunk, self._now) | {
+        document = build_new_document(chunk, self._now) | {
             "dated_at": dated_at,
             "pending": {},
             "knowledge_card": {"summary": card.summary, "takeaways": list(card.takeaways)},

@@ -47,6 +47,14 @@ class Write(ABC):
             root: The name of the database's root, `projects/.../documents`.
         """
 
+    def measure(self) -> int:
+        """Return the encoded size in bytes, without the name of the root.
+
+        Raises:
+            ValueError: Firestore cannot store one of its values.
+        """
+        return sum(change.ByteSize() for change in self.encode(""))
+
 
 @dataclass(frozen=True, slots=True)
 class Create(Write):

@@ -6,8 +6,6 @@ Until then it has no date, no source and no facets, so it is neither listed nor 
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -16,7 +14,7 @@ from shared.firestore.codec import Codec
 from shared.firestore.documents import Reference
 from shared.firestore.queries import Query
 from shared.firestore.values import DELETE_FIELD
-from shared.index.stored_vector import COMPACT, NO_VECTOR, from_compact
+from shared.index.stored_vector import COMPACT, from_compact
 from shared.index.vector_index import Documents, dated_query
 from shared.knowledge.chunk import Chunk, Kept
 from shared.knowledge.knowledge_card import KnowledgeCard
@@ -33,8 +31,6 @@ COLLECTION: Final = "chunks"
 STEPS: Final = ("embed", "index", "card", "cluster", "extract")
 """The steps by which jobs process a chunk. The field `pending` maps each pending step to the time
 from which it may be tried."""
-FIRST_STEPS: Final = ("embed", "index", "card", "extract")
-"""The steps that are pending on a new chunk. Clustering follows when the chunk has a vector."""
 LAYOUT: Final = 1
 """The version of a chunk's stored layout. Raise it when the layout changes, so that the next ingest
 writes and indexes all chunks again. An `added_field` is not such a change."""
@@ -42,8 +38,6 @@ writes and indexes all chunks again. An `added_field` is not such a change."""
 AboutField = Literal["about_chunk_id", "about_source_id"]
 """A field of a note's chunks: the id of the chunk that the note is about, or of that chunk's
 source."""
-BY_JOBS: Final = frozenset({"dated_at", "knowledge_card", "cluster_id"})
-"""The fields that other jobs write. Ingest compares and writes all other fields."""
 
 
 def _to_card(data: dict[str, Any]) -> KnowledgeCard:
@@ -52,109 +46,16 @@ def _to_card(data: dict[str, Any]) -> KnowledgeCard:
     return KnowledgeCard(summary, takeaways, data.get("model"), data.get("generated_at"))
 
 
-_CODEC: Final = Codec(
+CODEC: Final = Codec(
     Chunk,
     "chunk_id",
     stored_as={"origin": "source"},
     readers={"knowledge_card": _to_card, "kept": Kept},
 )
-READ_FIELDS: Final = _CODEC.stored_names
+READ_FIELDS: Final = CODEC.stored_names
 """The stored fields of a `Chunk`: all except its vector and the jobs' bookkeeping."""
-to_chunk: Final = _CODEC.read
+to_chunk: Final = CODEC.read
 """Read a chunk from its id and stored fields. Fields that jobs have not filled yet are empty."""
-
-
-def build_ingest_fields(chunk: Chunk) -> dict[str, Any]:
-    """Return the stored fields that ingest writes, which are those that no other job writes."""
-    owned = _CODEC.write(chunk, _CODEC.names.keys() - BY_JOBS)
-    return owned | {"content_hash": chunk.content_hash}
-
-
-def compute_fingerprint(chunk: Chunk) -> str:
-    """Hash the layout and the fields that ingest writes."""
-    return hashlib.sha256(_canonicalize(chunk)).hexdigest()
-
-
-def estimate_write_size(chunk: Chunk) -> int:
-    """Estimate the size of a write of this chunk in bytes, with 1,000 for the names of fields."""
-    return 1_000 + len(_canonicalize(chunk))
-
-
-def build_new_document(chunk: Chunk, now: datetime) -> dict[str, Any]:
-    """Build the document of a new chunk.
-
-    It is merged into the document of a deleted chunk with the same id, if there is one. A chunk
-    from an export has its knowledge card already, so no job makes one.
-    """
-    card = _CODEC.write(chunk, ["knowledge_card"]) if chunk.knowledge_card else {}
-    dated_at = chunk.highlighted_at or chunk.dated_at or (None if _is_undated(chunk) else now)
-    steps = [step for step in FIRST_STEPS if step != "card" or not card]
-    return (
-        _build_written_fields(chunk, now)
-        | card
-        | _build_date(dated_at)
-        | {
-            "created_at": now,
-            "pending": dict.fromkeys(steps, now),
-            "tries": {},
-            "parked": {},
-            "deleted_at": DELETE_FIELD,
-        }
-    )
-
-
-def build_edit_update(chunk: Chunk, stored: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """Build the update for a chunk whose title and text are unchanged. It is indexed again."""
-    first_date = None if _is_undated(chunk) else stored["created_at"]
-    dated_at = chunk.highlighted_at or stored.get("dated_at") or first_date
-    removed = dict.fromkeys(_CODEC.list_absent_names(chunk), DELETE_FIELD)
-    return (
-        _build_written_fields(chunk, now)
-        | removed
-        | _build_date(dated_at)
-        | build_step_pending("index", now)
-    )
-
-
-def build_rewrite_update(chunk: Chunk, stored: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """Build the update for a chunk whose title changed. It is indexed and embedded again.
-
-    The text is the same, because another text would be another chunk. Its card and its extractions
-    therefore stay.
-    """
-    return build_edit_update(chunk, stored, now) | build_step_pending("embed", now)
-
-
-def build_deletion_update(now: datetime) -> dict[str, Any]:
-    """Build the update that marks a chunk as deleted, and deletes its fields.
-
-    Only its indexed state and its extractions stay, by which the index job removes it from the
-    postings and deletes the extractions before it deletes the document.
-    """
-    fields = [*READ_FIELDS, *NO_VECTOR, "facets"]
-    fields += ["content_hash", "fingerprint", "created_at", "updated_at", "dated_at"]
-    bookkeeping = {"pending": {"index": now}, "tries": {}, "parked": {}, "deleted_at": now}
-    return dict.fromkeys(fields, DELETE_FIELD) | bookkeeping
-
-
-def _is_undated(chunk: Chunk) -> bool:
-    """Return whether a chunk is a highlight whose own date is unknown, or could not be read.
-
-    The day of storing says nothing about it, and would make it the newest passage of all.
-    """
-    return chunk.kept is Kept.ADDED and chunk.highlighted_at is None
-
-
-def _build_date(dated_at: datetime | None) -> dict[str, Any]:
-    """Build the date of a chunk. Orders by date leave out a document without the field."""
-    return {"dated_at": dated_at} if dated_at else {}
-
-
-def _build_written_fields(chunk: Chunk, now: datetime) -> dict[str, Any]:
-    return build_ingest_fields(chunk) | {
-        "fingerprint": compute_fingerprint(chunk),
-        "updated_at": now,
-    }
 
 
 def build_step_pending(step: str, now: datetime) -> dict[str, Any]:
@@ -169,11 +70,6 @@ def build_step_done(step: str) -> dict[str, Any]:
         f"tries.{step}": DELETE_FIELD,
         f"parked.{step}": DELETE_FIELD,
     }
-
-
-def _canonicalize(chunk: Chunk) -> bytes:
-    document = build_ingest_fields(chunk) | {"layout": LAYOUT}
-    return json.dumps(document, sort_keys=True, default=str, ensure_ascii=False).encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
     from shared.index.vector_index import Neighbour
     from shared.knowledge.chunk import Chunk
-    from shared.notes.repository import ChunkVectors, StoredNote
+    from shared.notes.repository import StoredNote
+    from shared.writer.chunk_changes import ChunkVectors
 
 MAX_CANDIDATES: Final = 5
 """The first chunk is compared with at most this many of the nearest chunks of notes."""

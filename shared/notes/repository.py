@@ -14,42 +14,36 @@ The methods named `build_*` only build writes, which the caller commits.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from shared.extractions.extracted_chunks import build_removal_writes
 from shared.firestore.claims import FIELD as CLAIM
 from shared.firestore.claims import build_claim_writes, change_claim
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Document, Reference
-from shared.firestore.values import DELETE_FIELD
-from shared.firestore.writes import Create, Set, Update, Write, put_if_unchanged
-from shared.index.facets import select_vector_index_facets
-from shared.index.indexed_state import NOT_INDEXED, compute_indexed_state, read_indexed_state
-from shared.index.posting_changes import IndexDifference, build_postings_writes
+from shared.firestore.writes import Create, Set, Write, put_if_unchanged
+from shared.index.posting_changes import build_postings_writes
 from shared.index.postings import KNOWLEDGE
-from shared.index.stored_vector import NO_VECTOR, build_vector_fields
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import of_source_query
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import MOVING, STORED_AS, build_removed_fields
 from shared.notes.note import Note, NoteContent
+from shared.writer.chunk_changes import INDEXED_FIELDS, plan_indexed
 from shared.writer.chunked_source import build_source_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from shared.ai.embedding import Vector
     from shared.firestore.claims import Claim
     from shared.firestore.database import Database
     from shared.knowledge.chunk import Chunk
+    from shared.writer.chunk_changes import ChunkVectors, StoredChunks
     from shared.writer.chunked_source import ChunkedSource
 
-    Snapshots = Mapping[str, Document]
-    """Documents of chunks, by chunk id."""
 
 REVISIONS: Final = "note_revisions"
 """The collection of a note's former revisions, below its document."""
@@ -60,24 +54,6 @@ MAX_CHUNKS: Final = 100
 spaces, has some twenty."""
 _NOTE: Final = Codec(Note, "source_id", stored_as=STORED_AS)
 _REVISION: Final = Codec(NoteContent)
-_CHUNK_FIELDS: Final = (
-    *chunk_repository.READ_FIELDS,
-    *("indexed", "extracted", "content_hash", "embedding_model", "created_at"),
-)
-"""The fields of a chunk's document that are read: those of `Chunk`, and those needed to update or
-delete the document."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkVectors:
-    """The vectors of chunks.
-
-    Attributes:
-        by_chunk: The vectors by chunk id. A chunk without a vector waits to be embedded.
-    """
-
-    model: str
-    by_chunk: Mapping[str, Vector]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +67,7 @@ class StoredNote:
 
     note: Note
     snapshot: Document
-    chunks: Snapshots
+    chunks: StoredChunks
 
     @property
     def is_moving(self) -> bool:
@@ -127,14 +103,16 @@ class Notes:
         query = of_source_query(source_id, MAX_CHUNKS, 1)
         snapshot, chunks = await asyncio.gather(
             self._database.get(self._get_reference(source_id)),
-            self._database.find(query.select(_CHUNK_FIELDS)),
+            self._database.find(query.select(INDEXED_FIELDS)),
         )
         note = _to_note(snapshot)
         if note is None:
             return None
         return StoredNote(note, snapshot, {chunk.id: chunk for chunk in chunks})
 
-    async def load_deleted_chunks(self, stored: StoredNote, chunks: Iterable[Chunk]) -> Snapshots:
+    async def load_deleted_chunks(
+        self, stored: StoredNote, chunks: Iterable[Chunk]
+    ) -> StoredChunks:
         """Load the documents of deleted or forgotten chunks that have the ids of new chunks.
 
         A chunk's id follows from its content, so a new chunk may have the id of a deleted one. The
@@ -188,7 +166,7 @@ class Notes:
         return [
             Create(reference, data),
             *build_claim_writes(claim, source_id),
-            *self._build_chunk_writes(chunked.chunks, {}, {}, vectors, now),
+            *_build_chunk_writes({}, chunked, vectors, now),
         ]
 
     def build_update_writes(  # noqa: PLR0913 - what was read for the change, each by its name
@@ -196,7 +174,7 @@ class Notes:
         stored: StoredNote,
         chunked: ChunkedSource,
         vectors: ChunkVectors,
-        deleted: Snapshots,
+        deleted: StoredChunks,
         *,
         claim: Claim | None,
         now: datetime,
@@ -217,7 +195,7 @@ class Notes:
             put_if_unchanged(stored.snapshot, data),
             *claim_writes,
             *self.build_revision_writes(stored.snapshot, now),
-            *self._build_chunk_writes(chunked.chunks, stored.chunks, deleted, vectors, now),
+            *_build_chunk_writes({**deleted, **stored.chunks}, chunked, vectors, now),
         ]
 
     def build_revision_writes(self, snapshot: Document, now: datetime) -> list[Write]:
@@ -234,67 +212,6 @@ class Notes:
         fields |= {"written_at": note.updated_at, "purge_at": now + REVISION_RETENTION}
         return [Set(revision, fields)]
 
-    def _build_chunk_writes(
-        self,
-        chunks: Iterable[Chunk],
-        stored: Snapshots,
-        deleted: Snapshots,
-        vectors: ChunkVectors,
-        now: datetime,
-    ) -> Iterator[Write]:
-        """Build the writes that store chunks, delete obsolete ones, and update the postings.
-
-        Args:
-            deleted: The documents of deleted chunks with the ids of new ones.
-        """
-        differences = []
-        obsolete = dict(stored)
-        for chunk in chunks:
-            snapshot = obsolete.pop(chunk.chunk_id, None)
-            vector = vectors.by_chunk.get(chunk.chunk_id)
-            if snapshot is None:
-                fields = build_vector_fields(vector, vectors.model) if vector else {}
-                deleted_snapshot = deleted.get(chunk.chunk_id)
-                write, difference = self._build_chunk_creation(chunk, deleted_snapshot, fields, now)
-            else:
-                write, difference = _build_chunk_update(chunk, snapshot, vector, vectors.model, now)
-            differences.append(difference)
-            yield write
-        for snapshot in obsolete.values():
-            data = snapshot.fields
-            differences.append(IndexDifference(snapshot.id, read_indexed_state(data), NOT_INDEXED))
-            yield _build_chunk_deletion(snapshot, now)
-            yield from build_removal_writes(data.get("extracted") or {})
-        yield from build_postings_writes(KNOWLEDGE, differences)
-
-    def _build_chunk_creation(
-        self,
-        chunk: Chunk,
-        deleted: Document | None,
-        vector_fields: dict[str, Any],
-        now: datetime,
-    ) -> tuple[Write, IndexDifference]:
-        """Build the write that stores a new chunk, and the change that its postings need.
-
-        Args:
-            deleted: The document of a deleted chunk with the same id, or None. The write replaces
-                its fields.
-            vector_fields: The fields with the vector, or none if the chunk waits to be embedded.
-        """
-        state = compute_indexed_state(replace(chunk, dated_at=now))
-        steps = ("card", "extract", "cluster" if vector_fields else "embed")
-        data = chunk_repository.build_new_document(chunk, now) | vector_fields
-        data |= {"pending": dict.fromkeys(steps, now), "indexed": state.to_document()}
-        data |= {"facets": select_vector_index_facets(state.facets)}
-        former_state = read_indexed_state((deleted and deleted.fields) or {})
-        difference = IndexDifference(chunk.chunk_id, former_state, state)
-        if deleted:
-            return put_if_unchanged(deleted, data), difference
-        # Only an update may contain DELETE_FIELD.
-        fields = {name: value for name, value in data.items() if value is not DELETE_FIELD}
-        reference = Reference(CHUNKS, chunk.chunk_id)
-        return (Create(reference, fields)), difference
-
     def _get_reference(self, source_id: str) -> Reference:
         return Reference(SOURCES, source_id)
 
@@ -302,40 +219,14 @@ class Notes:
         return Reference(f"{SOURCES}/{source_id}/{REVISIONS}", str(number))
 
 
-def _build_chunk_update(
-    chunk: Chunk, snapshot: Document, vector: Vector | None, model: str, now: datetime
-) -> tuple[Write, IndexDifference]:
-    """Build the write that updates a stored chunk, and the change that its postings need.
-
-    Args:
-        chunk: The chunk of the new revision.
-        snapshot: The stored chunk, of the former revision.
-        vector: The new vector, or None if none was computed.
-    """
-    data = snapshot.fields
-    former = chunk_repository.to_chunk(snapshot.id, data)
-    job_fields = {name: getattr(former, name) for name in chunk_repository.BY_JOBS}
-    state = compute_indexed_state(replace(chunk, **job_fields))
-    update = chunk_repository.build_edit_update(chunk, data, now)
-    update |= chunk_repository.build_step_done("index")
-    update |= {"indexed": state.to_document(), "facets": select_vector_index_facets(state.facets)}
-    if vector:
-        update |= build_vector_fields(vector, model) | chunk_repository.build_step_done("embed")
-        update |= chunk_repository.build_step_pending("cluster", now)
-    elif data["content_hash"] != chunk.content_hash:
-        update |= NO_VECTOR | chunk_repository.build_step_pending("embed", now)
-    difference = IndexDifference(snapshot.id, read_indexed_state(data), state)
-    return (Update(snapshot.reference, update, snapshot.update_time)), difference
-
-
-def _build_chunk_deletion(snapshot: Document, now: datetime) -> Write:
-    """Build the write that marks a chunk as deleted and as not indexed.
-
-    The job `index` later removes the point of the chunk from the map of the knowledge base, and
-    then the chunk.
-    """
-    removed = dict.fromkeys(("indexed", "extracted"), DELETE_FIELD)
-    return put_if_unchanged(snapshot, chunk_repository.build_deletion_update(now) | removed)
+def _build_chunk_writes(
+    stored: StoredChunks, chunked: ChunkedSource, vectors: ChunkVectors, now: datetime
+) -> Iterator[Write]:
+    """Yield the writes that turn the stored chunks of a note into those of its new revision."""
+    changes = list(plan_indexed(stored, chunked.chunks, vectors, now))
+    yield from (change.write for change in changes)
+    differences = [change.difference for change in changes if change.difference]
+    yield from build_postings_writes(KNOWLEDGE, differences)
 
 
 def _to_note(snapshot: Document) -> Note | None:

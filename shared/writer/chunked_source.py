@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.index.facets import Kind
-from shared.knowledge.chunk_repository import compute_fingerprint, estimate_write_size
 from shared.knowledge.overrides import apply_source_fields
 from shared.knowledge.source import Source
 from shared.knowledge.source_repository import (
@@ -16,6 +15,7 @@ from shared.knowledge.source_repository import (
     build_source_fields,
     make_title_key,
 )
+from shared.writer.chunk_documents import compute_fingerprint, estimate_write_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

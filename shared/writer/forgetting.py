@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
-from shared.extractions.extracted_chunks import build_removal_writes
 from shared.firestore.documents import Document, Reference
-from shared.firestore.values import DELETE_FIELD, ArrayUnion, Increment
+from shared.firestore.values import ArrayUnion, Increment
 from shared.firestore.writes import Set, Write, put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.chunk_repository import build_deletion_update
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
 from shared.knowledge.forgotten_repository import RESTORABLE, ForgottenSource
 from shared.knowledge.map_repository import Maps
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import READ_AGAIN, REWRITE
+from shared.writer.chunk_changes import build_removal
 from shared.writer.forgotten_chunks import COLLECTION, get_extraction_summaries
 
 if TYPE_CHECKING:
@@ -125,13 +124,10 @@ class Forgetting:
             self._load_extractions(chunks),
             Maps(self._database).build_removal_writes([chunk.id for chunk in chunks]),
         )
-        update = build_deletion_update(now) | {"extracted": DELETE_FIELD}
         writes: list[Write] = []
         for chunk in chunks:
-            summaries = get_extraction_summaries(chunk.fields)
             writes.append(self._build_forgotten_chunk(chunk, record, extractions))
-            writes.append(put_if_unchanged(chunk, update))
-            writes += build_removal_writes(summaries)
+            writes.append(build_removal(chunk, now))
         return [*writes, *point_removals]
 
     async def _load_extractions(self, chunks: Sequence[Document]) -> dict[str, dict[str, Any]]:

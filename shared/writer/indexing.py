@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.extractions.extracted_chunks import build_removal_writes
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
-from shared.firestore.writes import Delete, Set, Update, Write
-from shared.index.facets import select_vector_index_facets
+from shared.firestore.writes import Delete, Set, Together, Update, Write
 from shared.index.indexed_state import NOT_INDEXED, read_indexed_state
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE, LAYOUT
@@ -23,6 +22,8 @@ from shared.knowledge import chunk_repository
 from shared.knowledge.map_repository import Maps
 from shared.knowledge.queue import due_query
 from shared.text.terms import ANALYZER_VERSION
+from shared.writer.chunk_changes import build_indexed_fields
+from shared.writer.commits import Change
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,20 +70,30 @@ class ChunkToIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexChange:
-    """The new indexed state of a chunk.
+class IndexChange(Change):
+    """The change of a chunk that waited to be indexed, with its postings."""
 
-    Attributes:
-        state: The new terms and facets, or `NOT_INDEXED` for a deleted chunk.
+    pending: ChunkToIndex = field(kw_only=True)
+
+
+def plan_indexing(chunk: ChunkToIndex, state: IndexedState) -> IndexChange:
+    """Plan how a chunk gets another state in the index.
+
+    Args:
+        state: Its terms and facets from now on, or `NOT_INDEXED` for a deleted chunk. That also
+            loses its document and its extractions.
     """
-
-    pending: ChunkToIndex
-    state: IndexedState
-
-    @property
-    def difference(self) -> IndexDifference:
-        """The difference between the previous and the new state."""
-        return IndexDifference(self.pending.chunk_id, self.pending.indexed, self.state)
+    reference = Reference(chunk_repository.COLLECTION, chunk.chunk_id)
+    fields = build_indexed_fields(state)
+    write: Write
+    if chunk.chunk is None:
+        removal = build_removal_writes(chunk.extracted)
+        write = Together([Delete(reference, chunk.update_time), *removal])
+    else:
+        update = fields | chunk_repository.build_step_done(STEP)
+        write = Update(reference, update, chunk.update_time)
+    difference = IndexDifference(chunk.chunk_id, chunk.indexed, state)
+    return IndexChange("indexed", write, 1 + len(fields["facets"]), difference, pending=chunk)
 
 
 class Indexing:
@@ -109,15 +120,14 @@ class Indexing:
         Raises:
             WriteConflict: A chunk was edited since it was read. Nothing was written.
         """
-        writes = [self._build_state_write(change) for change in changes]
-        differences = [change.difference for change in changes]
-        writes += build_postings_writes(KNOWLEDGE, differences)
-        deleted = [change.pending for change in changes if change.pending.chunk is None]
-        for chunk in deleted:
-            writes += build_removal_writes(chunk.extracted)
-        writes += await Maps(self._database).build_removal_writes(
-            [chunk.chunk_id for chunk in deleted]
-        )
+        deleted = [change.pending.chunk_id for change in changes if change.pending.chunk is None]
+        writes = [
+            *(change.write for change in changes),
+            *build_postings_writes(
+                KNOWLEDGE, [change.difference for change in changes if change.difference]
+            ),
+            *await Maps(self._database).build_removal_writes(deleted),
+        ]
         await self._database.commit(writes)
 
     async def load_version(self) -> dict[str, int]:
@@ -144,23 +154,8 @@ class Indexing:
             )
         return count
 
-    def _build_state_write(self, change: IndexChange) -> Write:
-        reference = Reference(chunk_repository.COLLECTION, change.pending.chunk_id)
-        if change.pending.chunk is None:
-            return Delete(reference, change.pending.update_time)
-        data = _build_state_update(change)
-        return Update(reference, data, change.pending.update_time)
-
     def _get_reference(self, ref: PostingsRef) -> Reference:
         return Reference(*ref)
-
-
-def _build_state_update(change: IndexChange) -> dict[str, Any]:
-    return {
-        "indexed": change.state.to_document(),
-        "facets": select_vector_index_facets(change.state.facets),
-        **chunk_repository.build_step_done(STEP),
-    }
 
 
 def _to_pending(snapshot: Document) -> ChunkToIndex:

@@ -14,8 +14,7 @@ from shared.firestore.database import InvalidContent
 from shared.firestore.documents import Document, Reference, get_fields
 from shared.firestore.queries import Query
 from shared.firestore.values import DELETE_FIELD, Increment
-from shared.firestore.writes import Create, Delete, Set, Together, Update, Write
-from shared.knowledge import chunk_repository
+from shared.firestore.writes import Create, Delete, Together, Update, Write
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.forgotten_repository import ForgottenSources
 from shared.knowledge.source_repository import (
@@ -29,8 +28,9 @@ from shared.knowledge.source_repository import (
     build_removed_fields,
     read_overrides,
 )
+from shared.writer.chunk_changes import STORED_FIELDS, plan_queued
 from shared.writer.chunked_source import ChunkedSource, build_source_document
-from shared.writer.source_commits import Change, pack_commits, split_commits
+from shared.writer.commits import DELETED_ENTRIES, Change, pack_commits, split_commits
 from shared.writer.stored_merging import (
     INCOMPLETE,
     LOG_FIELDS,
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.firestore.database import Database
-    from shared.knowledge.chunk import Chunk
     from shared.knowledge.forgotten_repository import ForgottenSource
     from shared.knowledge.source import Source
 
@@ -57,9 +56,6 @@ if TYPE_CHECKING:
 BATCH_SIZE: Final = 30
 """The maximum number of sources that are compared at a time. Firestore accepts 30 values in one
 `in`."""
-_DELETION_BYTES: Final = 80_000
-"""The size for which the deletion of a chunk counts. The cloud also counts the deleted index
-entries, and the vector is in one entry for each of about ten facets."""
 PARTS: Final = "parts"
 """The field that counts the commits of a source before its last one. So each of them changes the
 document: a write that changes nothing would leave the update time as it was."""
@@ -216,11 +212,8 @@ class Ingestion:
             if merged.removed_ids and self._keep_removed:
                 # Before the deletions: a run that is killed between two commits loses no chunk.
                 kept = await self._keep_removed(sorted(merged.removed_ids))
-                changes += [
-                    Change("removed", write, _DELETION_BYTES + _get_size(stored_chunks[chunk_id]))
-                    for chunk_id, write in kept.items()
-                ]
-            changes += self._build_chunk_changes(source, stored_chunks, now)
+                changes += [Change("removed", write, DELETED_ENTRIES) for write in kept.values()]
+            changes += plan_queued(stored_chunks, source.stored_chunks, now)
             if not changes and document and says_nothing_new(source, document):
                 # Its hash is stored, so that the next run reads no chunks.
                 small_sources.append([self._build_hash_change(source, document)])
@@ -309,26 +302,6 @@ class Ingestion:
                 chunks.setdefault(snapshot.get("source_id"), {})[snapshot.id] = snapshot
         return chunks
 
-    def _build_chunk_changes(
-        self,
-        source: ChunkedSource,
-        stored: Mapping[str, Document],
-        now: datetime,
-    ) -> Iterator[Change]:
-        for chunk in source.stored_chunks:
-            yield from self._build_chunk_change(chunk, stored.get(chunk.chunk_id), now)
-        for chunk_id in stored.keys() - {chunk.chunk_id for chunk in source.stored_chunks}:
-            yield self._build_deletion(stored[chunk_id], now)
-
-    def _build_deletion(self, chunk: Document, now: datetime) -> Change:
-        """Mark a chunk as deleted. The index job removes it from the postings, and deletes it.
-
-        It needs no condition of its own, because the commit also writes the source's document, on
-        the condition that it is unchanged.
-        """
-        update = chunk_repository.build_deletion_update(now)
-        return Change("deleted", Update(chunk.reference, update), _DELETION_BYTES)
-
     def _build_source_change(
         self,
         source: ChunkedSource,
@@ -347,10 +320,6 @@ class Ingestion:
         if source.stored_chunks:
             data = build_source_document(source, now)
             data |= build_log_fields(source.source, get_fields(stored))
-            # A chunk repeats the metadata of its source.
-            size = chunk_repository.estimate_write_size(source.chunks[0]) + 4 * sum(
-                map(len, data["facets"])
-            )
             if stored and INCOMPLETE not in stored.fields:
                 data |= _build_note_update(source.source, stored.fields)
             else:
@@ -364,7 +333,7 @@ class Ingestion:
                 data |= {} if source.source.adds_only else {RESTORED: DELETE_FIELD}
             kept = self._keep_revision(stored, now) if stored and source.source.note else []
             write = _build_put(reference, data, update_time)
-            yield Change("sources", Together([write, *kept]), size)
+            yield Change("sources", Together([write, *kept]))
         elif update_time:
             yield Change("sources", Delete(reference, update_time))
 
@@ -375,36 +344,13 @@ class Ingestion:
         fields |= build_log_fields(source.source, stored.fields)
         return Change("", _build_put(reference, fields, stored.update_time))
 
-    def _build_chunk_change(
-        self, chunk: Chunk, snapshot: Document | None, now: datetime
-    ) -> Iterator[Change]:
-        reference = self._get_reference(CHUNKS, chunk.chunk_id)
-        size = chunk_repository.estimate_write_size(chunk)
-        stored = get_fields(snapshot)
-        if not stored:
-            new = chunk_repository.build_new_document(chunk, now)
-            yield Change("created", Set(reference, new, merge=True), size)
-        elif stored["fingerprint"] != chunk_repository.compute_fingerprint(chunk):
-            same_text = stored["content_hash"] == chunk.content_hash
-            update = (
-                chunk_repository.build_edit_update
-                if same_text
-                else chunk_repository.build_rewrite_update
-            )
-            edit = update(chunk, stored, now)
-            yield Change("updated", Update(reference, edit), size)
-
     def _get_reference(self, collection: str, document_id: str) -> Reference:
         return Reference(collection, document_id)
 
 
 def chunks_of_sources_query(source_ids: Sequence[str]) -> Query:
     """Build the query for all chunks of up to BATCH_SIZE sources, without their vectors."""
-    return (
-        Query(CHUNKS)
-        .where("source_id", "in", list(source_ids))
-        .select([*chunk_repository.READ_FIELDS, "fingerprint", "content_hash", "created_at"])
-    )
+    return Query(CHUNKS).where("source_id", "in", list(source_ids)).select(STORED_FIELDS)
 
 
 def _apply_overrides(source: ChunkedSource, stored: Mapping[str, Document]) -> ChunkedSource:
@@ -448,10 +394,6 @@ def _has_changed(source: ChunkedSource, stored: Mapping[str, Document]) -> bool:
         return bool(data.get("revision", 0) < source.source.note.revision)
     is_deletion = not source.chunks and not source.source.adds_only
     return is_deletion or source.content_hash not in get_merged_hashes(data)
-
-
-def _get_size(chunk: Document) -> int:
-    return len(chunk.fields["content"].encode())
 
 
 def _build_first_fields(source: Source, now: datetime) -> dict[str, Any]:

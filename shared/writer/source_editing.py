@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
@@ -30,8 +30,9 @@ from shared.knowledge.source_repository import (
     make_title_key,
     to_source,
 )
+from shared.writer.chunk_changes import STORED_FIELDS, plan_updates
 from shared.writer.chunked_source import collect_source_facets
-from shared.writer.source_commits import MAX_WRITES, Change, split_commits
+from shared.writer.commits import MAX_CHANGES, Change, split_commits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -40,10 +41,6 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.source_repository import StoredSource
-
-    Snapshot = Document
-
-_CHUNK_FIELDS: Final = (*chunk_repository.READ_FIELDS, "created_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +56,8 @@ class EditableSource:
     source: StoredSource
     saved_by: str | None
     is_moving: bool
-    snapshot: Snapshot
-    chunks: list[Snapshot]
+    snapshot: Document
+    chunks: list[Document]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +72,11 @@ class _Rewriting:
     now: datetime
     is_note: bool
 
-    def build_changes(self, chunks: Iterable[Snapshot]) -> Iterator[Change]:
-        """Yield a write for each of these chunks that differs from the source."""
-        for snapshot in chunks:
-            former, data = _to_chunk(snapshot), snapshot.fields
-            chunk = self.rewrite(former)
-            if chunk == former:
-                continue
-            same_text = chunk.content_hash == former.content_hash
-            update = (
-                chunk_repository.build_edit_update
-                if same_text
-                else chunk_repository.build_rewrite_update
-            )
-            write = put_if_unchanged(snapshot, update(chunk, data, self.now))
-            yield Change("updated", write, chunk_repository.estimate_write_size(chunk))
+    def build_changes(self, chunks: Iterable[Document]) -> Iterator[Change]:
+        """Yield a change for each of these chunks that differs from the source."""
+        stored = {document.id: document for document in chunks}
+        rewritten = (self.rewrite(_to_chunk(document)) for document in stored.values())
+        return plan_updates(stored, rewritten, self.now)
 
     def rewrite(self, chunk: Chunk) -> Chunk:
         """Return a chunk with its source's fields. Chunks of a note have no tags of their own."""
@@ -165,9 +152,9 @@ class SourceEditing:
         finished = {"rewriting": DELETE_FIELD, "facets": sorted(facets)}
         await self._database.commit([put_if_unchanged(snapshot, finished)])
 
-    async def _load_page(self, source_id: str, first: int) -> list[Snapshot]:
-        query = of_source_query(source_id, MAX_WRITES, first)
-        return await self._database.find(query.select(_CHUNK_FIELDS))
+    async def _load_page(self, source_id: str, first: int) -> list[Document]:
+        query = of_source_query(source_id, MAX_CHANGES, first)
+        return await self._database.find(query.select(STORED_FIELDS))
 
 
 def _compute_edited_facets(before: StoredSource, after: StoredSource) -> list[str]:
@@ -183,5 +170,5 @@ def _iterate_own_facets(source: StoredSource) -> Iterator[str]:
     yield from (facet.id for tag in source.tags for facet in make_tag_facets(tag))
 
 
-def _to_chunk(snapshot: Snapshot) -> Chunk:
+def _to_chunk(snapshot: Document) -> Chunk:
     return chunk_repository.to_chunk(snapshot.id, snapshot.fields)

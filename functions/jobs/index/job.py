@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.index.commits import split_commits
 from functions.jobs.index.unfinished import finish_interrupted_calls
 from shared.core.bisection import bisect_batch
 from shared.core.errors import PlatformFault
@@ -19,7 +18,8 @@ from shared.index.postings import KNOWLEDGE, TRACES
 from shared.knowledge.queue import ChunkQueue
 from shared.pipeline.worker import defer_chunk, make_dead_letters
 from shared.runtime.job import Job, Report
-from shared.writer.indexing import INDEX_VERSION, STEP, IndexChange, Indexing
+from shared.writer.commits import split_commits
+from shared.writer.indexing import INDEX_VERSION, STEP, IndexChange, Indexing, plan_indexing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,9 +139,9 @@ def _build_change(chunk: ChunkToIndex) -> IndexChange | _MalformedChunk:
     if chunk.fault:
         return _MalformedChunk(chunk.fault)
     if chunk.chunk is None:
-        return IndexChange(chunk, NOT_INDEXED)
+        return plan_indexing(chunk, NOT_INDEXED)
     try:
-        return IndexChange(chunk, compute_indexed_state(chunk.chunk))
+        return plan_indexing(chunk, compute_indexed_state(chunk.chunk))
     except (AttributeError, TypeError, ValueError) as error:
         return _MalformedChunk(f"the document is malformed: {error!r}")
 

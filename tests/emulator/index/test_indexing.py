@@ -19,7 +19,7 @@ from shared.index.posting_changes import IndexDifference, PostingsTruncation, bu
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Context
-from shared.writer.indexing import ChunkToIndex, IndexChange, Indexing
+from shared.writer.indexing import ChunkToIndex, IndexChange, Indexing, plan_indexing
 from shared.writer.ingestion import Ingestion
 from tests.support.clock import NOON
 from tests.support.index_history import RacingIndexing
@@ -42,11 +42,11 @@ async def store_pending(ctx: Context, count: int) -> list[ChunkToIndex]:
 
 
 def make_addition(chunk: ChunkToIndex, date: int = 5, tf: int = 1) -> IndexChange:
-    return IndexChange(chunk, IndexedState({"bread": tf}, {RYE.id: "Rye"}, date))
+    return plan_indexing(chunk, IndexedState({"bread": tf}, {RYE.id: "Rye"}, date))
 
 
 def make_removal(chunk: ChunkToIndex) -> IndexChange:
-    return IndexChange(chunk, NOT_INDEXED)
+    return plan_indexing(chunk, NOT_INDEXED)
 
 
 async def store_indexed(ctx: Context, count: int) -> None:
@@ -121,7 +121,7 @@ async def test_only_what_changed_is_written(ctx: Context, meter: Meter) -> None:
     before = await read_postings(ctx)
     first, *others = await requeue(ctx)
     written_before = meter.documents_written
-    renamed = IndexChange(first, IndexedState({"bread": 1}, {RYE.id: "RYE"}, 5))
+    renamed = plan_indexing(first, IndexedState({"bread": 1}, {RYE.id: "RYE"}, 5))
     await Indexing(ctx.database).apply([renamed, *map(make_addition, others)])
     assert meter.documents_written - written_before == 3 + 1
     spelling = {RYE_POSTINGS: before[RYE_POSTINGS] | {"name": "RYE"}}

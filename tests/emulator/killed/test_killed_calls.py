@@ -228,7 +228,7 @@ def test_every_tool_that_writes_is_killed() -> None:
 async def test_a_call_killed_at_any_commit_can_be_repeated(
     base: Base, tool: str, write: Write
 ) -> None:
-    base.patch.setattr(source_editing, "MAX_WRITES", 4)
+    base.patch.setattr(source_editing, "MAX_CHANGES", 4)
     for module in (forgotten_chunks, source_move):
         base.patch.setattr(module, "CHUNKS_PER_COMMIT", 4)
     base.settings |= write.settings

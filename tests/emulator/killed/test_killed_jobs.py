@@ -33,7 +33,7 @@ from shared.index.postings import KNOWLEDGE, TRACES
 from shared.pipeline.expiry import EXPIRING_KINDS
 from shared.runtime.context import App, Context
 from shared.runtime.job import AlreadyRunning, Job, Report, run_job
-from shared.writer import source_commits, source_editing
+from shared.writer import commits, source_editing
 from tests.support.bulk_embedding import open_bulk_services, open_pending_base, run_bulk_embedding
 from tests.support.cards import make_card_reply, make_source_of_notes
 from tests.support.database_dump import find_orphans, read_all_documents
@@ -100,7 +100,7 @@ def store_little_at_once(base: Base) -> None:
     """Let ingest store a few sources at once, and a few chunks with one commit."""
     for module in (batches, bucket_sync, missing_sources, path, readwise_sync):
         base.patch.setattr(module, "BATCH_SIZE", SOURCES_AT_ONCE)
-    base.patch.setattr(source_commits, "MAX_WRITES", 4)
+    base.patch.setattr(commits, "MAX_CHANGES", 4)
 
 
 @asynccontextmanager
@@ -214,7 +214,7 @@ async def index_changes(base: Base) -> AsyncIterator[Work]:
     async with base.open() as app:
         ctx = make_job_context(app)
         await store_sources(ctx, SHORT, SAILING)
-        base.patch.setattr(source_editing, "MAX_WRITES", 4)
+        base.patch.setattr(source_editing, "MAX_CHANGES", 4)
         edit = {"source_id": "long", "revision": 0, "title": "Many Breads", "tags": ["bread"]}
         await call_result(app, "edit_source", OWNER, **edit)
         await delete_source(ctx, SAILING)

@@ -187,7 +187,7 @@ async def test_an_edit_made_while_the_job_runs_is_kept(
     app: App, ctx: Context, apps: Apps, monkeypatch: pytest.MonkeyPatch, commit: int
 ) -> None:
     """The job has read the source before the edit, and its next commit is refused."""
-    monkeypatch.setattr(source_editing, "MAX_WRITES", 15)
+    monkeypatch.setattr(source_editing, "MAX_CHANGES", 15)
     await store_sources(ctx, LONG)
     assert (await edit(app, "long", title="Many Breads", tags=["bread"]))["waiting"] == 60
     titles = [chunk["title"] for chunk in (await read_chunks(ctx)).values()]
@@ -236,6 +236,7 @@ async def test_the_job_rewrites_a_passage_with_former_values(app: App, ctx: Cont
     """Another process has written them after the edit."""
     [first, *_] = await store_sources(ctx, SAILING)
     await edit(app, "sailing", title="Sails")
-    await set_fields(ctx, f"chunks/{first.chunk_id}", {"title": SAILING.title})
+    former = {"title": SAILING.title, "fingerprint": "of the former values"}
+    await set_fields(ctx, f"chunks/{first.chunk_id}", former)
     await run_jobs(ctx)
     assert (await read_chunks(ctx))[first.chunk_id]["title"] == "Sails"

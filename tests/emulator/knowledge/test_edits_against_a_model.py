@@ -165,7 +165,7 @@ class Driver:
 async def test_random_operations_agree_with_the_model(
     app: App, ctx: Context, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(source_editing, "MAX_WRITES", 4)  # so that edits take several commits
+    monkeypatch.setattr(source_editing, "MAX_CHANGES", 4)  # so that edits take several commits
     random = Random(seed)  # noqa: S311 - not a secret
     driver = Driver(app, ctx, random)
     await driver.ingest()

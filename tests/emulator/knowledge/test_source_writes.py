@@ -14,10 +14,11 @@ import pytest
 from google.cloud.firestore import DELETE_FIELD
 from syrupy.assertion import SnapshotAssertion
 
-from shared.knowledge.chunk_repository import FIRST_STEPS, Chunks
+from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App, Context
+from shared.writer.chunk_documents import FIRST_STEPS
 from shared.writer.ingestion import Ingestion
 from tests.support.clock import NOON
 from tests.support.knowledge import BAKING, SAILING, chunk_source, set_fields, store_sources
@@ -120,10 +121,10 @@ async def test_a_deleted_chunk_keeps_its_indexed_state(ctx: Context) -> None:
 
 async def test_chunks_are_deleted_in_small_commits(ctx: Context, app: App) -> None:
     """A deletion counts for more than a write, because it removes many index entries."""
-    many = make_many(*(f"Note {n}." for n in range(60)))
+    many = make_many(*(f"Note {n}." for n in range(250)))
     await save(ctx, many, SAILING)
     call_ctx = make_call_context(app)
-    assert await save(call_ctx, replace(many, sections=())) == Counter(sources=1, deleted=60)
+    assert await save(call_ctx, replace(many, sections=())) == Counter(sources=1, deleted=250)
     reads, commits = 2, 3
     assert call_ctx.meter.round_trips == reads + commits
     assert set(await read_documents(ctx, "sources")) == {"sailing"}
@@ -253,7 +254,7 @@ async def test_a_repeated_text_survives_the_removal_of_other_chunks(ctx: Context
     assert await read_chunk_texts(ctx) == ["Same.", "Same."]
 
 
-@pytest.mark.parametrize(("count", "text"), [(230, ""), (180, "\U00010428" * 3000)])
+@pytest.mark.parametrize(("count", "text"), [(230, ""), (180, "\U00010428" * 6000)])
 async def test_many_chunks_are_all_stored_before_their_source(
     ctx: Context, count: int, text: str
 ) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from functions.jobs.index.commits import MAX_BYTES, MAX_POSTINGS, split_commits
 from functions.jobs.index.job import PAGE_SIZE, count_pending, index, index_with
 from shared.core.caller import Caller
 from shared.core.errors import PlatformFault
@@ -26,7 +25,8 @@ from shared.knowledge.source import Section, Source
 from shared.runtime.context import App, Context
 from shared.runtime.job import Budget, Failure, Report
 from shared.text.terms import ANALYZER_VERSION
-from shared.writer.indexing import INDEX_VERSION, ChunkToIndex, IndexChange, Indexing
+from shared.writer.commits import MAX_BYTES, MAX_POSTINGS, split_commits
+from shared.writer.indexing import INDEX_VERSION, ChunkToIndex, IndexChange, Indexing, plan_indexing
 from tests.support.clock import NOON, SettableClock
 from tests.support.index_history import History, RacingIndexing
 from tests.support.index_postings import (
@@ -269,7 +269,7 @@ async def index_with_another_analyzer(ctx: Context) -> None:
     indexing = Indexing(ctx.database)
     chunks = await indexing.load_pending(NOON, 100)
     state = IndexedState(terms={"old": 2, "note": 1}, facets={}, dated_at=5)
-    await indexing.apply([IndexChange(chunk, state) for chunk in chunks])
+    await indexing.apply([plan_indexing(chunk, state) for chunk in chunks])
     await indexing.save_version(INDEX_VERSION | {"analysis": ANALYZER_VERSION - 1})
 
 
@@ -299,7 +299,7 @@ def make_state(term_count: int) -> IndexedState:
 
 def make_change(number: int, state: IndexedState) -> IndexChange:
     """Return the indexing of a new chunk."""
-    return IndexChange(ChunkToIndex(f"chunk-{number}", None, NOT_INDEXED, 0, None), state)
+    return plan_indexing(ChunkToIndex(f"chunk-{number}", None, NOT_INDEXED, 0, None), state)
 
 
 def test_changes_are_split_into_commits_in_order() -> None:
@@ -324,7 +324,7 @@ def test_the_index_entries_of_a_commit_are_bounded() -> None:
     facets = {f"tag:{number}": "tag" for number in range(9)}
     state = replace(make_state(1), facets=facets)
     commits = list(split_commits([make_change(number, state) for number in range(200)]))
-    assert [len(commit) for commit in commits] == [145, 55]
+    assert [len(commit) for commit in commits] == [130, 70]
 
 
 def test_an_oversized_change_has_its_own_commit() -> None:

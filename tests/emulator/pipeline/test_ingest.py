@@ -9,10 +9,10 @@ from syrupy.assertion import SnapshotAssertion
 from functions.jobs.embed.job import embed
 from functions.jobs.ingest.job import count, ingest
 from functions.jobs.ingest.readers.reading import read
-from shared.knowledge.chunk_repository import FIRST_STEPS
 from shared.knowledge.source import Source
 from shared.runtime.context import App, Context
 from shared.runtime.job import Budget, Failure, Report
+from shared.writer.chunk_documents import FIRST_STEPS
 from tests.support.ingest_runs import measure_ingest, run_ingest
 from tests.support.jobs import make_ample_budget, make_one_step_budget, make_spent_budget
 from tests.support.source_files import (

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.knowledge.chunk import Chunk, split_source
-from shared.knowledge.chunk_repository import build_ingest_fields, to_chunk
+from shared.knowledge.chunk_repository import to_chunk
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import Locator, Section, Source
 from shared.knowledge.views import format_place
 from shared.text.spans import Span
+from shared.writer.chunk_documents import build_owned_fields
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 SOURCE = Source(
@@ -146,9 +147,9 @@ def test_the_starts_of_further_pages_are_stored() -> None:
     [chunk] = split_by_section(source)
     assert chunk.page_starts is None
     assert chunk.cite(5) is chunk
-    assert "page_starts" not in build_ingest_fields(chunk)
+    assert "page_starts" not in build_owned_fields(chunk)
     paged_chunk = make_paged_chunk()
-    stored_chunk = to_chunk(paged_chunk.chunk_id, build_ingest_fields(paged_chunk))
+    stored_chunk = to_chunk(paged_chunk.chunk_id, build_owned_fields(paged_chunk))
     assert stored_chunk.page_starts == (4, 8, 8)
 
 

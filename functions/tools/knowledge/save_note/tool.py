@@ -32,10 +32,11 @@ from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.source import may_edit
 from shared.notes.duplicates import find_neighbours, find_same_note
 from shared.notes.note import default_title
-from shared.notes.repository import REVISION_RETENTION, ChunkVectors, Notes
+from shared.notes.repository import REVISION_RETENTION, Notes
 from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
+from shared.writer.chunk_changes import ChunkVectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

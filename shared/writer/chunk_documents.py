@@ -1,0 +1,123 @@
+"""Builds the documents of new chunks, and the updates of stored ones.
+
+Only this package does that. The steps of jobs add to a stored chunk what they compute.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.firestore.values import DELETE_FIELD
+from shared.index.stored_vector import NO_VECTOR
+from shared.knowledge.chunk import Chunk, Kept
+from shared.knowledge.chunk_repository import CODEC, LAYOUT, READ_FIELDS, build_step_pending
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+FIRST_STEPS: Final = ("embed", "index", "card", "extract")
+"""The steps that are pending on a new chunk. Clustering follows when the chunk has a vector."""
+BY_JOBS: Final = frozenset({"dated_at", "knowledge_card", "cluster_id"})
+"""The fields that steps of jobs write. All other fields are compared and written here."""
+
+
+def build_owned_fields(chunk: Chunk) -> dict[str, Any]:
+    """Return the stored fields that no step of a job writes."""
+    owned = CODEC.write(chunk, CODEC.names.keys() - BY_JOBS)
+    return owned | {"content_hash": chunk.content_hash}
+
+
+def compute_fingerprint(chunk: Chunk) -> str:
+    """Hash the layout and the fields that no step of a job writes."""
+    return hashlib.sha256(_canonicalize(chunk)).hexdigest()
+
+
+def estimate_write_size(chunk: Chunk) -> int:
+    """Estimate the size of a write of this chunk in bytes, with 1,000 for the names of fields."""
+    return 1_000 + len(_canonicalize(chunk))
+
+
+def build_new_document(
+    chunk: Chunk, now: datetime, steps: Sequence[str] = FIRST_STEPS
+) -> dict[str, Any]:
+    """Build the document of a new chunk.
+
+    A chunk from an export has its knowledge card already, so no job makes one.
+
+    Args:
+        steps: The steps that are pending.
+    """
+    card = CODEC.write(chunk, ["knowledge_card"]) if chunk.knowledge_card else {}
+    dated_at = chunk.highlighted_at or chunk.dated_at or (None if _is_undated(chunk) else now)
+    steps = [step for step in steps if step != "card" or not card]
+    return (
+        _build_written_fields(chunk, now)
+        | card
+        | _build_date(dated_at)
+        | {
+            "created_at": now,
+            "pending": dict.fromkeys(steps, now),
+            "tries": {},
+            "parked": {},
+        }
+    )
+
+
+def build_update(chunk: Chunk, stored: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Build the update of a stored chunk. It is indexed again.
+
+    The text is the same, because another text would be another chunk. Its card and its extractions
+    therefore stay. If the title changed, the chunk is embedded again, and keeps its vector until
+    then.
+    """
+    first_date = None if _is_undated(chunk) else stored["created_at"]
+    dated_at = chunk.highlighted_at or stored.get("dated_at") or first_date
+    removed = dict.fromkeys(CODEC.list_absent_names(chunk), DELETE_FIELD)
+    has_other_title = stored["content_hash"] != chunk.content_hash
+    return (
+        _build_written_fields(chunk, now)
+        | removed
+        | _build_date(dated_at)
+        | build_step_pending("index", now)
+        | (build_step_pending("embed", now) if has_other_title else {})
+    )
+
+
+def build_deletion_update(now: datetime) -> dict[str, Any]:
+    """Build the update that marks a chunk as deleted, and deletes its fields.
+
+    Only its indexed state and its extractions stay, by which the index job removes it from the
+    postings and deletes the extractions before it deletes the document.
+    """
+    fields = [*READ_FIELDS, *NO_VECTOR, "facets"]
+    fields += ["content_hash", "fingerprint", "created_at", "updated_at", "dated_at"]
+    bookkeeping = {"pending": {"index": now}, "tries": {}, "parked": {}, "deleted_at": now}
+    return dict.fromkeys(fields, DELETE_FIELD) | bookkeeping
+
+
+def _is_undated(chunk: Chunk) -> bool:
+    """Return whether a chunk is a highlight whose own date is unknown, or could not be read.
+
+    The day of storing says nothing about it, and would make it the newest passage of all.
+    """
+    return chunk.kept is Kept.ADDED and chunk.highlighted_at is None
+
+
+def _build_date(dated_at: datetime | None) -> dict[str, Any]:
+    """Build the date of a chunk. Orders by date leave out a document without the field."""
+    return {"dated_at": dated_at} if dated_at else {}
+
+
+def _build_written_fields(chunk: Chunk, now: datetime) -> dict[str, Any]:
+    return build_owned_fields(chunk) | {
+        "fingerprint": compute_fingerprint(chunk),
+        "updated_at": now,
+    }
+
+
+def _canonicalize(chunk: Chunk) -> bytes:
+    document = build_owned_fields(chunk) | {"layout": LAYOUT}
+    return json.dumps(document, sort_keys=True, default=str, ensure_ascii=False).encode()
