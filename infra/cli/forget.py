@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.cli.database import run_with_context
-from infra.cli.formatting import format_table, make_printable
+from infra.cli.formatting import format_table
 from infra.local import local_database
+from infra.terminal import make_printable
 from shared.core.dates import format_day
 from shared.core.errors import CarrelError, NotFound
 from shared.core.installation import carrel

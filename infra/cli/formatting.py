@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal, InvalidOperation
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
@@ -33,9 +32,6 @@ MAX_PORT: Final = 65_535
 IP_ADDRESS: Final = _IpAddress()
 PORT: Final = click.IntRange(1, MAX_PORT)
 """The type of an option with the number of a port."""
-_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Control characters, except tabs and line feeds, and characters that change the direction of
-text."""
 _MAX_DOLLARS: Final = 1_000_000
 """A larger amount is rejected as a typing error."""
 
@@ -67,8 +63,3 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Format rows as aligned columns below a header."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in (header, *rows))
-
-
-def make_printable(text: str) -> str:
-    """Remove control characters, which a terminal might obey, but keep line feeds and tabs."""
-    return _CONTROLS.sub("", text)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from infra.cli.database import run_with_database
-from infra.cli.formatting import format_minute, format_table, make_printable
+from infra.cli.formatting import format_minute, format_table
+from infra.terminal import make_printable
 from shared.core.installation import carrel
 from shared.text.counts import format_count
 

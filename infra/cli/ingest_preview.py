@@ -20,7 +20,8 @@ from functions.jobs.ingest.readers.reading import (
     read_entries,
 )
 from functions.jobs.ingest.readers.source_file import Unreadable
-from infra.cli.formatting import format_table, make_printable
+from infra.cli.formatting import format_table
+from infra.local.jobs import MAX_PRINTED_FAILURES, MAX_PRINTED_WARNINGS, print_problems
 from shared.ai.embedding import Purpose
 from shared.text.counts import format_count
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Embedder
     from shared.knowledge.source import Source
 
-MAX_WARNINGS: Final = 20
-"""At most this many warnings are printed."""
 _SAMPLE_SIZE: Final = 8
 """This many passages are embedded to estimate the time for all."""
 _OTHER_STEPS: Final = 1.0
@@ -114,12 +113,8 @@ class PathContents:
     def print_problems(self) -> None:
         """Print everything that would be left out, and then warnings."""
         warnings = [problem for problem in self.problems if problem.kept]
-        for problem in [*self.failures, *warnings[:MAX_WARNINGS]]:
-            kind = "warning" if problem.kept else "left out"
-            click.echo(make_printable(f"{kind}: {problem.name}: {problem.reason}"), err=True)
-        if len(warnings) > MAX_WARNINGS:
-            more = format_count(len(warnings) - MAX_WARNINGS, "more warning")
-            click.echo(f"  ... and {more}", err=True)
+        print_problems("left out", self.failures, MAX_PRINTED_FAILURES)
+        print_problems("warning", warnings, MAX_PRINTED_WARNINGS)
 
 
 def read_contents(listing: FileListing, unchanged: Collection[PurePath] = ()) -> PathContents:

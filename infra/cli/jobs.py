@@ -14,6 +14,7 @@ import click
 
 from infra.cli.database import run_with_context
 from infra.cli.formatting import format_minute, format_table
+from infra.terminal import make_printable
 from shared.core.installation import carrel
 from shared.text.counts import format_count
 
@@ -76,11 +77,12 @@ def show(name: str) -> None:
         click.echo("There is no record of a run in the last 30 days.")
     for entry in runs:
         heading = f"{format_minute(entry.started_at)}  {_describe_end(entry)}"
-        click.echo(f"\n{heading}\n{_describe_run(entry)}".rstrip())
+        click.echo(make_printable(f"\n{heading}\n{_describe_run(entry)}".rstrip()))
     if dead_letters:
         more = " or more" if len(dead_letters) == _MAX_DEAD_LETTERS else ""
         click.echo(f"\nGiven up after five attempts: {len(dead_letters)}{more}")
-        click.echo("\n".join(f"  {item.name}: {item.reason}" for item in dead_letters))
+        lines = [f"  {item.name}: {item.reason}" for item in dead_letters]
+        click.echo(make_printable("\n".join(lines)))
         click.echo(f"To retry them: {carrel(f'jobs retry {job.name}')}")
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 import click
 
-from infra.cli.formatting import format_table, make_printable
+from infra.cli.formatting import format_table
 from infra.folders import run_command
+from infra.terminal import make_printable
 from shared.core.errors import Unavailable
 from shared.core.installation import carrel
 

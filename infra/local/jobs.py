@@ -26,6 +26,7 @@ from functions.jobs.ingest.job import JOB as INGEST
 from functions.jobs.ingest.links.queue import ingest_link
 from functions.jobs.ingest.path import ingest_confirmed
 from infra.local.local_database import SAMPLE, STATE
+from infra.terminal import make_printable
 from shared.core import telemetry
 from shared.core.caller import Caller
 from shared.core.errors import CarrelError
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from click._termui_impl import ProgressBar
 
+    from functions.jobs.ingest.readers.reading import InputProblem
     from shared.core.safe_fetch import SafeFetch
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Failure, Job
@@ -312,18 +314,19 @@ class JobRuns:
         if report := self._reports.get(job.name):
             counts = ", ".join(f"{count} {name}" for name, count in report.counts.items() if count)
             summary = counts or report.note or "nothing to do"
-            click.echo(f"{job.name}: {summary} ({_format_cost(report.cost)})")
+            line = f"{job.name}: {summary} ({_format_cost(report.cost)})"
+            click.echo(make_printable(line))
 
     def print_notes(self) -> None:
         """Print notes, warnings and failures. Called after all runs, so that they stay visible."""
         for name, report in self._reports.items():
-            _print_items(f"{name}: warning", report.warnings, MAX_PRINTED_WARNINGS)
-            _print_items(f"{name}: left out", report.failures, MAX_PRINTED_FAILURES)
+            print_problems(f"{name}: warning", report.warnings, MAX_PRINTED_WARNINGS)
+            print_problems(f"{name}: left out", report.failures, MAX_PRINTED_FAILURES)
             if report.failures:
                 click.echo("  What was stored of them before stays.", err=True)
         for name, report in self._reports.items():
             if report.note and any(report.counts.values()):
-                click.echo(f"{name}: {report.note}")
+                click.echo(make_printable(f"{name}: {report.note}"))
 
     def _add(self, job: Job, report: Report) -> None:
         """Add the report of a run to the reports of the job's earlier runs."""
@@ -348,8 +351,9 @@ async def _sleep_until(moment: datetime) -> None:
     await asyncio.sleep(min(max(seconds, 0.1), MAX_LEASE_PAUSE_SECONDS))
 
 
-def _print_items(label: str, items: Sequence[Failure], limit: int) -> None:
-    for item in items[:limit]:
-        click.echo(f"{label}: {item.name}: {item.reason}", err=True)
-    if len(items) > limit:
-        click.echo(f"  ... and {len(items) - limit} more", err=True)
+def print_problems(label: str, problems: Sequence[Failure | InputProblem], limit: int) -> None:
+    """Print what was or would be left out, and the number of those beyond a limit."""
+    for problem in problems[:limit]:
+        click.echo(make_printable(f"{label}: {problem.name}: {problem.reason}"), err=True)
+    if len(problems) > limit:
+        click.echo(f"  ... and {len(problems) - limit} more", err=True)

@@ -8,7 +8,6 @@ from typing import NoReturn
 import pytest
 from click.testing import CliRunner, Result
 
-from infra.cli.formatting import make_printable
 from infra.cli.main import main
 from infra.cloud.deployment import Deployment
 from infra.file_lock import hold_lock
@@ -117,6 +116,10 @@ def test_filters_list_passages_without_a_query(inline: RunningGateway) -> None:
         assert BAKING.title in text
         assert SAILING.title not in text
 
+    page = ("search", "--source", "baking", "--limit", "2")
+    cursor = run_and_read_output(inline, *page).split("cursor ")[1].strip()
+    assert "3. " in run_and_read_output(inline, *page, "--cursor", cursor)
+
 
 def test_a_search_needs_words_or_a_filter() -> None:
     result = CliRunner().invoke(main, ["search"])
@@ -203,8 +206,3 @@ def test_without_a_running_gateway_the_command_says_how_to_start_it(
     result = CliRunner().invoke(main, ["sources"])
     assert result.exit_code == 1
     assert f"No Carrel runs on the data in {tmp_path}. Start it with `make run`" in result.stderr
-
-
-def test_control_characters_do_not_reach_the_terminal() -> None:
-    """Strangers may have written a trace that is printed."""
-    assert make_printable("a\x1b[2Jb\x9b\u202ec\n\td") == "a[2Jbc\n\td"

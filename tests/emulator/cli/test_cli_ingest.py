@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from functions.jobs.ingest.readers.kindle import notebook
 from functions.jobs.ingest.readers.readwise import export
 from infra.build.discovery import ROOT
-from infra.cli.ingest_preview import MAX_WARNINGS, format_duration
+from infra.cli.ingest_preview import format_duration
 from infra.local import jobs
 from tests.support.commands import read_stored, run_carrel
 from tests.support.fakes.embedder import WordEmbedder
@@ -152,7 +152,7 @@ def test_a_dry_run_shows_contents_and_problems(tmp_path: Path, snapshot: Snapsho
         "paper.docx": "PK",
         **{
             f"note {number:02}.md": "---\ndate: soon\n---\nReef early."
-            for number in range(MAX_WARNINGS + 1)
+            for number in range(jobs.MAX_PRINTED_WARNINGS + 1)
         },
     }.items():
         write_file(tmp_path, f"exports/{name}", content)

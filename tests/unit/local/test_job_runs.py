@@ -7,10 +7,10 @@ import click
 import pytest
 
 from functions.jobs.embed.job import JOB as EMBED
-from infra.local.jobs import JobRuns, Progress
+from infra.local.jobs import JobRuns, Progress, print_problems
 from shared.core.settings import Settings
 from shared.runtime.context import App, Context
-from shared.runtime.job import Job
+from shared.runtime.job import Failure, Job
 
 
 class CountedRuns(JobRuns):
@@ -54,3 +54,15 @@ async def test_a_deferred_chunk_does_not_repeat_runs(
     await runs.run_alongside(replace(EMBED, total=count_one), reading, progress)
     await app.aclose()
     assert runs.run_count == run_count
+
+
+def test_problems_are_printed_without_control_characters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Strangers may have named a file that is read. The number beyond a limit is printed."""
+    problem = Failure("a\x1b[2Jb\x9b\u202ec", "has\n\tno text")
+    line = "left out: a[2Jbc: has\n\tno text\n"
+    print_problems("left out", [problem] * 2, 2)
+    assert capsys.readouterr().err == 2 * line
+    print_problems("left out", [problem] * 3, 2)
+    assert capsys.readouterr().err == 2 * line + "  ... and 1 more\n"
