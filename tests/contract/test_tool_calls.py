@@ -23,6 +23,7 @@ from tests.examples.example import Cost
 from tests.support.clock import NOON, SettableClock
 from tests.support.database_dump import Contents, read_all_documents, summarize, write_documents
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.fakes.recording_embedder import RecordingEmbedder
 from tests.support.jobs import make_job_context
 from tests.support.knowledge import index_all
 from tests.support.mcp_wire import assert_matches_schema
@@ -86,6 +87,12 @@ def clock() -> SettableClock:
 
 
 @pytest.fixture
+def embedder() -> RecordingEmbedder:
+    """An embedder that knows a query from a document, as a provider does."""
+    return RecordingEmbedder()
+
+
+@pytest.fixture
 async def app(app: App, contents: Contents) -> App:
     """An app with a copy of the base, in a process that has searched once."""
     await write_documents(app.connection.client, contents)
@@ -136,8 +143,13 @@ async def test_reading_takes_what_the_example_says(
 
 @pytest.mark.requirement("001-C1")
 @pytest.mark.parametrize(("name", "number"), [call for call in CALLS if call[0] in WRITING])
-async def test_writing_takes_what_the_example_says(app: App, name: str, number: int) -> None:
+async def test_writing_takes_what_the_example_says(
+    app: App, embedder: RecordingEmbedder, name: str, number: int
+) -> None:
+    """And what it stores is embedded as a document."""
+    embedder.queries.clear()
     await assert_call_takes_its_cost(app, name, number)
+    assert {*embedder.queries} <= {EXAMPLES[name].costs[number][0].get("query")}
 
 
 @pytest.mark.parametrize("name", PAGED)

@@ -89,6 +89,7 @@ EXAMPLES: Final = {
         costs=(
             ({"task_id": "1"}, Cost(2, 1, 2)),
             ({"task_ids": ["1", "2", "4"]}, Cost(2, 3, 3)),  # the last is deleted
+            ({"task_ids": ["1", "2"], "completed": False}, Cost(1, 2)),  # they are open already
             ({"task_ids": ["x", None]}, Cost(0, 0)),
         ),
         undo_leaves=frozenset(),
