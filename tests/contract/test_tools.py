@@ -278,3 +278,10 @@ def test_the_console_calls_an_internal_tool(tool: Tool[Any, Any]) -> None:
 @pytest.mark.requirement("003-D1", "004-T2.2")
 def test_generated_files_are_up_to_date() -> None:
     assert generated.find_stale_files() == []
+
+
+def test_a_missing_catalogue_is_stale(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(generated, "CATALOG", tmp_path / "catalog.json")
+    assert generated.find_stale_files() == [generated.CATALOG]
+    generated.write_file(generated.CATALOG)
+    assert generated.find_stale_files() == []

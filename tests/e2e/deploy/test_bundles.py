@@ -8,6 +8,7 @@ import re
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError
 from typing import Any
@@ -58,6 +59,13 @@ def test_a_bundle_contains_its_functions_entry_point(target: Path) -> None:
     assert sources == programs
     assert "from functions.tools.knowledge.get_chunk.tool import TOOL" in sources["get-chunk"]
     assert "handle = serve_job(JOB)" in sources["index"]
+
+
+def test_only_the_gateways_bundle_has_carrels_version(target: Path) -> None:
+    """The MCP server reads it as that of a distribution, which is not installed there."""
+    [metadata] = target.glob("*/carrel.dist-info/METADATA")
+    assert metadata.is_relative_to(target / "gateway")
+    assert metadata.read_text("utf-8") == f"Name: carrel\nVersion: {version('carrel')}\n"
 
 
 def test_an_archive_contains_the_files_of_its_folder(

@@ -286,21 +286,24 @@ async def test_a_failure_to_settle_or_cancel_does_not_fail_the_call(
 
 
 @pytest.mark.requirement("002-C5")
-async def test_the_threshold_of_the_circuit_breaker_is_a_setting(
+async def test_threshold_and_pause_of_the_circuit_breaker_are_settings(
     service: FakeBilling, settings: Settings
 ) -> None:
     changes = {
         "billing_url": service.url,
         "billing_token": SecretStr(TOKEN),
         "circuit_failure_threshold": 2,
+        "circuit_recovery_timeout": 2 * OPEN_SECONDS,
     }
     services = Access(settings.model_copy(update=changes))
     service.script.extend([BROKEN] * 4)
     for _ in range(2):
         with pytest.raises(Unavailable, match="cannot be reached"):
             await services.billing.reserve(BILL)
-    with pytest.raises(Unavailable, match="The billing service is temporarily unavailable"):
+    with pytest.raises(Unavailable, match="The billing service is temporarily unavail") as raised:
         await services.billing.reserve(BILL)
+    assert raised.value.retry_after
+    assert raised.value.retry_after > OPEN_SECONDS
     await services.aclose()
     assert len(service.requests) == 4
 

@@ -17,6 +17,7 @@ from shared.firestore.connection import Connection
 from shared.firestore.documents import Document
 from shared.firestore.queries import Query
 from shared.runtime.context import App, Context
+from shared.search import candidates
 from shared.search.candidates import DENSE_POOL, MAX_CHECKED_ANONYMOUS, SPARE
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from tests.support.apps import READER, Apps
@@ -185,6 +186,24 @@ async def test_the_share_that_passes_two_filters_decides_what_is_read(
     if documents in (130, 160):
         cost = await measure_cost(app, ANONYMOUS, **arguments)
         assert cost.documents == always_read + min(documents, MAX_CHECKED_ANONYMOUS)
+
+
+async def test_a_search_widens_twice_if_the_nearest_fail_the_filters(
+    ctx: Context, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """130 of 240 passages pass, but the 110 nearest do not: more than three pools of 28."""
+    monkeypatch.setattr(candidates, "DENSE_POOL", 10)
+    anchors = [f"anchor {number}" for number in range(130)]
+    await store_sources(
+        ctx,
+        make_source_of_texts(anchors, "both", tags=("sea",), author="Ann"),
+        make_source_of_texts(["a bell"] * 110, "tagged", tags=("sea",)),
+        make_source_of_texts(["a bell"] * 200, "authored", author="Ann"),
+    )
+    cost = await measure_cost(app, query="bell", filters=BOTH_FILTERS, mode="semantic")
+    pool = math.ceil(SPARE * 10 * 240 / 130)
+    documents = TOTALS + len(BOTH_FILTERS) + pool + 3 * pool + 130 + QUEUE_COUNT
+    assert cost == ReadCost(round_trips=4 + QUEUE_COUNT, documents=documents)
 
 
 async def store_with_cards(ctx: Context, card_count: int, plain_count: int) -> None:

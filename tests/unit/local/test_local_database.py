@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from google.api_core.exceptions import FailedPrecondition
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector
@@ -85,13 +86,16 @@ def test_what_its_user_closed_further_stays_closed(state: Path) -> None:
     assert {get_mode(path) for path in files.iterdir()} == {0o400}
 
 
-@pytest.mark.parametrize("content", [b"no database" * 100, b"\0" * 5_000])
-def test_a_damaged_file_is_an_error_that_names_it(state: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("default.sqlite", b"no database" * 100), ("access.sqlite", b"\0" * 5_000)],
+)
+def test_a_damaged_file_is_an_error_that_names_it(state: Path, name: str, content: bytes) -> None:
     files = state / "databases" / "carrel-local"
     files.mkdir(parents=True)
-    (files / "default.sqlite").write_bytes(content)
+    (files / name).write_bytes(content)
     use_local_database()
-    with pytest.raises(Unavailable, match=r"default\.sqlite is damaged"):
+    with pytest.raises(Unavailable, match=f"{name} is damaged"):
         local_database.open_local_database()
 
 
@@ -135,15 +139,22 @@ def test_windows_is_refused_in_a_sentence(command: str) -> None:
     assert "WSL 2" in process.stderr
 
 
-async def test_a_filtered_search_waits_for_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_filtered_search_needs_its_index_and_waits_for_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     use_local_database()
     connection = Connection(local_database.PROJECT, "(default)")
     chunks = connection.client.collection("chunks")
     vector = Vector([1.0] * LocalEmbedder.dimension)
     await chunks.document("one").set({"embedding": vector, "facets": ["tag:a"]})
     monkeypatch.setattr(Store, "register_index", lambda _, index: pytest.fail(f"builds {index}"))
-    nearest = chunks.where(filter=FieldFilter("facets", "array_contains", "tag:a")).find_nearest(
-        "embedding", vector, distance_measure=DistanceMeasure.COSINE, limit=1
+    nearest, undeclared = (
+        chunks.where(filter=FieldFilter(field, "array_contains", "tag:a")).find_nearest(
+            "embedding", vector, distance_measure=DistanceMeasure.COSINE, limit=1
+        )
+        for field in ("facets", "tags")
     )
     assert [snapshot.id for snapshot in await nearest.get()] == ["one"]
+    with pytest.raises(FailedPrecondition, match='"fieldPath": "tags"'):
+        await undeclared.get()
     await connection.aclose()
