@@ -6,12 +6,15 @@ from datetime import timedelta
 import pytest
 from google.api_core.exceptions import PermissionDenied
 
+from functions.jobs.ingest.batches import save_sources
+from functions.jobs.ingest.missing_sources import MissingSources
 from shared.core.caller import Caller
 from shared.core.errors import PlatformFault
 from shared.core.meter import Meter
 from shared.core.target import EMULATOR, choose_target
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Context
+from shared.runtime.job import Report
 from shared.writer.chunked_source import ChunkedSource
 from shared.writer.ingestion import Ingestion
 from tests.support.apps import Apps
@@ -70,6 +73,14 @@ async def test_a_stored_source_survives_a_refusal_and_is_compared_again(ctx: Con
     assert stored["content_hash"] == ""
     assert stored["updated_at"] == NOON
     assert stored["chunk_count"] == len(await read_chunks(ctx))
+
+
+async def test_a_source_that_returns_and_is_refused_is_reported(ctx: Context) -> None:
+    earlier = replace(LEDGER, sections=LEDGER.sections[:2])
+    await save_sources([chunk_source(earlier)], ctx, Report())
+    await MissingSources(ctx, Report()).forget(["ledger"])
+    refused = await save_sources([chunk_source(LEDGER)], ctx, Report())
+    assert refused == {"ledger": "is refused by the database"}
 
 
 async def test_an_unsendable_source_does_not_block_others(ctx: Context) -> None:
