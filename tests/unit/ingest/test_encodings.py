@@ -114,6 +114,7 @@ def test_a_western_text_with_few_accents_is_read_as_cp1252(tmp_path: Path, text:
         ("cp932", "カタカナダケデス"),
         ("cp932", "カタカナ"),
         ("cp932", "東京タワー"),
+        ("cp932", "See https://example.com/a/long/path/to/the/page: 吾輩は猫である。"),
         ("cp932", "カタカナ テスト メモ"),
         ("cp932", "東京都千代田区 会議議事録 平成二十年"),
         ("gb18030", "今天天气很好，我们去公园散步。"),

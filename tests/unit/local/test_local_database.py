@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from google.api_core.exceptions import FailedPrecondition
 from google.cloud.firestore_v1.base_query import FieldFilter
@@ -11,9 +12,10 @@ from google.cloud.firestore_v1.base_vector_query import DistanceMeasure
 from google.cloud.firestore_v1.vector import Vector
 
 from infra.build.discovery import ROOT
-from infra.local import local_database
+from infra.local import local_database, local_run
 from infra.local.embedded_firestore.storage import Store
 from infra.local.local_database import protect_state, use_local_database
+from infra.local.processes import ServerProcess
 from infra.local.state_disk import Mount
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.errors import PlatformFault, Unavailable, Unusable
@@ -158,3 +160,16 @@ async def test_a_filtered_search_needs_its_index_and_waits_for_none(
     with pytest.raises(FailedPrecondition, match='"fieldPath": "tags"'):
         await undeclared.get()
     await connection.aclose()
+
+
+def test_a_run_on_an_emulator_does_not_end_for_want_of_files(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "localhost:8081")
+    monkeypatch.setattr(local_run, "KNOWLEDGE", state / "default.sqlite")
+    monkeypatch.setattr(local_run, "POLL_SECONDS", 0.01)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        gateway = ServerProcess("http://localhost", process)
+        with pytest.raises(click.ClickException, match=r"^A tool died\."):
+            local_run._watch(gateway, lambda: "A tool")  # noqa: SLF001
+        process.communicate(b"\n")
