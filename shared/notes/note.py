@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from shared.index.facets import Kind, make_named_facet
 from shared.knowledge.chunk import parse_source_id, split_source
 from shared.knowledge.source import Section, Source, SourceFields
-from shared.text.chunking import split_chunks
 from shared.text.folding import hash_texts
+from shared.text.splitting import split_chunks
 from shared.writer.chunked_source import ChunkedSource
 
 if TYPE_CHECKING:

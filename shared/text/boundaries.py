@@ -3,7 +3,8 @@
 Text is cut only between two tokens, which are words or parts of words (`shared.text.tokens`). The
 boundary before a token has the token's number, from 0, and a level: the higher the level, the
 better a piece of text may end there. Chunks, passages and sentences are all cut at these
-boundaries.
+boundaries. A heading belongs to the text below it, since a heading alone is of no use: the boundary
+after it is that of a line.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ _LANGUAGE: Final = "en"
 # sentencex 1.0.32 panics on "A\u00a0.", and on other white space of several bytes in that position.
 # `except Exception` does not catch a panic. The library also rejects lone surrogates.
 _UNSUPPORTED: Final = re.compile(r"[^\S\n]|[\ud800-\udfff]")
+_HEADING: Final = re.compile(r"#{1,6}[ \t]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,7 @@ def find_boundaries(text: str, window: int = WINDOW) -> Boundaries:
     """
     boundaries = _scan(text)
     _mark_sentences(_UNSUPPORTED.sub(" ", text), boundaries, window)
+    _attach_headings(text, boundaries)
     return boundaries
 
 
@@ -133,6 +136,17 @@ def _mark_sentences(text: str, boundaries: Boundaries, size: int) -> None:
                 newest = index
         # A window advances by at least half of its size, so that the search takes linear time.
         first = max(newest, first + (size + 1) // 2)
+
+
+def _attach_headings(text: str, boundaries: Boundaries) -> None:
+    """Lower the level of the boundaries after paragraphs that are headings."""
+    end = 0
+    for boundary in range(1, len(boundaries.starts)):
+        if boundaries.levels[boundary] == PARAGRAPH:
+            start, end = end, boundary
+            paragraph = text[boundaries.starts[start] : boundaries.ends[end - 1]]
+            if _HEADING.match(paragraph) and len(paragraph.splitlines()) == 1:
+                boundaries.levels[boundary] = LINE
 
 
 def _may_start_sentence(text: str, boundaries: Boundaries, index: int) -> bool:

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from shared.text.boundaries import SENTENCE, find_boundaries
+from shared.text.folding import normalize_line
 from shared.text.markup import (
     CHECK_BOX,
     FOOTNOTE_LABEL,
@@ -21,7 +22,6 @@ from shared.text.markup import (
     iterate_lines,
     strip_inline_marks,
 )
-from shared.text.passages import normalize_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -63,7 +63,6 @@ class WorkspaceDocument:
     Attributes:
         document_id: A hash of the text.
         upload_id: The id of the upload. Uploading an erased document again creates a new id.
-        splitter: The version of the passage splitter, `shared.text.passages.SPLITTER_VERSION`.
         passages: The number of distinct passages.
         parts: The number of Firestore documents that store the contents.
         prepaid: The random id of a payment for which the caller has not got an answer yet, so that
@@ -79,7 +78,6 @@ class WorkspaceDocument:
     status: DocumentStatus
     profile: IndexProfile
     passage_characters: int
-    splitter: int
     characters: int
     passages: int
     parts: int

@@ -80,7 +80,6 @@ _CODEC: Final = Codec(
     stored_as={
         "upload_id": "arrival",
         "profile": "making",
-        "splitter": "cutting",
         "uploaded_at": "brought_at",
         "leased_until": "worked_until",
     },

@@ -12,7 +12,8 @@ from typing import Any, Final
 from shared.ai.embedding import Purpose
 from shared.index import bm25
 from shared.index.bm25 import Postings, Totals, pack
-from shared.text.passages import normalize_line, split_passages
+from shared.text.folding import normalize_line
+from shared.text.splitting import split_passages
 from shared.text.terms import terms
 from shared.workspaces.model import content_id
 from tests.support.fakes.embedder import WordEmbedder

@@ -11,8 +11,8 @@ from functions.jobs.ingest.readers.source_file import Unreadable
 from shared.core.dates import localize
 from shared.knowledge.chunk import split_source
 from shared.notes.repository import Notes
-from shared.text.chunking import split_chunks
 from shared.text.spans import Span
+from shared.text.splitting import split_chunks
 from shared.writer.chunked_source import ChunkedSource
 from shared.writer.ingestion import BATCH_SIZE, Ingestion
 

@@ -26,7 +26,7 @@ from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import Source
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
-from shared.text.chunking import split_chunks
+from shared.text.splitting import split_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -223,7 +223,7 @@ async def test_the_stored_fields_of_a_document_keep_their_names(
     await extract_result(app, "bread", materials=TEXT)
     [fields] = (await read_app_documents(app, f"{STORED}/documents")).values()
     assert fields.keys() == {
-        *("document_id", "arrival", "status", "making", "passage_characters", "cutting"),
+        *("document_id", "arrival", "status", "making", "passage_characters"),
         *("characters", "passages", "parts", "brought_at", "prepaid", "reason", "worked_until"),
         *("next_at", "tries"),
     }

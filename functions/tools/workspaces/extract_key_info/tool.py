@@ -25,7 +25,6 @@ from shared.core.caller import Tier
 from shared.core.errors import NotFound, ToolFailure
 from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect, Tool
-from shared.text.passages import SPLITTER_VERSION
 from shared.workspaces.model import DocumentStatus
 
 if TYPE_CHECKING:
@@ -114,7 +113,6 @@ def _can_reuse(document: WorkspaceDocument | None, ctx: Context) -> bool:
         document is not None
         and document.status in {DocumentStatus.WAITING, DocumentStatus.READY}
         and document.passage_characters == ctx.settings.extract_passage_characters
-        and document.splitter == SPLITTER_VERSION
     )
 
 

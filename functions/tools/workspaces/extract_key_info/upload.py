@@ -19,7 +19,8 @@ from functions.tools.workspaces.extract_key_info.arguments import make_argument_
 from shared.core.errors import CarrelError
 from shared.firestore.database import WriteConflict
 from shared.index.embedding_space import EmbeddingSpace
-from shared.text.passages import SPLITTER_VERSION, normalize_line, split_passages
+from shared.text.folding import normalize_line
+from shared.text.splitting import split_passages
 from shared.text.terms import ANALYZER_VERSION, terms
 from shared.workspaces.embedding import (
     BATCH_SIZE,
@@ -136,7 +137,6 @@ async def upload(
         status=DocumentStatus.ARRIVING,
         profile=get_current_profile(ctx),
         passage_characters=characters,
-        splitter=SPLITTER_VERSION,
         characters=len(text),
         passages=len(texts),
         parts=len(parts),
@@ -258,7 +258,7 @@ def _is_same_build(first: WorkspaceDocument, second: WorkspaceDocument) -> bool:
 
 
 def _get_splitting(document: WorkspaceDocument) -> tuple[int, ...]:
-    return document.passage_characters, document.splitter, document.passages, document.parts
+    return document.passage_characters, document.passages, document.parts
 
 
 async def _embed(

@@ -1,0 +1,189 @@
+"""Splits a text into chunks of a source, or into passages of a document in a workspace.
+
+Both are pieces that can be embedded, found and read on their own. Chunks are measured in tokens
+(`shared.text.tokens`); they join short paragraphs, and repeat a part of the chunk before. Passages
+are quoted verbatim, so they are measured in characters, and each is in one paragraph and after the
+one before. A piece is filled up to `Limits.target` and ends
+
+1. after a paragraph, if the piece is at least half full by then;
+2. else after a sentence, which may exceed the target if it ends within the maximum;
+3. else, by the same rule, after a line (tables, code, headings), and then after a word;
+4. else, in a word that is longer than a piece may be, between two grapheme clusters.
+
+A chunk never depends on text more than one chunk ahead, so text appended to a document changes at
+most its last two chunks.
+
+In this module, starts and ends of pieces are numbers of tokens, and a boundary has the number of
+the token after it (`shared.text.boundaries`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shared.text.boundaries import LINE, PARAGRAPH, SENTENCE, WORD, Boundaries, find_boundaries
+from shared.text.spans import Span
+from shared.text.tokens import MAX_TOKEN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long pieces are, in tokens or in characters.
+
+    Attributes:
+        target: The length up to which a piece is filled.
+        maximum: The length that a piece may have to keep a sentence or a short remainder whole.
+        overlap: How much of a piece the next piece may repeat if a paragraph continues.
+
+    Raises:
+        ValueError: The limits violate `0 <= 2 * overlap <= target <= maximum`, or the target is 0.
+    """
+
+    target: int = 512
+    maximum: int = 1024
+    overlap: int = 75
+
+    def __post_init__(self) -> None:
+        """Check the limits, so that each piece adds text to the previous one."""
+        if not (0 <= 2 * self.overlap <= self.target <= self.maximum and self.target):
+            raise ValueError(f"need 0 <= 2 * overlap <= target <= maximum, target > 0; got {self}")
+
+    @property
+    def min_progress(self) -> int:
+        """The minimum length that a piece adds, unless less is left or fits."""
+        return max(1, self.target // 5)
+
+
+def split_chunks(text: str, limits: Limits = Limits()) -> list[Span]:
+    """Split a text into chunks, in order, with limits in tokens. White space alone has no chunks.
+
+    Together the spans cover everything but white space. No span starts or ends with white space,
+    and none contains another span. If the last chunk would add less than a fifth of the target, it
+    is joined to the previous chunk, provided that both fit into the maximum.
+    """
+    boundaries = find_boundaries(text, limits.target - limits.overlap)
+    count = len(boundaries.starts)
+    return _Splitter(boundaries, limits, range(count), range(1, count + 1), PARAGRAPH + 1).split()
+
+
+def split_passages(text: str, max_length: int = 1500) -> list[Span]:
+    """Split a text into its paragraphs, each with the headings above it, or pieces of long ones.
+
+    Together the spans cover everything but white space. They do not overlap, and none starts or
+    ends with white space. Two million characters take 1 to 3 seconds.
+
+    Args:
+        max_length: The maximum length of a passage, in code points.
+
+    Raises:
+        ValueError: `max_length` is less than the maximum length of a token.
+    """
+    if max_length < MAX_TOKEN:
+        raise ValueError(f"max_length must be at least {MAX_TOKEN}; got {max_length}")
+    boundaries = find_boundaries(text)
+    limits = Limits(max_length, max_length, overlap=0)
+    return _Splitter(boundaries, limits, boundaries.starts, boundaries.ends, PARAGRAPH).split()
+
+
+@dataclass(frozen=True, slots=True)
+class _Splitter:
+    """Splits one text.
+
+    Attributes:
+        starts: Where each token starts, in the unit of the limits.
+        ends: Where each token ends, in that unit.
+        end_level: The level of the boundaries at which every piece ends.
+    """
+
+    boundaries: Boundaries
+    limits: Limits
+    starts: Sequence[int]
+    ends: Sequence[int]
+    end_level: int
+
+    def split(self) -> list[Span]:
+        """Return the spans of the pieces, in code points."""
+        spans: list[Span] = []
+        start = end = 0
+        while end < len(self.starts):
+            start = self._find_next_start(start, end)
+            end = self._find_next_end(start, end)
+            spans.append(Span(self.boundaries.starts[start], self.boundaries.ends[end - 1]))
+        return spans
+
+    def _find_next_start(self, previous: int, end: int) -> int:
+        """Return where the next piece starts: before the end of the previous one if they overlap.
+
+        Args:
+            previous: Where the previous piece starts.
+        """
+        boundaries = self.boundaries
+        # An overlap helps only within a paragraph.
+        if boundaries.levels[end] == PARAGRAPH or not self.limits.overlap:
+            return end
+        low = max(self._go_back(end, self.limits.overlap), previous + 1)
+        low = max(low, boundaries.find_last(PARAGRAPH, low, end))
+        for level in (SENTENCE, LINE, WORD):
+            upcoming = boundaries.find_first(level, end + 1, self._go_on(end, self.limits.maximum))
+            if upcoming >= 0:
+                # The next sentence, line or word must fit into the piece, even if less is repeated.
+                low = max(low, self._go_back(upcoming, self.limits.maximum))
+                break
+        for level in (SENTENCE, LINE, WORD):
+            start = boundaries.find_first(level, low, end - 1)
+            if start >= 0:
+                return start
+        return end
+
+    def _find_next_end(self, start: int, previous_end: int) -> int:
+        """Return where the piece ends that starts at `start`: where it must end if it can."""
+        stop = self.boundaries.find_first(self.end_level, start + 1, len(self.starts))
+        if stop < 0:
+            stop = len(self.starts)
+        full = self._go_on(start, self.limits.target)
+        if full >= stop:
+            return stop
+        tail = self._go_back(stop, self.limits.min_progress)
+        if stop > self._go_on(start, self.limits.maximum):
+            # A short rest could not be joined, so it is made longer.
+            return self._find_best_end(start, previous_end, min(full, tail))
+        end = self._find_best_end(start, previous_end, full)
+        return stop if end > tail else end
+
+    def _find_best_end(self, start: int, previous_end: int, full: int) -> int:
+        """Return the best end by this module's rules, if more text is left than fits into a piece.
+
+        Args:
+            full: Where a piece is filled up to the target.
+        """
+        limits, boundaries = self.limits, self.boundaries
+        low = self._find_after(previous_end, limits.min_progress)  # no end before this adds enough
+        half = self._find_after(start, limits.target // 2)
+        end = boundaries.find_last(PARAGRAPH, max(low, half), full)
+        if end >= 0:
+            return end
+        for level in (SENTENCE, LINE, WORD):
+            end = boundaries.find_last(level, low, full)
+            if end < 0:
+                end = boundaries.find_first(level, full + 1, self._go_on(start, limits.maximum))
+            if end >= 0:
+                return end
+        end = boundaries.find_last(WORD, previous_end + 1, low)
+        return end if end >= 0 else full
+
+    def _go_on(self, start: int, length: int) -> int:
+        """Return the last boundary up to which the text from `start` has at most this length."""
+        return bisect_right(self.ends, self.starts[start] + length)
+
+    def _go_back(self, end: int, length: int) -> int:
+        """Return the first boundary from which the text to `end` has at most this length."""
+        return bisect_left(self.starts, self.ends[end - 1] - length)
+
+    def _find_after(self, start: int, length: int) -> int:
+        """Return the first boundary up to which the text from `start` has at least this length."""
+        return bisect_left(self.ends, self.starts[start] + length) + 1
