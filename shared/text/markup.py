@@ -40,10 +40,16 @@ Links refer to it as `[words][label]`. A line such as `[Ann]: hello.` is not a d
 """
 FOOTNOTE_LABEL: Final = re.compile(r"\A\s*\[\^[\w-]++\]:\s*+")
 """The label with which a footnote's text begins."""
+CLOSING_HASHES: Final = re.compile(r"(?<=\s)#++$")
+"""The hashes at the end of a heading, such as `## Title ##`."""
 
-_FENCE: Final = re.compile(r"\s*(?:`{3,}+[^`]*$|~{3,})")
+_FENCE: Final = re.compile(
+    r"^(?P<start>[ \t>]*+(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?)(?P<marks>`{3,}+(?=[^`\n]*$)|~{3,}+)"
+    r"(?P<language>.*)",
+    re.MULTILINE,
+)
+"""The line before a block of code, or after it."""
 _HEADING: Final = re.compile(r"\s*#{1,6}\s+")
-_CLOSING_HASHES: Final = re.compile(r"(?<=\s)#++$")
 _RULE_MARKS: Final = " \t|:-=*_"
 """The characters of horizontal rules, underlines of headings, and lines below the head of a
 table."""
@@ -129,19 +135,41 @@ def to_plain_line(text: str) -> str:
     return " ".join(words or names or text.split())
 
 
-def iterate_lines(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each line of a text, and whether it is in a block of code. Fences become empty lines.
+def read_lines(text: str, *, is_whole: bool = False) -> list[tuple[str, str | None]]:
+    """Return each line of a text, and of code its language, such as `python` or "", or else None.
 
-    A text with an odd number of fences is a fragment of a longer text, in which the code may be on
-    either side of a fence. No line of such a text counts as code.
+    Fences become empty lines, and code in a quotation loses the marks `>`.
+
+    Args:
+        is_whole: Whether a fence without an end makes the rest of the text code. In a part of a
+            text, the code may be on either side of it, so no line between fences counts as code.
     """
-    lines = text.splitlines()
-    fences = [_FENCE.match(line) is not None for line in lines]
-    are_balanced = sum(fences) % 2 == 0
-    is_in_code = False
-    for line, is_fence in zip(lines, fences, strict=True):
-        is_in_code ^= is_fence
-        yield ("" if is_fence else line), is_in_code and are_balanced
+    lines: list[tuple[str, str | None]] = []
+    fence: re.Match[str] | None = None
+    is_in_paragraph = is_in_list = False
+    for line in text.splitlines():
+        mark = _FENCE.match(line)
+        if fence:
+            is_end = (
+                mark and not mark["language"].strip() and mark["marks"].startswith(fence["marks"])
+            )
+            code = QUOTE_MARKS.sub("", line) if ">" in fence["start"] else line
+            lines.append(("" if is_end else code, fence["language"].strip()))
+            fence = None if is_end else fence
+        elif mark:
+            fence, is_in_paragraph = mark, False
+            lines.append(("", fence["language"].strip()))
+        else:
+            is_indented = INDENTATION.match(line) is not None
+            if line.strip() and not is_indented:
+                is_in_list = LIST_ITEM.match(line) is not None
+            # Within a paragraph or a list, an indented line is not code.
+            is_code = is_indented and not is_in_paragraph and not is_in_list
+            is_in_paragraph = bool(line.strip()) and not is_code
+            lines.append((line, "" if is_code else None))
+    if fence and not is_whole:
+        return read_lines(_FENCE.sub("", text))
+    return lines
 
 
 def strip_inline_marks(text: str) -> str:
@@ -182,14 +210,8 @@ def wikilink_target(wikilink: str) -> str:
 def _iterate_plain_lines(text: str) -> Iterator[str]:
     """Yield the lines of a text without their marks. Marks are removed paragraph by paragraph."""
     paragraph: list[str] = []
-    is_in_list = False
-    for line, is_code in iterate_lines(text):
-        is_indented = INDENTATION.match(line) is not None
-        if line.strip() and not is_indented:
-            is_in_list = LIST_ITEM.match(line) is not None
-        # Within a paragraph or a list, an indented line is not code.
-        is_indented_code = is_indented and not paragraph and not is_in_list
-        if line.strip() and not is_code and not is_indented_code:
+    for line, language in read_lines(text):
+        if line.strip() and language is None:
             paragraph.append(_strip_block_marks(line))
             continue
         yield from _strip_paragraph(paragraph)
@@ -211,7 +233,7 @@ def _strip_block_marks(line: str) -> str:
     line = CALLOUT.sub("", QUOTE_MARKS.sub("", line))
     line = FOOTNOTE_LABEL.sub("", LINK_DEFINITION.sub("", line))
     if heading := _HEADING.match(line):
-        return _CLOSING_HASHES.sub("", line[heading.end() :].rstrip()).rstrip()
+        return CLOSING_HASHES.sub("", line[heading.end() :].rstrip()).rstrip()
     if item := LIST_ITEM.match(line):
         return item[0] + CHECK_BOX.sub("", line[item.end() :])
     return line

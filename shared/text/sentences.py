@@ -15,11 +15,10 @@ from shared.text.folding import normalize_line
 from shared.text.markup import (
     CHECK_BOX,
     FOOTNOTE_LABEL,
-    INDENTATION,
     LINK_DEFINITION,
     LIST_ITEM,
     QUOTE_MARKS,
-    iterate_lines,
+    read_lines,
     strip_inline_marks,
 )
 
@@ -49,8 +48,7 @@ def _split_into_blocks(text: str) -> Iterator[str]:
     block: list[str] = []
     for line in _iterate_prose_lines(text):
         marker = LIST_ITEM.match(line) or FOOTNOTE_LABEL.match(line)
-        # An indented line is code, unless it continues a paragraph.
-        ends_block = marker or _is_break(line) or (not block and INDENTATION.match(line))
+        ends_block = marker or _is_break(line)
         if ends_block and block:
             yield " ".join(block)
             block = []
@@ -69,8 +67,8 @@ def _is_break(line: str) -> bool:
 
 def _iterate_prose_lines(text: str) -> Iterator[str]:
     """Yield the lines, with lines of code emptied and quotation markers removed."""
-    for line, is_code in iterate_lines(text):
-        yield "" if is_code else QUOTE_MARKS.sub("", line)
+    for line, language in read_lines(text):
+        yield QUOTE_MARKS.sub("", line) if language is None else ""
 
 
 def _remove_markup(block: str) -> str:

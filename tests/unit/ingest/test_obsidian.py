@@ -57,6 +57,8 @@ def read_links(folder: Path) -> dict[str, list[str]]:
         ("<!-- two\nlines -->\nText <!-- open", "Text <!-- open"),
         ("`[[a]]` and\n```\n[[b]] %%c%% ^d\n<!-- e -->\n```", None),
         ("Words:\n\n    [[code]] ^x\n\nA --> B", None),
+        ("- a\n\n    - [[b]] ^x\n", "- a\n\n    - b"),
+        ("- ```py\n  [[a]]\n  ```\n- [[b]]", "- ```py\n  [[a]]\n  ```\n- b"),
         (
             "[Words][A  b] ![x][p]\n\n[a b]: https://e.org/x 'T'\n[p]: <a b.png>\nEnd.",
             "[Words](https://e.org/x) ![x](<a b.png>)\n\nEnd.",

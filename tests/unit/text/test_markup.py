@@ -79,6 +79,7 @@ CODE = "f(**b**)<br>&amp;[^1]\n# c\n[d]: https://e"
     ("text", "plain"),
     [
         (f"**a**\n```py\n{CODE}\n```\n**d**", f"a\n\n{CODE}\n\nd"),
+        ("> ~~~~\n> **b**\n> ~~~\n> ~~~~\n> **c**", "\n**b**\n~~~\n\nc"),
         # Indented code stays, but not inside a list.
         ("Code:\n\n    f(**b**)<br>\n\n    &amp;", "Code:\n\n    f(**b**)<br>\n\n    &amp;"),
         ("- **a**\n\n    More **b**.", "- a\n\n    More b."),

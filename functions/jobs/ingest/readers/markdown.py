@@ -18,7 +18,7 @@ snippets and summaries.
 | in a vault: code blocks with queries for Dataview, Tasks or Obsidian's search | nothing |
 | in a vault: the field `Rating:: 5` | `Rating: 5` |
 
-Other code stays as it is. The functions here also collect the links.
+Other code stays as it is. The functions here also collect the links, the tags and the title.
 
 All functions take linear time on any text, because the patterns are made so that a regular
 expression cannot try a text in many ways: repeats are possessive (`++`) or limited.
@@ -27,26 +27,41 @@ expression cannot try a text in many ways: repeats are possessive (`++`) or limi
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from shared.text.markup import LINK_DEFINITION, WIKILINK, wikilink_target, wikilink_words
+from shared.text.markup import (
+    CLOSING_HASHES,
+    LINK_DEFINITION,
+    WIKILINK,
+    read_lines,
+    to_plain_line,
+    wikilink_target,
+    wikilink_words,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-CODE: Final = (
-    r"^[ \t>]*(?P<fence>`{3,}+(?=[^`\n]*$)|~{3,}+).*?(?:^[ \t>]*(?P=fence)|\Z)"  # fenced
-    r"|(?<=\n\n)(?:    |\t)[^\n]*(?:\n(?:    |\t)[^\n]*)*"  # indented
-    r"|(?<!`)(?P<ticks>`++)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`)"  # in a line
+_QUERIES: Final = ("dataview", "dataviewjs", "tasks", "query")
+"""The languages of code blocks with queries in a vault."""
+_PLACEHOLDER: Final = re.compile(r"\0(\d+)\0")
+"""What stands for a line of code. Texts have no NUL characters."""
+_TITLE: Final = re.compile(
+    r"^#(?P<heading>[ \t][^\n]*)$"
+    r"|(?:\A\s*|(?<=\n\n))^(?P<underlined> {0,3}[^\s>#`~+*|=-][^\n]*)\n {0,3}=+[ \t]*$",
+    re.MULTILINE,
 )
-"""A pattern that matches code, for `re.DOTALL | re.MULTILINE`."""
+"""A heading of the first level: `# Title`, or `Title` above `=====`."""
+_CODE: Final = r"(?<!`)(?P<ticks>`++)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`)"
+"""A pattern that matches code in a line."""
 _REFERENCE: Final = re.compile(
-    rf"{CODE}"
+    rf"{_CODE}"
     rf"|(?P<definition>{LINK_DEFINITION.pattern}\n?)"  # [label]: address
     # [words][label], [label][] or [label], but not [words](address), [[Note]] or \[words]
     r"|(?<![\[\\])\[(?P<words>[^\[\]\n]++)\](?:\[(?P<label_after>[^\[\]\n]*+)\])?+(?![\](:])",
-    re.DOTALL | re.MULTILINE,
+    re.MULTILINE,
 )
 """Matches code, the definition of a link's address, or a link by its label."""
 _UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -61,7 +76,7 @@ _LOGSEQ: Final = (
 )
 """What only Logseq understands in its Markdown."""
 _TOKEN: Final = re.compile(
-    rf"(?P<code>{CODE})"
+    rf"{_CODE}"
     r"|(?P<comment><!--)"  # the beginning of a comment
     rf"|(?P<embed>!?)(?P<hash>(?<!\S)#)?{WIKILINK.pattern}"  # [[Note]], ![[Note]], #[[a tag]]
     # The middle and end of a link, `](<address>` or `](address`, with balanced parentheses.
@@ -70,11 +85,18 @@ _TOKEN: Final = re.compile(
     r"|(?P<vault_comment>%%)"  # the beginning of a comment in a vault
     r"|(?<=[\w)*])(?P<field>::)(?=[ \t])"  # the colons of `Rating:: 5`
     r"|(?:(?<=\s)|^)\^(?P<block_id>[A-Za-z0-9-]++)(?=[ \t]*$)",  # ^37066d at the end of a line
-    re.DOTALL | re.MULTILINE,
+    re.MULTILINE,
 )
 """Matches code, or markup to replace or to collect an address from."""
-_QUERY: Final = re.compile(r"[ \t>]*[`~]{3,}[ \t]*(?:dataview|dataviewjs|tasks|query)[ \t]*\n")
-"""Matches the beginning of a block of code with a query."""
+_NO_TAGS: Final = re.compile(
+    rf"{_CODE}|\$\$[^$\n]*(?:\n(?!\n)[^$\n]*)*\$\$"
+    r"|^[ \t]*#(?:include[ \t]*[<\"]|(?:define|undef|ifn?def)[ \t]+[A-Z_]|endif\b)",
+    re.MULTILINE,
+)
+"""Code, formulas, and directives of C, also outside code."""
+_HTML_TAG: Final = re.compile(r"<[A-Za-z][^<>]*+>")
+_INLINE_TAG: Final = re.compile(r"(?<!\S)#(?=[\w/-]*[^\W\d_])([\w/-]{1,100})(?![\w/'\u2019-])")
+"""A tag within a text, such as `#bread/rye`. It contains a letter, so `#12` is not a tag."""
 _END_OF_COMMENT: Final = "-->"
 _END_OF_VAULT_COMMENT: Final = "%%"
 _BLANK_REST: Final = re.compile(r"[ \t]*(?:\n|\Z)")
@@ -89,7 +111,7 @@ class Markdown:
         text: The text without markup that only the author's editor understands.
         wikilinks: The targets of `[[...]]` and `![[...]]`, in order and without headings.
         addresses: The addresses of other links, as they are written.
-        tags: The tags in brackets, which may contain spaces.
+        tags: The tags in brackets, which may contain spaces, and then tags such as `#travel`.
     """
 
     text: str = ""
@@ -107,7 +129,8 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
             block id.
     """
     markdown = Markdown()
-    text = _resolve_references(text)
+    lines = text.splitlines()
+    text = _resolve_references("\n".join(_set_code_aside(text, in_vault=in_vault)))
     # A comment without an end stays. Looking for its end each time would take quadratic time.
     last_comment_end = text.rfind(_END_OF_COMMENT)
     parts: list[str] = []
@@ -134,7 +157,9 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
             if not replacement:
                 position = _close_gap(parts, text, position)
             copied_to = position
-    markdown.text = "".join([*parts, text[copied_to:]])
+    text = "".join([*parts, text[copied_to:]])
+    markdown.tags += _find_tags(text)
+    markdown.text = _PLACEHOLDER.sub(lambda match: lines[int(match[1])], text)
     return markdown
 
 
@@ -148,6 +173,34 @@ def join_markdown(parts: Sequence[Markdown]) -> Markdown:
     )
 
 
+def find_title(text: str) -> str | None:
+    """Return the first heading of the first level. A line `# ...` in code is a comment."""
+    lines = read_lines(text, is_whole=True)
+    prose = "\n".join("" if language is not None else line for line, language in lines)
+    for match in _TITLE.finditer(prose):
+        if title := CLOSING_HASHES.sub("", match["heading"] or match["underlined"]).strip():
+            return to_plain_line(title)
+    return None
+
+
+def _set_code_aside(text: str, *, in_vault: bool) -> Iterator[str]:
+    """Yield the lines, of code only their numbers. In a vault, queries are left out."""
+    for number, (line, language) in enumerate(read_lines(text, is_whole=True)):
+        if language is None:
+            yield line
+        elif not (in_vault and language in _QUERIES):
+            yield f"\0{number}\0"
+
+
+def _find_tags(text: str) -> Iterator[str]:
+    """Yield the tags in a text without blocks of code, such as #travel or #2024/plans.
+
+    `#` in code, in formulas and in HTML attributes, such as `color: #a0b0c0`, begins no tag.
+    """
+    prose = unicodedata.normalize("NFC", _HTML_TAG.sub("", _NO_TAGS.sub("`", text)))
+    return (match[1] for match in _INLINE_TAG.finditer(prose))
+
+
 def _collect_wikilink(token: re.Match[str], markdown: Markdown) -> str:
     """Add a link to another note, and return its replacement."""
     words = "" if token["embed"] else wikilink_words(token["wiki"])
@@ -158,8 +211,8 @@ def _collect_wikilink(token: re.Match[str], markdown: Markdown) -> str:
 
 
 def _replace_vault_markup(token: re.Match[str]) -> str | None:
-    """Return the replacement of a block id, a query or a field; None for other tokens."""
-    if token["block_id"] or _QUERY.match(token["code"] or ""):
+    """Return the replacement of a block id or a field; None for other tokens."""
+    if token["block_id"]:
         return ""
     return ":" if token["field"] else None
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-import unicodedata
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from functools import partial
@@ -32,8 +30,7 @@ from functions.jobs.ingest.readers.front_matter import (
 from functions.jobs.ingest.readers.kindle import clippings
 from functions.jobs.ingest.readers.links import MAX_LINKS, LinkResolver
 from functions.jobs.ingest.readers.markdown import (
-    CODE,
-    Markdown,
+    find_title,
     join_markdown,
     read_markdown,
     replace_wikilinks,
@@ -48,28 +45,13 @@ from functions.jobs.ingest.readers.source_file import (
 )
 from functions.jobs.ingest.readers.validation import validate
 from shared.knowledge.source import Section, Source
-from shared.text.markup import WIKILINK, to_plain_line, wikilink_target
+from shared.text.markup import WIKILINK, wikilink_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 MAX_BYTES: Final = 32 * MEGABYTE
 """The maximum size of a file. Reading it takes about twenty times as much memory."""
-_FENCE_OR_HEADING: Final = re.compile(
-    r"^(?P<fence>```|~~~).*?(?:^(?P=fence)|\Z)|^#(?P<heading>[ \t][^\n]*)$"
-    r"|(?:\A\s*|(?<=\n\n))^(?P<underlined> {0,3}[^\s>#`~+*|=-][^\n]*)\n {0,3}=+[ \t]*$",
-    re.DOTALL | re.MULTILINE,
-)
-"""A block of code, or a heading of the first level: `# Title`, or `Title` above `=====`."""
-_NO_TAGS: Final = re.compile(
-    rf"{CODE}|\$\$[^$\n]*(?:\n(?!\n)[^$\n]*)*\$\$"
-    r"|^[ \t]*#(?:include[ \t]*[<\"]|(?:define|undef|ifn?def)[ \t]+[A-Z_]|endif\b)",
-    re.DOTALL | re.MULTILINE,
-)
-"""Code, formulas, and directives of C, also outside code."""
-_HTML_TAG: Final = re.compile(r"<[A-Za-z][^<>]*+>")
-_INLINE_TAG: Final = re.compile(r"(?<!\S)#(?=[\w/-]*[^\W\d_])([\w/-]{1,100})(?![\w/'\u2019-])")
-"""A tag within a text, such as `#bread/rye`. It contains a letter, so `#12` is not a tag."""
 _COLOUR: Final = re.compile(
     r"(?=[a-f]*\d)(?:[\da-f]{6}|[\da-f]{8})"
     r"|(?:\d[\da-f]{2,3}|[a-f]\d[\da-f]?\d)|([a-f])\1{2,7}",
@@ -147,7 +129,7 @@ def _read_source(file: SourceFile) -> Source:
         markdown = join_markdown(parts)
         markdown.wikilinks = document.wikilinks + markdown.wikilinks
         links_to = resolver.resolve(markdown)
-        tags = tuple(_find_tags(markdown, metadata.tags))
+        tags = tuple(_select_tags(markdown.tags, metadata.tags))
         sections = [
             replace(section, text=part.text.strip())
             for section, part in zip(sections, parts, strict=True)
@@ -159,7 +141,7 @@ def _read_source(file: SourceFile) -> Source:
         raise Unreadable(f"contains Kindle clippings: rename it to `{clippings.NAME}`")
     if len(links_to) > MAX_LINKS:
         warnings += (f"links to {len(links_to):,} files; the first {MAX_LINKS} links are kept",)
-    title = metadata.title or _find_first_heading(text) or path.stem
+    title = metadata.title or find_title(text) or path.stem
     written_at = metadata.created or metadata.updated or _find_date(path.stem) or file.modified_at
     dated = tuple(
         replace(section, highlighted_at=metadata.date, written_at=written_at)
@@ -231,28 +213,11 @@ def _replace_wikilinks(value: Any) -> Any:
     return replace_wikilinks(value) if isinstance(value, str) else value
 
 
-def _find_first_heading(text: str) -> str | None:
-    """Return the first level-one heading. A line `# ...` in a code block is a comment."""
-    for match in _FENCE_OR_HEADING.finditer(text):
-        if underlined := match["underlined"]:
-            return to_plain_line(underlined.strip())
-        heading = (match["heading"] or "").rstrip()
-        bare = heading.rstrip("#")
-        if title := (bare if bare.endswith((" ", "\t")) else heading).strip():
-            return to_plain_line(title)
-    return None
-
-
-def _find_tags(markdown: Markdown, known_tags: Sequence[str]) -> Iterator[str]:
-    """Yield the tags in a text, such as #travel or #2024/plans, that are not among those known.
-
-    `#` in code, in formulas and in HTML attributes, such as `color: #a0b0c0`, begins no tag.
-    """
+def _select_tags(names: Iterable[str], known_tags: Sequence[str]) -> Iterator[str]:
+    """Yield the tags of a text that are neither colours nor among those known."""
     keys = {tag.casefold() for tag in known_tags}
-    text = unicodedata.normalize("NFC", _HTML_TAG.sub("", _NO_TAGS.sub("`", markdown.text)))
-    names = (match[1] for match in _INLINE_TAG.finditer(text))
-    for name in itertools.chain(map(to_one_line, markdown.tags), names):
-        tag = name.strip("/")
+    for name in names:
+        tag = to_one_line(name).strip("/")
         if (
             tag
             and not _COLOUR.fullmatch(tag)
