@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
@@ -33,7 +34,8 @@ PACKAGES: Final = (
 TESTS: Final = ("tests/unit", "tests/emulator", "tests/contract")
 """The tests that run in pytest's own process, where a changed line is seen."""
 MAX_TESTS_PER_MUTANT: Final = 60
-"""A mutant meets this many tests at most, chosen at random from those that execute its line."""
+"""A mutant meets this many tests at most, of those that execute its line: the most specific ones,
+which execute the fewest lines of the mutated packages."""
 SECONDS_PER_MUTANT: Final = 120
 """A mutant whose tests take longer counts as dead, because it made something endless."""
 OPPOSITES: Final = {
@@ -149,10 +151,10 @@ def main() -> None:
             if time.monotonic() > end:
                 break
             tests = tests_by_line[mutation.file, mutation.line]
-            chosen = sorted(generator.sample(tests, min(MAX_TESTS_PER_MUTANT, len(tests))))
             tested += 1
             source = (folder / mutation.file).read_bytes()
-            if survives(folder, mutation.file, mutation.apply(source), chosen):
+            changed = mutation.apply(source)
+            if survives(folder, mutation.file, changed, tests[:MAX_TESTS_PER_MUTANT]):
                 survived += 1
                 print(mutation.describe(source), flush=True)
         print(f"seed {options.seed}: {survived} of {tested} mutants survived")
@@ -184,7 +186,7 @@ def copy_checkout() -> Iterator[Path]:
 def record_tests_by_line(
     folder: Path, packages: Collection[str]
 ) -> dict[tuple[str, int], list[str]]:
-    """Run all tests; return those that execute a line, by file and line.
+    """Run all tests; return those that execute a line, by file and line, the most specific first.
 
     Lines executed only at import belong to no test, so they are never mutated.
     """
@@ -197,12 +199,16 @@ def record_tests_by_line(
         raise SystemExit("A test fails before anything is mutated.")
     data = CoverageData(str(data_file))
     data.read()
-    return {
+    tests_by_line = {
         (str(Path(file).relative_to(folder)), line): tests
         for file in data.measured_files()
         for line, contexts in data.contexts_by_lineno(file).items()
-        if (tests := sorted(name for name in contexts if name))
+        if (tests := [name for name in contexts if name])
     }
+    line_counts = Counter(name for tests in tests_by_line.values() for name in tests)
+    for tests in tests_by_line.values():
+        tests.sort(key=lambda name: (line_counts[name], name))
+    return tests_by_line
 
 
 def require_that_tests_notice(folder: Path, file: str, tests: list[str]) -> None:
