@@ -27,6 +27,7 @@ from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App, Context
+from shared.writer.chunk_documents import compute_fingerprint
 from shared.writer.ingestion import BATCH_SIZE, Ingestion
 from tests.support.apps import Apps
 from tests.support.clock import NOON
@@ -245,7 +246,12 @@ async def test_edits_survive_a_round_trip(
     await call_result(app, "edit_source", OWNER, source_id="baking", revision=0, **arguments)
     if not is_rewritten:
         for chunk in chunk_source(BAKING).chunks:
-            fields = {"title": chunk.title, "tags": list(chunk.tags), "own_tags": DELETE_FIELD}
+            fields = {
+                "title": chunk.title,
+                "tags": list(chunk.tags),
+                "own_tags": DELETE_FIELD,
+                "fingerprint": compute_fingerprint(chunk),
+            }
             await set_fields(ctx, f"chunks/{chunk.chunk_id}", fields)
     await write_export(ctx, tmp_path / "export")
     await index_all(ctx)
