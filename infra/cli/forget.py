@@ -1,7 +1,7 @@
 """`carrel forget`: takes sources out of the knowledge base, and restores them.
 
-A forgotten source is left out by ingest, and can be restored for 30 days. The command also handles
-the solved problems (traces) of the sample.
+A forgotten source is left out by ingest, and can be restored for some time. The command also
+handles the solved problems (traces) of the sample.
 """
 
 from __future__ import annotations
@@ -181,7 +181,9 @@ class _Receipt:
     type=click.DateTime(["%Y-%m-%dT%H:%M:%S.%fZ"]),
     help="With --restore: all that a run of ingest removed, whose last lines name the TIME.",
 )
-@click.option("--restore", is_flag=True, help="Bring forgotten sources back, within 30 days.")
+@click.option(
+    "--restore", is_flag=True, help="Bring forgotten sources back, as long as they are kept."
+)
 @click.option("--reason", help="The reason, which is kept in the record.")
 @click.option("--dry-run", is_flag=True, help="Show what would be forgotten; change nothing.")
 @click.option("--yes", is_flag=True, help="Forget several sources without asking.")
@@ -203,8 +205,9 @@ def forget(  # noqa: PLR0913 - a command's options
 ) -> None:
     """Take sources out of the knowledge base, with everything that was made from them.
 
-    Forgotten sources are not added again when their files or exports are read, and can be restored
-    for 30 days. `carrel sources` shows the ids. The tool `forget` can also forget single passages.
+    Forgotten sources are not added again when their files or exports are read. The receipt says
+    until when they can be restored. `carrel sources` shows the ids. The tool `forget` can also
+    forget single passages.
     """
     from functions.gateway.auth.visitor import LOCAL_USER
 
@@ -286,8 +289,8 @@ async def _find_removed(ctx: Context, run: datetime) -> list[ForgottenItem]:
     removed = await list_removed_by_run(ctx.database, run)
     if not removed:
         raise NotFound(
-            "There is nothing to restore of this run: it is restored already, or its 30 days are"
-            " over."
+            "There is nothing to restore of this run: it is restored already, or was removed too"
+            " long ago."
         )
     return removed
 
@@ -382,7 +385,7 @@ async def _withdraw_or_restore_traces(
 ) -> None:
     """Withdraw or restore the sample's traces one after another, as their contributor does."""
     from functions.tools.traces.withdraw_trace.tool import In, withdraw_trace
-    from shared.knowledge.forgotten_repository import RESTORABLE
+    from shared.writer.forgotten_chunks import RESTORABLE_SOURCES
 
     for trace_id in trace_ids:
         try:
@@ -392,7 +395,9 @@ async def _withdraw_or_restore_traces(
         else:
             receipt.trace_ids.append(trace_id)
             if not restores:
-                receipt.restorable_until = format_day(ctx.clock() + RESTORABLE, ctx.zone)
+                receipt.restorable_until = format_day(
+                    RESTORABLE_SOURCES.compute_purge_at(ctx.clock()), ctx.zone
+                )
 
 
 async def _forget_or_restore_sources(

@@ -74,7 +74,9 @@ def show(name: str) -> None:
     schedule = f"{job.schedule} (UTC)" if job.schedule else "none, it runs on request"
     click.echo(f"{job.name}: {job.title}. Schedule in the cloud: {schedule}.")
     if not runs:
-        click.echo("There is no record of a run in the last 30 days.")
+        from shared.firestore.runs import RUN_RECORDS
+
+        click.echo(f"There is no record of a run in the last {RUN_RECORDS.period}.")
     for entry in runs:
         heading = f"{format_minute(entry.started_at)}  {_describe_end(entry)}"
         click.echo(make_printable(f"\n{heading}\n{_describe_run(entry)}".rstrip()))

@@ -123,17 +123,20 @@ async def _erase(database: Database, user: str, task_id: str) -> dict[str, int]:
     Raises:
         NotFound: The workspace no longer exists.
     """
-    from shared.workspaces.erasure import WorkspaceErasure
-    from shared.workspaces.repository import Workspace
+    from shared.core.dates import utc_now
+    from shared.firestore.retention import Erasure
+    from shared.workspaces.erasure import UNUSED_WORKSPACES
+    from shared.workspaces.repository import WORKSPACES, Workspace
 
-    erasure = WorkspaceErasure(database, Workspace(database, user, task_id))
+    workspace = Workspace(database, user, task_id).reference
+    erasure = Erasure(database, UNUSED_WORKSPACES, workspace, utc_now())
     if not await erasure.begin():
         raise await _make_not_found_error(database, user, task_id)
-    deleted: Counter[str] = Counter()
-    async for page in erasure.delete_pages():
-        deleted += page
+    deleted = Counter[str]()
+    async for kind, count in erasure.complete():
+        deleted[kind] += count
     counts = {kind: deleted[kind] for kind in ("documents", "parts", "passages", "answers")}
-    return {**counts, "task": deleted["tasks"]}
+    return {**counts, "task": deleted[WORKSPACES]}
 
 
 async def _make_not_found_error(database: Database, user: str, task_id: str) -> NotFound:
@@ -165,4 +168,4 @@ def _normalize_id(task_id: str) -> str:
 
 
 def _format_last_use(workspace: WorkspaceSummary) -> str:
-    return "being erased" if workspace.erasing else format_minute(workspace.touched_at)
+    return format_minute(workspace.touched_at) if workspace.touched_at else "being erased"

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from infra.export import markdown
+from shared.firestore.retention import BEGUN
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.export_lines import (
     FORMAT,
@@ -180,7 +181,8 @@ async def _iterate_traces(database: Database, user: str) -> AsyncIterator[dict[s
     while page := await Traces(database).list_by_contributor(user, _ENTRIES_PER_PAGE, after):
         for trace in page:
             fields = asdict(trace)
-            yield {"trace_id": trace.trace_id, **fields.pop("content"), **fields}
+            if trace.withdrawn_at != BEGUN:  # the job `purge` is deleting it
+                yield {"trace_id": trace.trace_id, **fields.pop("content"), **fields}
         after = page[-1].trace_id
 
 

@@ -17,15 +17,18 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.accounts.account import HOLD_LIFETIME
+from shared.firestore.retention import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from shared.accounts.account import Account
 
-RECORD_LIFETIME: Final = timedelta(days=90)
-"""A record is stored for this long after it last changed. It outlives the call's stored answer, so
-that a replay of the answer still finds the payment."""
+CALL_RECORDS: Final = Retention(
+    title="records of calls since they last changed", collection="calls", kept=timedelta(days=90)
+)
+"""A record outlives the call's stored answer, so that a replay of the answer still finds the
+payment."""
 PAID_LIFETIME: Final = timedelta(days=1)
 """A paid call may be repeated for free for this long. Its answer is stored at least as long."""
 SUCCESS: Final = "ok"

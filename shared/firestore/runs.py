@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
+from shared.firestore.retention import PURGE_AT, Retention
 from shared.firestore.writes import Set, Write
 
 if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 COLLECTION: Final = "runs"
-RETENTION: Final = timedelta(days=30)
-"""The record of a run is kept for this long after the run started."""
+RUN_RECORDS: Final = Retention(
+    title="records of runs of jobs", collection=COLLECTION, kept=timedelta(days=30)
+)
 _TIME_FORMAT: Final = "%Y%m%dT%H%M%S%f"
 """The format of the time in the id of a run."""
 
@@ -125,8 +127,9 @@ class Runs:
 
 
 def _build_index_fields(run: Run) -> dict[str, Any]:
-    """Return the fields by which runs are listed and expire."""
-    return {"job": run.job, "started_at": run.started_at, "expires_at": run.started_at + RETENTION}
+    """Return the fields by which runs are listed and deleted."""
+    purge_at = RUN_RECORDS.compute_purge_at(run.started_at)
+    return {"job": run.job, "started_at": run.started_at, PURGE_AT: purge_at}
 
 
 def _to_run(snapshot: Document) -> Run:

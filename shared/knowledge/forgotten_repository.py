@@ -8,7 +8,6 @@ until they can no longer be restored.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,12 +17,11 @@ from shared.firestore.queries import Query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from shared.firestore.database import Database
 
 COLLECTION: Final = "forgotten_sources"
-RESTORABLE: Final = timedelta(days=30)
-"""How long something can be restored after it was forgotten."""
 
 
 class Unfinished(StrEnum):
@@ -43,7 +41,7 @@ class ForgottenSource:
         unfinished: The operation on the whole source that has begun and is not complete, if any.
         forgotten_at: When the whole source was forgotten.
         forgotten_by: The user who forgot the whole source.
-        expires_at: When the whole source will be deleted for good, or None once it is.
+        purge_at: When the whole source will be deleted for good, or None once it is.
         document: The fields of the source's document, until the source is deleted for good.
         missing: Whether ingest forgot the source because its origin no longer had it. It is
             restored when the origin has it again.
@@ -56,7 +54,7 @@ class ForgottenSource:
     forgotten_at: datetime | None = None
     forgotten_by: str | None = None
     reason: str | None = None
-    expires_at: datetime | None = None
+    purge_at: datetime | None = None
     document: dict[str, Any] | None = None
     missing: bool = False
 

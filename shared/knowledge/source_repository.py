@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +11,7 @@ from shared.core.dates import from_microseconds, to_microseconds
 from shared.firestore.codec import Codec, added_field
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
+from shared.firestore.retention import Retention
 from shared.firestore.values import DELETE_FIELD
 from shared.index.facets import Facet, Kind, make_named_facet
 from shared.knowledge.overrides import EDITABLE, read_values
@@ -29,6 +31,9 @@ COLLECTION: Final = "sources"
 MOVING: Final = "forgotten_at"
 """The field that a source has while it is being forgotten or restored. Until then, no other call or
 job changes the source."""
+FORMER_REVISIONS: Final = Retention(
+    title="former revisions of notes", collection="note_revisions", kept=timedelta(days=30)
+)
 RESTORED: Final = "restored"
 """The field of a source that its owner restored after its origin had lost it. Ingest does not
 forget such a source again."""
@@ -272,3 +277,8 @@ def to_source(snapshot: Document) -> StoredSource:
 def _to_source_with_note(snapshot: Document) -> tuple[StoredSource, NoteFields | None]:
     data = snapshot.fields
     return to_source(snapshot), _NOTE.load(data) if "saved_by" in data else None
+
+
+def make_revisions_path(source_id: str) -> str:
+    """Return the path of the former revisions of a note."""
+    return f"{COLLECTION}/{source_id}/{FORMER_REVISIONS.collection}"

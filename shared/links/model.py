@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.core.deferral import schedule_retry
 from shared.core.ids import safe_id
+from shared.firestore.retention import Retention
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,8 +28,9 @@ _SCHEDULE_INTERVAL: Final = timedelta(hours=1)
 """The interval between two scheduled runs of the job that fetches pages."""
 _PROCESSING_TIME: Final = timedelta(minutes=10)
 """The jobs `embed` and `index` usually process a fetched page within this time."""
-RETENTION: Final = timedelta(days=30)
-"""The record of a link is deleted this long after its page was stored."""
+FETCHED_LINKS: Final = Retention(
+    title="saved links whose page is stored", collection="links", kept=timedelta(days=30)
+)
 _TRACKING: Final = re.compile(
     r"(?<=[?&])(?:utm_[a-z_]+|fbclid|gclid|msclkid)=[^&]*(?:&|$)", re.ASCII
 )
@@ -58,8 +60,7 @@ class Link:
         due_at: From when the page may be fetched, or None if the link does not wait.
         tries: How often fetching the page has failed since the user last saved the link.
         error: Why fetching the page last failed, for people, or None.
-        expires_at: When the record of the link is deleted, or None as long as the page is not
-            stored.
+        purge_at: Until when the link is kept, or None as long as the page is not stored.
     """
 
     source_id: str
@@ -72,7 +73,7 @@ class Link:
     due_at: datetime | None = None
     tries: int = 0
     error: str | None = None
-    expires_at: datetime | None = None
+    purge_at: datetime | None = None
 
     def request(self, now: datetime) -> Link:
         """Return the link, waiting to be fetched now. Earlier failures no longer count."""
@@ -83,14 +84,13 @@ class Link:
             due_at=now,
             tries=0,
             error=None,
-            expires_at=None,
+            purge_at=None,
         )
 
     def mark_stored(self, now: datetime) -> Link:
         """Return the link after its page was stored."""
-        return replace(
-            self, state=LinkState.STORED, due_at=None, error=None, expires_at=now + RETENTION
-        )
+        purge_at = FETCHED_LINKS.compute_purge_at(now)
+        return replace(self, state=LinkState.STORED, due_at=None, error=None, purge_at=purge_at)
 
     def defer(self, reason: str, now: datetime) -> Link:
         """Return the link after a temporary failure: due later, or failed after too many tries.

@@ -1,7 +1,7 @@
 """Saved links in Firestore: `links/{source_id}`. The job `ingest` fetches their pages.
 
 The page of a link becomes the source with the same id. The record of a failed link is kept until
-the page is fetched or the user cancels the link, and the record of a stored link for 30 days. In
+the page is fetched or the user cancels the link, and the record of a stored link for some time. In
 the commands of `carrel jobs`, failed links are called dead letters.
 """
 

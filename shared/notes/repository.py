@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from shared.firestore.claims import FIELD as CLAIM
 from shared.firestore.claims import build_claim_writes, change_claim
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Document, Reference
+from shared.firestore.retention import PURGE_AT
 from shared.firestore.writes import Create, Set, Write, put_if_unchanged
 from shared.index.posting_changes import build_postings_writes
 from shared.index.postings import KNOWLEDGE
@@ -29,7 +29,13 @@ from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import of_source_query
 from shared.knowledge.source_repository import COLLECTION as SOURCES
-from shared.knowledge.source_repository import MOVING, STORED_AS, build_removed_fields
+from shared.knowledge.source_repository import (
+    FORMER_REVISIONS,
+    MOVING,
+    STORED_AS,
+    build_removed_fields,
+    make_revisions_path,
+)
 from shared.notes.note import Note, NoteContent
 from shared.writer.chunk_changes import INDEXED_FIELDS, plan_indexed
 from shared.writer.chunked_source import build_source_document
@@ -45,10 +51,6 @@ if TYPE_CHECKING:
     from shared.writer.chunked_source import ChunkedSource
 
 
-REVISIONS: Final = "note_revisions"
-"""The collection of a note's former revisions, below its document."""
-REVISION_RETENTION: Final = timedelta(days=30)
-"""A former revision can be brought back for this long."""
 MAX_CHUNKS: Final = 100
 """At most this many chunks of a note are read. The longest possible note, in a script without
 spaces, has some twenty."""
@@ -139,7 +141,7 @@ class Notes:
         """
         snapshot = await self._database.get(self._get_revision_reference(source_id, number))
         data = snapshot.fields
-        return _REVISION.load(data) if data and data["purge_at"] > now else None
+        return _REVISION.load(data) if data and data[PURGE_AT] > now else None
 
     def build_creation_writes(
         self,
@@ -209,14 +211,14 @@ class Notes:
             return []
         revision = self._get_revision_reference(note.source_id, note.revision)
         fields = _REVISION.write(note.content)
-        fields |= {"written_at": note.updated_at, "purge_at": now + REVISION_RETENTION}
+        fields |= {"written_at": note.updated_at, PURGE_AT: FORMER_REVISIONS.compute_purge_at(now)}
         return [Set(revision, fields)]
 
     def _get_reference(self, source_id: str) -> Reference:
         return Reference(SOURCES, source_id)
 
     def _get_revision_reference(self, source_id: str, number: int) -> Reference:
-        return Reference(f"{SOURCES}/{source_id}/{REVISIONS}", str(number))
+        return Reference(make_revisions_path(source_id), str(number))
 
 
 def _build_chunk_writes(

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 from shared.core.dates import from_microseconds, to_microseconds
 from shared.firestore.documents import Reference
 from shared.firestore.queries import Query
+from shared.firestore.retention import PURGE_AT
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
-from shared.knowledge.forgotten_repository import RESTORABLE
 from shared.writer.forgetting import INGEST
 from shared.writer.forgotten_chunks import COLLECTION as FORGOTTEN_CHUNKS
+from shared.writer.forgotten_chunks import RESTORABLE_SOURCES
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     ForgottenCursor = tuple[int, str]
     """A position in the list: the expiry of an item in microseconds, and the id of its document."""
 
-_RECORD_FIELDS: Final = ("forgotten_at", "forgotten_by", "reason", "expires_at")
+_RECORD_FIELDS: Final = ("forgotten_at", "forgotten_by", "reason", PURGE_AT)
 _FIELDS: Final = {
     FORGOTTEN_SOURCES: (
         *(*_RECORD_FIELDS, "missing"),
@@ -44,7 +45,7 @@ class ForgottenItem:
     Attributes:
         chunk_id: The id of the passage, or None if the whole source was forgotten.
         text: The text of the passage, or None if the whole source was forgotten.
-        expires_at: The time until which it can be restored.
+        purge_at: The time until which it can be restored.
         missing: Whether ingest forgot it because its origin no longer had it.
     """
 
@@ -57,13 +58,13 @@ class ForgottenItem:
     forgotten_at: datetime
     forgotten_by: str
     reason: str | None
-    expires_at: datetime
+    purge_at: datetime
     missing: bool
 
     @property
     def cursor(self) -> ForgottenCursor:
         """The cursor after this item."""
-        return to_microseconds(self.expires_at), self.chunk_id or self.source_id
+        return to_microseconds(self.purge_at), self.chunk_id or self.source_id
 
 
 async def list_restorable(
@@ -96,11 +97,10 @@ async def list_removed_by_run(database: Database, removed_at: datetime) -> list[
 
     Costs one round trip.
     """
+    purge_at = RESTORABLE_SOURCES.compute_purge_at(removed_at)
     pages = await asyncio.gather(
         *(
-            database.find(
-                Query(name).where("expires_at", "==", removed_at + RESTORABLE).select(_FIELDS[name])
-            )
+            database.find(Query(name).where(PURGE_AT, "==", purge_at).select(_FIELDS[name]))
             for name in _FIELDS
         )
     )
@@ -115,13 +115,13 @@ def restorable_query(
     after: ForgottenCursor | None,
 ) -> Query:
     """Build the query for what can be restored at a time, the latest expiry first."""
-    query = Query(collection).where("expires_at", ">", now).select(_FIELDS[collection])
-    for name in ("expires_at", "__name__"):
+    query = Query(collection).where(PURGE_AT, ">", now).select(_FIELDS[collection])
+    for name in (PURGE_AT, "__name__"):
         query = query.order_by(name, descending=True)
     if after:
         reference = Reference(collection, after[1])
         moment = from_microseconds(after[0])
-        query = query.start_after({"expires_at": moment, "__name__": reference})
+        query = query.start_after({PURGE_AT: moment, "__name__": reference})
     return query.limit(limit)
 
 
@@ -139,6 +139,6 @@ def _to_item(snapshot: Document) -> ForgottenItem:
         forgotten_at=data["forgotten_at"],
         forgotten_by=data["forgotten_by"],
         reason=data.get("reason"),
-        expires_at=data["expires_at"],
+        purge_at=data[PURGE_AT],
         missing=bool(data.get("missing")),
     )

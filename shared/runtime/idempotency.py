@@ -10,12 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from shared.core.errors import Conflict
 from shared.firestore.database import WriteConflict
-from shared.firestore.idempotency_records import IdempotencyRecord, IdempotencyRecords
+from shared.firestore.idempotency_records import ANSWERS, IdempotencyRecord, IdempotencyRecords
 from shared.runtime.schemas import IDEMPOTENCY_KEY, IdempotentArguments
 
 if TYPE_CHECKING:
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
     from shared.runtime.outcome import Outcome
     from shared.runtime.schemas import Arguments, Result
-
-ANSWER_RETENTION: Final = timedelta(days=2)
-"""The minimum time for which an answer is stored."""
 
 
 class AlreadyCompleted(Exception):
@@ -114,7 +110,7 @@ class IdempotencyGuard:
             arguments_hash=self._arguments_hash,
             result=outcome.result.model_dump_json(),
             price=outcome.price,
-            expires_at=self._clock() + ANSWER_RETENTION,
+            purge_at=ANSWERS.compute_purge_at(self._clock()),
             belongs_to=outcome.belongs_to,
         )
         try:

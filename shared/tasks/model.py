@@ -8,15 +8,16 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from shared.firestore.retention import Retention
 from shared.text.folding import hash_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import date, datetime
 
-RESTORE_PERIOD: Final = timedelta(days=30)
-"""A deleted task can be restored for this long. Then it is purged, which means deleted from the
-database."""
+DELETED_TASKS: Final = Retention(
+    title="deleted to-dos", collection="tasks", kept=timedelta(days=30)
+)
 
 
 class Priority(StrEnum):
@@ -75,7 +76,7 @@ class Task:
     @property
     def purge_at(self) -> datetime | None:
         """When a deleted task can no longer be restored, or None if the task is not deleted."""
-        return self.deleted_at and self.deleted_at + RESTORE_PERIOD
+        return self.deleted_at and DELETED_TASKS.compute_purge_at(self.deleted_at)
 
     def is_expired(self, now: datetime) -> bool:
         """Return whether the task can no longer be restored, even if it is still stored."""

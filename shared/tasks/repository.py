@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
+from shared.firestore.retention import PURGE_AT
 from shared.firestore.writes import Create, Write, put_if_unchanged
 from shared.tasks.model import Priority, Task, TaskStatus
 
@@ -126,9 +127,9 @@ def _to_fields(task: Task) -> dict[str, Any]:
     """Return the stored fields of a task.
 
     In addition to the task's own fields, these are `state`, by which queries filter, and
-    `purge_at`, by which Firestore and the job `purge` delete tasks.
+    `purge_at`, by which Firestore deletes tasks.
     """
-    return _CODEC.write(task) | {"state": task.status.value, "purge_at": task.purge_at}
+    return _CODEC.write(task) | {"state": task.status.value, PURGE_AT: task.purge_at}
 
 
 def _to_task(snapshot: Document) -> Task:

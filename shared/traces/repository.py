@@ -14,6 +14,7 @@ The methods and functions named `build_*` only build writes, which the caller co
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.firestore.claims import FIELD as CLAIM
@@ -21,6 +22,7 @@ from shared.firestore.claims import build_claim_writes, change_claim
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
+from shared.firestore.retention import BEGUN, Dependents, Retention
 from shared.firestore.values import DELETE_FIELD, Increment
 from shared.firestore.writes import Create, Delete, Set, Write, put_if_unchanged
 from shared.index.facets import select_vector_index_facets
@@ -43,6 +45,15 @@ COLLECTION: Final = "traces"
 VOTES: Final = "votes"
 REVISIONS: Final = "revisions"
 CONTRIBUTORS: Final = "contributors"
+WITHDRAWN_TRACES: Final = Retention(
+    title="withdrawn traces, with their votes and revisions",
+    collection=COLLECTION,
+    since="withdrawn_at",
+    kept=timedelta(days=30),
+    dependents=(Dependents.below(VOTES, 200), Dependents.below(REVISIONS, 20)),
+)
+"""The votes remain counted in the contributor's record, from which the weight of the contributor's
+own votes follows. Otherwise, withdrawing a trace would clear a bad record."""
 
 _CONTENT: Final = Codec(TraceContent)
 TRACE: Final = Codec(
@@ -127,7 +138,15 @@ class Traces(Documents[Trace]):
         super().__init__(database, COLLECTION, READ_FIELDS, _read_listed_trace)
 
     async def get(self, trace_id: str) -> StoredTrace | None:
-        """Load a trace, even if it is withdrawn. Costs one Firestore round trip."""
+        """Load a trace, even if it is withdrawn, but not if its erasure has begun.
+
+        Costs one Firestore round trip.
+        """
+        stored = await self.get_even_if_erasing(trace_id)
+        return stored if stored and stored.trace.withdrawn_at != BEGUN else None
+
+    async def get_even_if_erasing(self, trace_id: str) -> StoredTrace | None:
+        """Load a trace that exists. Costs one Firestore round trip."""
         snapshot = await self._database.get(self._get_reference(trace_id))
         if not snapshot.exists:
             return None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared.firestore.queries import Query
+from shared.firestore.retention import BEGUN
 from shared.workspaces.repository import DOCUMENTS, WORKSPACES
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.firestore.database import Database
+    from shared.firestore.documents import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +26,12 @@ class WorkspaceSummary:
     """A workspace in a list.
 
     Attributes:
-        touched_at: When the workspace was last used, to the hour.
-        erasing: Whether the workspace is being erased, so that calls cannot use it.
+        touched_at: When the workspace was last used, to the hour, or None if it is being erased, so
+            that calls cannot use it.
     """
 
     task_id: str
-    touched_at: datetime
-    erasing: bool
+    touched_at: datetime | None
 
 
 class UserWorkspaces:
@@ -44,15 +45,11 @@ class UserWorkspaces:
         """Load the most recently used workspaces, latest first. Costs one Firestore round trip."""
         query = (
             Query(self._path)
-            .select(["touched_at", "erasing"])
+            .select(["touched_at"])
             .order_by("touched_at", descending=True)
             .limit(limit)
         )
-        fields = {snapshot.id: snapshot.fields for snapshot in await self._database.find(query)}
-        return [
-            WorkspaceSummary(task_id, data["touched_at"], data.get("erasing", False))
-            for task_id, data in fields.items()
-        ]
+        return [_to_summary(snapshot) for snapshot in await self._database.find(query)]
 
     async def count_documents(self, task_ids: Sequence[str]) -> list[int]:
         """Count the documents of each workspace, including incomplete documents.
@@ -64,3 +61,8 @@ class UserWorkspaces:
     async def _count(self, task_id: str) -> int:
         documents = Query(f"{self._path}/{task_id}/{DOCUMENTS}")
         return await self._database.count(documents.select(["__name__"]))
+
+
+def _to_summary(snapshot: Document) -> WorkspaceSummary:
+    touched_at = snapshot.get("touched_at")
+    return WorkspaceSummary(snapshot.id, None if touched_at == BEGUN else touched_at)

@@ -1,4 +1,4 @@
-"""Finds documents to embed and workspaces to purge, across all users.
+"""Finds documents to embed, across all users.
 
 A workspace contains the documents that a user uploaded under one `task_id`. A document waits if a
 call did not compute all of its vectors, and is due when a job may embed it.
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from shared.firestore.queries import Query
 from shared.workspaces.model import DocumentStatus
-from shared.workspaces.repository import DOCUMENTS, WORKSPACES, Workspace, to_document
+from shared.workspaces.repository import DOCUMENTS, Workspace, to_document
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class WorkspaceQueue:
-    """The documents and workspaces of all users that wait for a job."""
+    """The documents of all users that wait for a job."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -41,21 +41,8 @@ class WorkspaceQueue:
         """Count the documents that wait for vectors, due or not. Costs one Firestore round trip."""
         return await self._database.count(waiting_query())
 
-    async def list_idle(self, before: datetime, limit: int) -> list[Workspace]:
-        """Load the workspaces that were last used before a time, or are partly erased.
-
-        A workspace that is being erased counts as last used long ago. Costs one Firestore round
-        trip.
-        """
-        query = idle_query(before).limit(limit)
-        return [self._to_workspace(snapshot) for snapshot in await self._database.find(query)]
-
-    async def count_idle(self, before: datetime) -> int:
-        """Count the workspaces that `list_idle` would find. Costs one Firestore round trip."""
-        return await self._database.count(idle_query(before))
-
     def _to_workspace(self, snapshot: Document) -> Workspace:
-        """Return the workspace that a Firestore document belongs to, or is."""
+        """Return the workspace that a document belongs to."""
         _, user_id, _, task_id, *_ = snapshot.reference.path.split("/")
         return Workspace(self._database, user_id, task_id)
 
@@ -72,8 +59,3 @@ def waiting_query() -> Query:
 def due_query(now: datetime) -> Query:
     """Build the query for the documents that are due for embedding, the longest due first."""
     return waiting_query().where("next_at", "<=", now)
-
-
-def idle_query(before: datetime) -> Query:
-    """Build the query for the workspaces last used before a time, the longest unused first."""
-    return Query(WORKSPACES, in_group=True).where("touched_at", "<", before).order_by("touched_at")

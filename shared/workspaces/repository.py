@@ -31,6 +31,7 @@ from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
+from shared.firestore.retention import BEGUN
 from shared.firestore.values import SERVER_TIMESTAMP, ArrayUnion
 from shared.firestore.writes import Create, Delete, Set, Update, Write, put_if_unchanged
 from shared.index.stored_vector import (
@@ -109,12 +110,15 @@ class WorkspaceRecord:
 
     Attributes:
         touched_at: When the workspace was last used, or None if it is new.
-        erasing: Whether the erasure of the workspace has begun.
     """
 
     touched_at: datetime | None
-    erasing: bool
     snapshot: Document
+
+    @property
+    def erasing(self) -> bool:
+        """Whether the erasure of the workspace has begun."""
+        return self.touched_at == BEGUN
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +183,7 @@ class Workspace:
         """Read the workspace. Costs one Firestore round trip."""
         snapshot = await self._database.get(self.reference)
         fields = snapshot.fields
-        return WorkspaceRecord(fields.get("touched_at"), fields.get("erasing", False), snapshot)
+        return WorkspaceRecord(fields.get("touched_at"), snapshot)
 
     async def load_document(self, document_id: str) -> DocumentRecord:
         """Read the workspace and one of its documents. Costs one Firestore round trip."""

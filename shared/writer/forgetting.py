@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
 from shared.firestore.documents import Document, Reference
+from shared.firestore.retention import PURGE_AT
 from shared.firestore.values import ArrayUnion, Increment
 from shared.firestore.writes import Set, Write, put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
-from shared.knowledge.forgotten_repository import RESTORABLE, ForgottenSource
+from shared.knowledge.forgotten_repository import ForgottenSource
 from shared.knowledge.map_repository import Maps
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import READ_AGAIN, REWRITE
 from shared.writer.chunk_changes import build_removal
-from shared.writer.forgotten_chunks import COLLECTION, get_extraction_summaries
+from shared.writer.forgotten_chunks import COLLECTION, RESTORABLE_SOURCES, get_extraction_summaries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,7 +57,7 @@ class Forgetter:
             "forgotten_at": self.now,
             "forgotten_by": self.user_id,
             "reason": self.reason,
-            "expires_at": self.now + RESTORABLE,
+            PURGE_AT: RESTORABLE_SOURCES.compute_purge_at(self.now),
         }
 
 
@@ -155,8 +156,8 @@ def build_keep_forgotten_write(
 
     Args:
         snapshot: The document of that record.
-        forgetter: Who forgets the source. The 30 days to restore it begin again, unless its text
-            is deleted already.
+        forgetter: Who forgets the source. The time to restore it begins again, unless its text is
+            deleted already.
     """
     expiry = forgetter.build_fields() if record.document else {}
     return put_if_unchanged(snapshot, {"missing": False} | expiry)

@@ -1,6 +1,6 @@
 """`forgotten/{chunk_id}`: a forgotten chunk as it was stored, and its extractions.
 
-A forgotten chunk can be restored for 30 days. Then the job `purge` deletes it for good.
+A forgotten chunk can be restored for some time. Then the job `purge` deletes it for good.
 
 - If it was forgotten alone, the document also records who did that, when and why. `purge` deletes
   the text and the extractions, and the record stays.
@@ -11,10 +11,14 @@ A forgotten chunk can be restored for 30 days. Then the job `purge` deletes it f
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.firestore.queries import Query
+from shared.firestore.retention import Dependents, Retention
 from shared.index.indexed_state import read_indexed_state
+from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
+from shared.knowledge.source_repository import FORMER_REVISIONS, make_revisions_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -70,3 +74,29 @@ def get_extraction_summaries(chunk_fields: Mapping[str, Any]) -> Mapping[str, di
 def forgotten_with_source_query(source_id: str) -> Query:
     """Build the query for chunks that were forgotten with a source: as many as one commit moves."""
     return Query(COLLECTION).where("of_source", "==", source_id).limit(CHUNKS_PER_COMMIT)
+
+
+RESTORABLE_SOURCES: Final = Retention(
+    title="forgotten sources, with their passages and revisions; who forgot them, and why, stays",
+    collection=FORGOTTEN_SOURCES,
+    kept=timedelta(days=30),
+    contents=("document",),
+    dependents=(
+        Dependents(
+            name=COLLECTION,
+            query=lambda source: forgotten_with_source_query(source.id),
+            commit_size=CHUNKS_PER_COMMIT,
+        ),
+        Dependents(
+            name=FORMER_REVISIONS.collection,
+            query=lambda source: Query(make_revisions_path(source.id)),
+            commit_size=50,
+        ),
+    ),
+)
+RESTORABLE_CHUNKS: Final = Retention(
+    title="passages that were forgotten alone; who forgot them, and why, stays",
+    collection=COLLECTION,
+    kept=RESTORABLE_SOURCES.kept,
+    contents=("document", "extractions", "extraction_ids"),
+)

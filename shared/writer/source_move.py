@@ -17,6 +17,7 @@ from shared.firestore.claims import build_reclaim_writes, build_release_writes, 
 from shared.firestore.database import CommitTooLarge, WriteConflict
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
+from shared.firestore.retention import PURGE_AT
 from shared.firestore.values import DELETE_FIELD, Increment
 from shared.firestore.writes import Delete, Set, Update, Write, put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
@@ -123,7 +124,7 @@ class SourceMove:
         fields = record.document or {}
         document = fields | {MOVING: record.forgotten_at}
         document |= {RESTORED: True} if by_user else {}
-        begun = {"unfinished": Unfinished.RESTORING.value, "expires_at": DELETE_FIELD}
+        begun = {"unfinished": Unfinished.RESTORING.value, PURGE_AT: DELETE_FIELD}
         writes: list[Write] = [
             put_if_unchanged(snapshot, begun),
             Set(source, document),

@@ -1,6 +1,7 @@
 """Copies all documents from one database to another, and finds orphans among them."""
 
 import asyncio
+import re
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -49,7 +50,9 @@ def find_orphans(contents: Contents) -> list[str]:
     """
     parents = {path: path.rpartition("/")[0].rpartition("/")[0] for path in contents}
     return [
-        path for path, parent in parents.items() if parent.count("/") > 1 and parent not in contents
+        path
+        for path, parent in parents.items()
+        if "/" in parent and not re.fullmatch("users/[^/]+", parent) and parent not in contents
     ]
 
 

@@ -14,17 +14,17 @@ from typing import Any, Final
 from google.cloud.firestore_v1.vector import Vector
 
 from functions.jobs.purge.job import purge
+from functions.jobs.purge.sweep import Sweep
 from functions.jobs.repair.job import repair
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.knowledge.forgotten_repository import RESTORABLE
 from shared.knowledge.source import Section
 from shared.notes.note import CATEGORY, NoteContent
-from shared.pipeline.forgotten_expiry import ForgottenContents
 from shared.runtime.job import Report
 from shared.runtime.messages import CallAnswer
 from shared.writer.chunked_source import ChunkedSource
+from shared.writer.forgotten_chunks import RESTORABLE_CHUNKS, RESTORABLE_SOURCES
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.index_history import WORDS, History
 from tests.support.index_postings import assert_postings_are_exact
@@ -206,8 +206,11 @@ class KnowledgeHistory(History):
         self.model.erase()
 
     async def _erase(self) -> None:
-        async for _ in ForgottenContents(self.ctx.database).delete_expired(TODAY + RESTORABLE):
-            pass
+        later = replace(self.ctx, clock=lambda: TODAY + RESTORABLE_SOURCES.kept)
+        report = Report()
+        for sweep in map(Sweep, (RESTORABLE_CHUNKS, RESTORABLE_SOURCES)):
+            await sweep.run(later, make_ample_budget(), report)
+        assert report.failures == []
 
     async def embed(self) -> None:
         """Embed what waits, perhaps in a run that is killed."""

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from shared.core.caller import Caller
 from shared.core.settings import Settings
+from shared.firestore.retention import Erasure
 from shared.runtime.context import App, Context
-from shared.workspaces.erasure import WorkspaceErasure
+from shared.workspaces.erasure import UNUSED_WORKSPACES
 from shared.workspaces.repository import Workspace
 from tests.support.clock import SettableClock
 from tests.support.database_dump import read_all_documents
@@ -48,16 +49,17 @@ def open_workspace(ctx: Context, task: str, user: str = "reader") -> Workspace:
     return Workspace(ctx.database, user, task)
 
 
-def make_erasure(ctx: Context, task: str, user: str = "reader") -> WorkspaceErasure:
+def make_erasure(ctx: Context, task: str, user: str = "reader") -> Erasure:
     """Return the erasure of a workspace, which has not begun."""
-    return WorkspaceErasure(ctx.database, open_workspace(ctx, task, user))
+    workspace = open_workspace(ctx, task, user).reference
+    return Erasure(ctx.database, UNUSED_WORKSPACES, workspace, ctx.clock())
 
 
 async def erase_workspace(ctx: Context, task: str, user: str = "reader") -> None:
     """Erase a workspace completely."""
     erasure = make_erasure(ctx, task, user)
     assert await erasure.begin()
-    async for _ in erasure.delete_pages():
+    async for _ in erasure.complete():
         pass
 
 

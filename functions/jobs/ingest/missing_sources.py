@@ -12,16 +12,16 @@ from shared.core.blocks import split
 from shared.core.dates import format_day
 from shared.core.installation import carrel
 from shared.knowledge.forgotten_repository import (
-    RESTORABLE,
     ForgottenSource,
     ForgottenSources,
     Unfinished,
 )
 from shared.knowledge.source_repository import RESTORED, Sources
-from shared.pipeline.forgotten_expiry import build_source_admission
+from shared.pipeline.forgotten_admission import build_source_admission
 from shared.runtime.job import Failure
 from shared.text.counts import format_count
 from shared.writer.forgetting import INGEST, Forgetter, Forgetting
+from shared.writer.forgotten_chunks import RESTORABLE_SOURCES
 from shared.writer.ingestion import BATCH_SIZE
 from shared.writer.source_move import SourceMove
 
@@ -78,7 +78,7 @@ def describe_removed(report: Report, zone: tzinfo) -> str:
         return ""
     counts = [("source", report.removed["sources"]), ("passage", report.removed["passages"])]
     removed = " and ".join(format_count(count, name) for name, count in counts if count)
-    until = format_day(report.removed_at + RESTORABLE, zone)
+    until = format_day(RESTORABLE_SOURCES.compute_purge_at(report.removed_at), zone)
     time = f"{report.removed_at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
     command = carrel(f"forget --restore --run {time}")
     return f"Removed {removed}, gone at the origin. To restore until {until}: {command}"

@@ -1,51 +1,70 @@
-"""Deletes expired, forgotten, withdrawn and idle documents."""
+"""Deletes what is no longer kept, and what deletions leave behind."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from functions.jobs.purge.idle_tasks import IDLE_TASKS
-from functions.jobs.purge.knowledge import DUPLICATES, FORGOTTEN, TOMBSTONES, TOPICS
-from functions.jobs.purge.sweep import make_expiry_sweep
-from functions.jobs.purge.withdrawn_traces import WITHDRAWN_TRACES
-from shared.pipeline.expiry import EXPIRING_KINDS
+from functions.jobs.purge import withdrawn_traces
+from functions.jobs.purge.knowledge import (
+    TOMBSTONES,
+    build_tombstone_writes,
+    delete_empty_topics,
+)
+from functions.jobs.purge.sweep import Sweep
+from shared.extractions.upkeep import ExtractionUpkeep, promote_duplicates
 from shared.pipeline.worker import run_isolated
 from shared.runtime.job import Job, Report
+from shared.traces.repository import WITHDRAWN_TRACES
+from shared.workspaces.erasure import make_retention
+from shared.writer.forgotten_chunks import RESTORABLE_CHUNKS, RESTORABLE_SOURCES
 
 if TYPE_CHECKING:
-    from functions.jobs.purge.sweep import Sweep
+    from collections.abc import Awaitable, Callable
+
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
-SWEEPS: Final[tuple[Sweep, ...]] = (
-    FORGOTTEN,
-    IDLE_TASKS,
-    WITHDRAWN_TRACES,
-    *map(make_expiry_sweep, EXPIRING_KINDS),
-    TOMBSTONES,
-    DUPLICATES,
-    TOPICS,
-)
-"""The sweeps in the order in which they run. Deletions that people were promised come first."""
+    Step = Callable[[Context, Budget, Report], Awaitable[None]]
+
+
+def make_sweeps(materials_days: int) -> tuple[Sweep, ...]:
+    """Make the sweeps in the order in which they run.
+
+    Firestore deletes the documents of other kinds by itself. Call records and credentials are in a
+    database that jobs may not open.
+    """
+    return (
+        Sweep(RESTORABLE_CHUNKS),
+        Sweep(RESTORABLE_SOURCES),
+        Sweep(make_retention(materials_days)),
+        Sweep(WITHDRAWN_TRACES, withdrawn_traces.build_last_writes),
+        Sweep(TOMBSTONES, build_tombstone_writes),
+    )
 
 
 async def purge(ctx: Context, budget: Budget) -> Report:
     """Run every sweep in small commits, so that the next run continues where a run was killed.
 
-    A sweep that fails is reported, and does not stop the other sweeps. Credentials, call records
-    and limits are in a database that jobs may not open, and expire by themselves.
+    A sweep that fails is reported, and does not stop the others.
     """
     report = Report()
-    for sweep in SWEEPS:
-        await run_isolated(sweep.name, sweep.run(ctx, budget, report), ctx, report)
+    steps: list[tuple[str, Step]] = [
+        *((sweep.name, sweep.run) for sweep in make_sweeps(ctx.settings.materials_days)),
+        ("duplicates", promote_duplicates),
+        ("topics", delete_empty_topics),
+    ]
+    for name, run in steps:
+        await run_isolated(name, run(ctx, budget, report), ctx, report)
         if not report.finished:
             break
     return report
 
 
 async def count_pending(ctx: Context) -> int:
-    """Count the documents to delete. Sweeps that cannot count theirs are left out."""
-    return sum([await sweep.count(ctx) for sweep in SWEEPS if sweep.count])
+    """Count the documents to delete, without topics, since finding them costs as much."""
+    sweeps = make_sweeps(ctx.settings.materials_days)
+    counts = [await sweep.count(ctx) for sweep in sweeps]
+    return sum(counts) + await ExtractionUpkeep(ctx.database).count_deletions()
 
 
 JOB = Job(

@@ -1,49 +1,72 @@
-"""The steps of the purge job, called sweeps. Each deletes the obsolete documents of one kind."""
+"""The erasure of all documents of a kind that are no longer kept."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from shared.pipeline.expiry import ExpiredDocuments
+from shared.firestore.retention import Erasure
+from shared.pipeline.worker import run_isolated
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.pipeline.expiry import ExpiringKind
+    from shared.firestore.documents import Document, Reference
+    from shared.firestore.retention import Retention
+    from shared.firestore.writes import Write
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
+
+    BuildLastWrites = Callable[[Context, Document], Awaitable[Sequence[Write]]]
+
+PAGE_SIZE: Final = 200
+"""The number of documents that one query reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A step of the purge job, which deletes the obsolete documents of one kind.
+    """The erasure of all documents of a kind that are no longer kept.
 
     Attributes:
-        run: Deletes in small commits until nothing is left or the budget is spent.
-        count: Counts the documents to delete; None if finding them costs as much as deleting them.
+        build_last_writes: What the last commit of an erasure writes instead of only deleting the
+            document. Without any writes, the document stays for now.
     """
 
-    name: str
-    run: Callable[[Context, Budget, Report], Awaitable[None]]
-    count: Callable[[Context], Awaitable[int]] | None = None
+    retention: Retention
+    build_last_writes: BuildLastWrites | None = None
 
+    @property
+    def name(self) -> str:
+        """The collection of the documents."""
+        return self.retention.collection
 
-def make_expiry_sweep(kind: ExpiringKind) -> Sweep:
-    """Make the sweep that deletes the expired documents of a kind."""
+    async def run(self, ctx: Context, budget: Budget, report: Report) -> None:
+        """Erase the documents one by one, beginning with those that a killed run left half erased.
 
-    async def run(ctx: Context, budget: Budget, report: Report) -> None:
-        documents = ExpiredDocuments(ctx.database, kind)
-        while page := await documents.load_page(ctx.clock()):
-            deleted = await documents.delete(page)
-            report.counts += Counter({kind.name: deleted})
-            budget.progress(deleted)
+        One that fails is reported, and does not stop the others.
+        """
+        async for page in ctx.database.iterate(self.retention.due_query(ctx.clock()), PAGE_SIZE):
+            for document in page:
+                work = self._erase(document.reference, ctx, budget, report)
+                await run_isolated(f"{self.name}/{document.id}", work, ctx, report)
+                if budget.spent:
+                    report.finished = False
+                    return
+
+    async def count(self, ctx: Context) -> int:
+        """Count the documents that are no longer kept. Costs one round trip."""
+        return await ctx.database.count(self.retention.due_query(ctx.clock()))
+
+    async def _erase(
+        self, reference: Reference, ctx: Context, budget: Budget, report: Report
+    ) -> None:
+        """Erase a document if it is still due. If the time runs out, the next run goes on."""
+        erasure = Erasure(ctx.database, self.retention, reference, ctx.clock())
+        build_last_writes = self.build_last_writes and partial(self.build_last_writes, ctx)
+        async for name, count in erasure.complete(build_last_writes):
+            report.counts[name] += count
+            if name == self.name:
+                budget.progress(1)
             if budget.spent:
-                report.finished = False
                 return
-
-    async def count(ctx: Context) -> int:
-        return await ExpiredDocuments(ctx.database, kind).count(ctx.clock())
-
-    return Sweep(kind.name, run, count)

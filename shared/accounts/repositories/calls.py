@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.accounts.call_record import (
-    RECORD_LIFETIME,
+    CALL_RECORDS,
     SUCCESS,
     Bill,
     CallEntry,
@@ -23,6 +23,7 @@ from shared.accounts.repositories import accounts
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
+from shared.firestore.retention import PURGE_AT
 from shared.firestore.writes import put_if_unchanged
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ _CODEC: Final = Codec(
 
 
 def _to_fields(record: CallRecord, now: datetime) -> dict[str, Any]:
-    return _CODEC.write(record) | {"expires_at": now + RECORD_LIFETIME}
+    return _CODEC.write(record) | {PURGE_AT: CALL_RECORDS.compute_purge_at(now)}
 
 
 def _to_record(snapshot: Document) -> CallRecord:

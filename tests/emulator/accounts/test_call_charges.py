@@ -13,7 +13,14 @@ import pytest
 from google.api_core.exceptions import ServiceUnavailable
 from google.cloud.firestore import DELETE_FIELD
 
-from shared.accounts.call_record import PAID_LIFETIME, Bill, CallEntry, CallRecord, PaymentState
+from shared.accounts.call_record import (
+    CALL_RECORDS,
+    PAID_LIFETIME,
+    Bill,
+    CallEntry,
+    CallRecord,
+    PaymentState,
+)
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.calls import CallRecords
 from shared.core.dates import DateSpan
@@ -60,7 +67,7 @@ async def test_a_reservation_is_two_round_trips(
     stored = await access.client.document("calls/c1").get()
     assert stored.get("attempt") == 1
     assert stored.get("holders") == ["one"]
-    assert stored.get("expires_at") == NOON + timedelta(days=90)
+    assert stored.get("purge_at") == NOON + CALL_RECORDS.kept
 
 
 async def test_a_settled_call_is_charged_and_recorded(store: AccessStore) -> None:

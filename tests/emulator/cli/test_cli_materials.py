@@ -168,6 +168,6 @@ def test_a_long_list_is_cut_to_the_latest_50_workspaces() -> None:
 def test_the_purge_prints_what_it_deleted() -> None:
     upload("old", MAST, BREAD, now=datetime.now(UTC) - timedelta(days=91))
     upload("recent")
-    deleted = "purge: 2 documents, 4 parts, 2 passages, 2 answers, 1 tasks ("
+    deleted = "purge: 2 documents, 4 parts, 2 passages, 2 answers, 1 rag_tasks ("
     assert f"\n{deleted}" in run_carrel("jobs", "run", "purge").stdout
     assert "purge: nothing to do" in run_carrel("jobs", "run", "purge").stdout

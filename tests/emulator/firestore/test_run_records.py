@@ -8,7 +8,7 @@ import pytest
 from shared.core.errors import Unavailable
 from shared.core.settings import Settings
 from shared.firestore.leases import Leases
-from shared.firestore.runs import Run, Runs, RunState, new_run_id
+from shared.firestore.runs import RUN_RECORDS, Run, Runs, RunState, new_run_id
 from shared.runtime.context import App, Context
 from shared.runtime.job import Budget, Failure, Job, Report, run_job
 from tests.support.stored_documents import read_documents
@@ -64,7 +64,7 @@ async def test_a_run_records_its_counts_and_cost(ctx: Context, app: App) -> None
     assert run.ended_at
     assert report.cost.documents_read >= run.documents_read
     [stored] = (await read_documents(ctx, "runs")).values()
-    assert stored["expires_at"] == stored["started_at"] + timedelta(days=30)
+    assert stored["purge_at"] == stored["started_at"] + RUN_RECORDS.kept
 
     with pytest.raises(Unavailable):
         await run_job(FAIL, app)

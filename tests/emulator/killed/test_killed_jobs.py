@@ -4,7 +4,6 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -30,7 +29,6 @@ from infra.build.discovery import jobs
 from shared.core.errors import Unavailable
 from shared.core.settings import Settings
 from shared.index.postings import KNOWLEDGE, TRACES
-from shared.pipeline.expiry import EXPIRING_KINDS
 from shared.runtime.context import App, Context
 from shared.runtime.job import AlreadyRunning, Job, Report, run_job
 from shared.writer import commits, source_editing
@@ -44,7 +42,7 @@ from tests.support.fakes.generator import ScriptedGenerator
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.fakes.vertex_batch import FakeVertexBatch
 from tests.support.followed_folder import make_vault
-from tests.support.forgetting import LONG
+from tests.support.forgetting import LONG, forget
 from tests.support.jobs import make_job_context
 from tests.support.kills import Base, Case, Work, assert_repeatable
 from tests.support.knowledge import BAKING, SAILING, ingest_sources, set_fields, store_sources
@@ -54,7 +52,7 @@ from tests.support.model_migration import (
     make_new_model,
     make_previous_model,
 )
-from tests.support.notes import OWNER
+from tests.support.notes import OWNER, change_note, save_note
 from tests.support.source_files import format_json_lines, write_file
 from tests.support.stored_documents import read_documents
 from tests.support.stored_materials import QUERY, make_text
@@ -311,6 +309,10 @@ async def embed_materials(base: Base) -> AsyncIterator[Work]:
     yield run(INGEST_MATERIALS)
 
 
+async def assert_no_orphans(app: App) -> None:
+    assert find_orphans(await read_all_documents(app.connection.client)) == []
+
+
 @asynccontextmanager
 async def purge_traces(base: Base) -> AsyncIterator[Work]:
     """The second trace of a chain of three, and one with votes, were withdrawn."""
@@ -324,6 +326,7 @@ async def purge_traces(base: Base) -> AsyncIterator[Work]:
         fourth = await contribute(app, 3, "ben")
         await call_result(app, "withdraw_trace", "anna", trace_id=second)
         await call_result(app, "withdraw_trace", "ben", trace_id=fourth)
+    base.check = assert_no_orphans
     yield run(PURGE)
 
 
@@ -335,10 +338,6 @@ async def purge_workspaces(base: Base) -> AsyncIterator[Work]:
         await upload_text(app, "younger", idempotency_key="younger")
     async with base.open(days=3) as app:
         await upload_text(app, "used", idempotency_key="used")
-
-    async def assert_no_orphans(app: App) -> None:
-        assert find_orphans(await read_all_documents(app.connection.client)) == []
-
     base.check = assert_no_orphans
     yield run(PURGE)
 
@@ -367,16 +366,18 @@ async def purge_extractions(base: Base) -> AsyncIterator[Work]:
 
 
 @asynccontextmanager
-async def purge_expired(base: Base) -> AsyncIterator[Work]:
-    """Documents of every kind have expired, and a task has not."""
-    async with base.open() as app:
+async def purge_forgotten(base: Base) -> AsyncIterator[Work]:
+    """A passage, a book and a note with a former revision were forgotten, and a book later."""
+    async with base.open(days=31) as app:
         ctx = make_job_context(app)
-        for kind in EXPIRING_KINDS:
-            for number in range(18):
-                parent = f"users/user-{number}/" if kind.nested else ""
-                expiry = {kind.field: base.start - timedelta(days=40)}
-                await set_fields(ctx, f"{parent}{kind.collection}/{number}", expiry)
-        await set_fields(ctx, "users/anna/tasks/7", {"purge_at": base.start + timedelta(days=1)})
+        first, *_ = await store_sources(ctx, BAKING, SAILING)
+        await forget(app, chunk_id=first.chunk_id)
+        await forget(app, source_id="sailing")
+        note = await save_note(app)
+        await change_note(app, note, text="The dough rests overnight.")
+        await forget(app, source_id=note["source_id"])
+    async with base.open() as app:
+        await forget(app, source_id="baking")
     yield run(PURGE)
 
 
@@ -419,7 +420,7 @@ RUNS: Final[dict[str, list[Case]]] = {
     "index": [index_changes],
     "ingest": [ingest_folder, ingest_bucket, ingest_readwise],
     "ingest_materials": [embed_materials],
-    "purge": [purge_traces, purge_workspaces, purge_extractions, purge_expired],
+    "purge": [purge_traces, purge_workspaces, purge_extractions, purge_forgotten],
     "reembed": [reembed_all],
     "repair": [repair_postings],
 }

@@ -14,11 +14,10 @@ from google.cloud.firestore import DELETE_FIELD
 from syrupy.assertion import SnapshotAssertion
 
 from functions.jobs.purge.job import purge
-from functions.jobs.purge.knowledge import FORGOTTEN
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Update
-from shared.pipeline.forgotten_expiry import ForgottenContents
 from shared.runtime.context import App, Context
+from shared.writer.forgotten_chunks import RESTORABLE_SOURCES
 from tests.support.apps import Apps
 from tests.support.clock import NOON, SettableClock
 from tests.support.commit_hooks import call_before_commit
@@ -114,8 +113,7 @@ async def test_what_others_forgot_looks_like_what_never_was(
     await forget(app, chunk_id=first.chunk_id)
     await forget(app, source_id="sailing")
     if is_expired:
-        async for _ in ForgottenContents(ctx.database).delete_expired(NOON + timedelta(days=9999)):
-            pass
+        await purge(replace(ctx, clock=lambda: NOON + timedelta(days=9999)), make_ample_budget())
     never = {"source_id": "fishing", "chunk_id": "fishing-000000000000"}
 
     async def describe_refusal(name: str, target_id: str) -> tuple[str, int, int]:
@@ -223,7 +221,7 @@ async def test_a_passage_forgotten_alone_stays_so_when_its_purged_source_returns
     assert set(await read_documents(ctx, "chunks")) == set(others)
 
 
-async def test_purge_deletes_all_but_the_record_after_thirty_days(
+async def test_purge_deletes_all_but_the_record(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
     """Until it runs, nothing can be restored any more; then, `forget` lets ingest store it."""
@@ -234,16 +232,12 @@ async def test_purge_deletes_all_but_the_record_after_thirty_days(
     )
     for target in targets:
         await forget(app, **target, reason="outdated")
-    clock.advance(days=29, hours=23)
-    assert (await purge(ctx, make_ample_budget())).counts["forgotten"] == 0
-    clock.advance(hours=1, minutes=1)
+    clock.now += RESTORABLE_SOURCES.kept
     for target in targets:
         error = await call_error(app, "forget", OWNER, **target, forgotten=False)
         assert error.code == "CONFLICT"
         assert "could be restored until" in error.message
 
-    assert FORGOTTEN.count
-    assert await FORGOTTEN.count(ctx) == 2
     assert (await purge(ctx, make_ample_budget())).counts["forgotten"] == 3
     [record] = (await read_documents(ctx, "forgotten")).values()
     assert record.keys() == {"forgotten_at", "forgotten_by", "reason"}

@@ -15,13 +15,12 @@ from functions.gateway.catalog import Declaration
 from functions.jobs.cards.job import JOB as CARDS
 from functions.jobs.ingest.job import JOB, count, ingest
 from functions.jobs.ingest.links.page import FETCH_RULES
-from functions.jobs.purge.job import purge
 from infra.local.inline import InlineDispatcher
 from infra.local.link_fetching import MAX_FAILED_ROUNDS, LinkFetcher, LinkFetchingDispatcher
 from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput, Unavailable
 from shared.core.settings import Settings
-from shared.links.model import LinkState
+from shared.links.model import FETCHED_LINKS, LinkState
 from shared.runtime.context import App, Context
 from shared.runtime.job import Budget, Report
 from tests.support.clock import SettableClock
@@ -107,22 +106,20 @@ async def test_saved_pages_are_found_by_a_search(app: App, ctx: Context) -> None
     assert states == {URL: "stored", f"{SITE_URL}/manual": "stored", f"{SITE_URL}/broken": "failed"}
 
 
-async def test_a_record_of_a_stored_link_expires_after_thirty_days(
+async def test_a_link_whose_page_is_stored_is_kept_for_some_time(
     app: App, ctx: Context, clock: SettableClock
 ) -> None:
-    """Its page stays, and so does the record of a link that is saved again."""
+    """A link that is saved again is kept until its page is stored again."""
     clock.now = clock()
     for name in ("essay", "other"):
         await save_link(app, f"{SITE_URL}/{name}")
     with serve_site(essay=make_text_page(ESSAY), other=make_text_page("Knots hold.")) as site:
         await fetch_due_links(ctx, site)
-    again = await save_link(app, f"{SITE_URL}/other")
-    clock.advance(days=30, seconds=-1)
-    assert (await purge(ctx, make_ample_budget())).counts["links"] == 0
-    clock.advance(seconds=1)
-    assert (await purge(ctx, make_ample_budget())).counts["links"] == 1
-    assert (await read_only_link(ctx)).source_id == again
-    assert len(await read_documents(ctx, "sources")) == 2
+    await save_link(app, f"{SITE_URL}/other")
+    links = await read_documents(ctx, "links")
+    times = {link["url"]: link["purge_at"] for link in links.values()}
+    stored_until = clock() + FETCHED_LINKS.kept
+    assert times == {f"{SITE_URL}/essay": stored_until, f"{SITE_URL}/other": None}
 
 
 async def test_a_failed_link_waits_longer_each_time(

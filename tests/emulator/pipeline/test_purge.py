@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from google.cloud.firestore import Client
 
-from functions.jobs.purge.idle_tasks import erase_idle
-from functions.jobs.purge.job import count_pending, purge
+from functions.jobs.purge.job import purge
 from shared.runtime.context import App, Context
 from shared.runtime.job import Budget, Report
-from shared.workspaces.erasure import PAGE_SIZES
+from shared.workspaces.erasure import UNUSED_WORKSPACES
 from shared.workspaces.model import content_id
 from tests.support.apps import Apps
 from tests.support.clock import SettableClock
@@ -37,7 +36,8 @@ from tests.support.workspaces import (
     upload_text,
 )
 
-ONE_WORKSPACE = Counter(documents=1, parts=2, passages=4, tasks=1)
+COMMIT_SIZES = {kind.name: kind.commit_size for kind in UNUSED_WORKSPACES.dependents}
+ONE_WORKSPACE = Counter(documents=1, parts=2, passages=4, rag_tasks=1)
 """The deleted documents, by kind, if a workspace that contains only `TEXT` is erased."""
 
 
@@ -50,15 +50,12 @@ async def test_a_workspace_unused_for_ninety_days_is_erased(
     await upload_text(app, "young")
     young = await read_write_times(ctx, "users/reader/rag_tasks/young")
     clock.advance(days=89)
-    assert await count_pending(ctx) == 1
 
     progress: list[int] = []
     assert await purge(ctx, Budget(math.inf, progress.append)) == Report(ONE_WORKSPACE)
 
     assert progress == [1]
     assert await read_write_times(ctx, "users/") == young
-    assert await count_pending(ctx) == 0
-    assert await purge(ctx, make_ample_budget()) == Report()
 
 
 async def test_an_incomplete_upload_is_erased_unless_it_is_retried(
@@ -76,7 +73,7 @@ async def test_an_incomplete_upload_is_erased_unless_it_is_retried(
     clock.advance(minutes=119)
     assert await purge(ctx, make_ample_budget()) == Report()
     clock.advance(minutes=2)
-    assert (await purge(ctx, make_ample_budget())).counts["tasks"] == 1
+    assert (await purge(ctx, make_ample_budget())).counts["rag_tasks"] == 1
     clock.advance(days=2)
     assert await purge(ctx, make_ample_budget()) == Report(ONE_WORKSPACE)
     assert await read_write_times(ctx, "users/") == {}
@@ -119,7 +116,7 @@ async def test_every_use_keeps_a_workspace(
     assert await read_write_times(ctx, "users/") == before
 
     clock.advance(days=2)
-    assert (await purge(ctx, make_ample_budget())).counts["tasks"] == 1
+    assert (await purge(ctx, make_ample_budget())).counts["rag_tasks"] == 1
     assert await read_write_times(ctx, "users/") == {}
 
 
@@ -158,8 +155,7 @@ async def test_erasure_of_a_workspace_changes_no_other_data(
     before = await read_write_times(ctx)
     clock.advance(days=31)
 
-    report = Report()
-    await erase_idle(ctx, make_ample_budget(), report)
+    report = await purge(ctx, make_ample_budget())
 
     assert report.counts == ONE_WORKSPACE + Counter(answers=1)
     after = await read_write_times(ctx)
@@ -204,16 +200,16 @@ async def test_the_next_run_continues_one_without_time(
 ) -> None:
     for task in ("first", "second"):
         await upload_text(app, task)
-    await add_passages(ctx, "first", 2 * PAGE_SIZES["passages"])
+    await add_passages(ctx, "first", 2 * COMMIT_SIZES["passages"])
     clock.advance(days=91)
 
     reports = [await purge(ctx, make_spent_budget())]
     while not reports[-1].finished:
         reports.append(await purge(ctx, make_spent_budget()))
 
-    assert max(report.counts.total() for report in reports) <= max(PAGE_SIZES.values())
+    assert max(report.counts.total() for report in reports) <= max(COMMIT_SIZES.values())
     # Four runs for each workspace, two more for the further pages of passages, and the last one.
     assert len(reports) == 2 * 4 + 2 + 1
     counts = sum((report.counts for report in reports), Counter[str]())
-    assert counts == ONE_WORKSPACE + ONE_WORKSPACE + Counter(passages=2 * PAGE_SIZES["passages"])
+    assert counts == ONE_WORKSPACE + ONE_WORKSPACE + Counter(passages=2 * COMMIT_SIZES["passages"])
     assert await read_write_times(ctx, "users/") == {}

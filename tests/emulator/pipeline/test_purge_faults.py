@@ -1,6 +1,6 @@
 """A failing deletion blocks no others, and an outage of the database ends the purge.
 
-Purge erases idle workspaces one by one, and then sweeps each kind of expired document.
+Purge erases documents one by one, first workspaces and then, among others, withdrawn traces.
 """
 
 import asyncio
@@ -32,16 +32,16 @@ from tests.support.knowledge import set_fields
 from tests.support.tcp_proxy import run_emulator_proxy, use_emulator_at
 from tests.support.workspaces import read_write_times, upload_text
 
-SIXTH_COMMIT: Final = 6
-"""The first commit after the erasure of a workspace, which takes five."""
+FIFTH_COMMIT: Final = 5
+"""The first commit after the erasure of a workspace, which takes four."""
 
 
 async def make_idle_workspaces(app: App, clock: SettableClock, *names: str) -> None:
-    """Make idle workspaces and an expired to-do, and advance the clock until they are due."""
+    """Make idle workspaces and an empty topic, and advance the clock until they are due."""
     for name in names:
         await upload_text(app, name)
         clock.advance(minutes=1)
-    await set_fields(make_job_context(app), "users/anna/tasks/1", {"purge_at": clock()})
+    await set_fields(make_job_context(app), "topics/bread", {"total": 0})
     clock.advance(days=91)
 
 
@@ -61,28 +61,29 @@ async def test_a_failing_workspace_blocks_no_other(
     app: App, apps: Apps, clock: SettableClock, error_type: Callable[[str], Exception]
 ) -> None:
     await make_idle_workspaces(app, clock, "first", "second", "third")
-    ctx = make_job_context(apps(make_failing_hook(SIXTH_COMMIT, error_type("no")), clock=clock))
+    ctx = make_job_context(apps(make_failing_hook(FIFTH_COMMIT, error_type("no")), clock=clock))
 
     report = await purge(ctx, make_ample_budget())
     assert [failure.name for failure in report.failures] == ["rag_tasks/second"]
-    assert report.counts["tasks"] == 2
-    assert report.counts["todos"] == 1
+    assert report.counts["rag_tasks"] == 2
+    assert report.counts["topics"] == 1
     assert report.finished
     paths = await read_write_times(ctx, "users/reader/rag_tasks")
     assert {path.split("/")[3] for path in paths} == {"second"}
 
     report = await purge(ctx, make_ample_budget())
-    assert report.counts["tasks"] == 1
+    assert report.counts["rag_tasks"] == 1
     assert report.failures == []
 
 
-async def test_a_failing_sweep_blocks_no_other(app: App, apps: Apps, clock: SettableClock) -> None:
+async def test_a_failing_step_blocks_no_other(app: App, apps: Apps, clock: SettableClock) -> None:
     await make_idle_workspaces(app, clock, "only")
-    hook = make_failing_hook(SIXTH_COMMIT, InvalidArgument("too much"))
+    await set_fields(make_job_context(app), "gone_extractions/one", {})
+    hook = make_failing_hook(FIFTH_COMMIT, InvalidArgument("too much"))
     report = await purge(make_job_context(apps(hook, clock=clock)), make_ample_budget())
-    assert [failure.name for failure in report.failures] == ["todos"]
-    assert report.counts["todos"] == 0
-    assert report.counts["tasks"] == 1
+    assert [failure.name for failure in report.failures] == ["duplicates"]
+    assert report.counts["topics"] == 1
+    assert report.counts["rag_tasks"] == 1
 
 
 async def test_an_outage_of_the_database_ends_the_run(

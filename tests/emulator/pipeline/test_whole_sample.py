@@ -51,10 +51,10 @@ pytestmark = [pytest.mark.slow]
 CREATED_AT: Final = datetime(2026, 12, 1, 4, tzinfo=UTC)
 """The time when the account was created. Its highlights are older."""
 DEFAULT_MAX_READS: Final = 10
-MAX_READS: Final = {"index": 11, "purge": 18, "repair": 2_000}
+MAX_READS: Final = {"index": 11, "repair": 2_000}
 """The maximum number of documents that a run with nothing to do reads, including the lease.
 
-Index also looks for interrupted deletions. Purge queries each kind of documents that it deletes.
+Index also looks for interrupted deletions.
 Repair compares all postings with all chunks.
 """
 MAX_WRITES: Final = 3

@@ -2,7 +2,7 @@
 
 from datetime import UTC, date, datetime, timedelta
 
-from shared.tasks.model import RESTORE_PERIOD, Priority, Task, TaskStatus
+from shared.tasks.model import DELETED_TASKS, Priority, Task, TaskStatus
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 ONE_O_CLOCK = NOON + timedelta(hours=1)
@@ -22,7 +22,7 @@ def test_a_restored_task_equals_the_task_before_its_deletion() -> None:
     for task in (TASK, completed_task):
         deleted_task = task.delete(NOON)
         assert deleted_task.status == TaskStatus.DELETED
-        assert deleted_task.purge_at == NOON + RESTORE_PERIOD
+        assert deleted_task.purge_at == NOON + DELETED_TASKS.kept
         assert deleted_task.restore(NOON) == task
 
 

@@ -13,16 +13,17 @@ from shared.core.caller import Role, Scope, Tier
 from shared.core.dates import format_day
 from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from shared.core.installation import carrel, when_job_runs
+from shared.firestore.retention import PURGE_AT
 from shared.knowledge.chunk import parse_source_id
-from shared.knowledge.forgotten_repository import RESTORABLE, ForgottenSources, Unfinished
+from shared.knowledge.forgotten_repository import ForgottenSources, Unfinished
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import MOVING
-from shared.pipeline.forgotten_expiry import build_chunk_admission, build_source_admission
+from shared.pipeline.forgotten_admission import build_chunk_admission, build_source_admission
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.text.counts import format_count
 from shared.writer.forgetting import INGEST, Forgetter, Forgetting, build_keep_forgotten_write
-from shared.writer.forgotten_chunks import ContentCounts, count_contents
+from shared.writer.forgotten_chunks import RESTORABLE_SOURCES, ContentCounts, count_contents
 from shared.writer.restoring import Restoring
 from shared.writer.source_move import SourceMove
 
@@ -95,7 +96,7 @@ async def forget(args: In, ctx: Context) -> Out:
             the owner, did not save it, and somebody has forgotten it.
         Forbidden: The caller is not the owner, and did not save it.
         Conflict: The passage was forgotten with its source, its source is gone, or what to restore
-            was forgotten more than 30 days ago, or is a note whose text was saved again.
+            was forgotten too long ago, or is a note whose text was saved again.
     """
     if (args.chunk_id is None) == (args.source_id is None):
         raise InvalidInput("Pass either chunk_id, for one passage, or source_id, for all of it.")
@@ -255,7 +256,7 @@ class _Call:
             return await self._ctx.commit([build_source_admission(record, snapshot)], out)
         if record.unfinished is Unfinished.FORGETTING:
             raise _make_unfinished_error(source_id, "forgotten")
-        self._require_restorable({"expires_at": record.expires_at})
+        self._require_restorable({PURGE_AT: record.purge_at})
         if record.unfinished is Unfinished.RESTORING:
             move = SourceMove(database, source_id, snapshot.update_time)
         else:
@@ -314,11 +315,11 @@ class _Call:
         """Check that what was forgotten is not about to be deleted for good.
 
         Raises:
-            Conflict: It was forgotten more than 30 days ago.
+            Conflict: It was forgotten too long ago.
         """
-        expires_at = record.get("expires_at")
-        if expires_at and expires_at <= self._forgetter.now:
-            until = format_day(expires_at, self._ctx.zone)
+        purge_at = record.get(PURGE_AT)
+        if purge_at and purge_at <= self._forgetter.now:
+            until = format_day(purge_at, self._ctx.zone)
             raise Conflict(
                 f"This could be restored until {until}. The job `purge` deletes its"
                 " text for good when it runs next. After that, this call lets ingest store it"
@@ -344,7 +345,7 @@ class _Call:
     ) -> Out:
         target = {"chunk_id": chunk_id} if chunk_id else {"source_id": source_id}
         forgotten, moved = self._args.forgotten, Removed.of(counts)
-        until = self._forgetter.now + RESTORABLE
+        until = RESTORABLE_SOURCES.compute_purge_at(self._forgetter.now)
         return Out(
             chunk_id=chunk_id,
             source_id=source_id,
@@ -462,8 +463,9 @@ TOOL = Tool(
     title="Forget a passage or a source",
     description=(
         "Take a passage or a whole source out of the knowledge base, when the user asks for it. It"
-        " is gone at once, stays out when its file is read again, and can be restored for 30 days."
-        " For to-dos use delete_task; for coding traces withdraw_trace."
+        " is gone at once, stays out when its file is read again, and can be restored for"
+        f" {RESTORABLE_SOURCES.period}. For to-dos use delete_task; for coding traces"
+        " withdraw_trace."
     ),
     input=In,
     output=Out,

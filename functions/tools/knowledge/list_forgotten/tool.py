@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 _POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId])
-"""The shape of a cursor: when a page's last item expires, and the id of its document."""
+"""The shape of a cursor: until when a page's last item is kept, and the id of its document."""
 MAX_ROUNDS: Final = 20
 """The maximum number of queries for a page of an editor, who may see only a few of the items."""
 
@@ -112,7 +112,7 @@ def _to_result(item: ForgottenItem, zone: tzinfo) -> Forgotten:
         forgotten=format_day(item.forgotten_at, zone),
         forgotten_by=item.forgotten_by,
         reason=item.reason,
-        restorable_until=format_day(item.expires_at, zone),
+        restorable_until=format_day(item.purge_at, zone),
         missing=item.missing,
     )
 

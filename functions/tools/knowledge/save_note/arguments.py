@@ -17,6 +17,7 @@ from shared.core.errors import InvalidInput
 from shared.core.installation import carrel
 from shared.core.text_validation import make_validation_error, validate_prose
 from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
+from shared.knowledge.source_repository import FORMER_REVISIONS
 from shared.notes.note import NoteContent, default_title
 from shared.runtime.schemas import DocumentId, IdempotentArguments
 
@@ -76,7 +77,9 @@ class In(IdempotentArguments):
         default=None,
         ge=1,
         le=1_000_000,
-        description="With source_id: a revision of the last 30 days to bring back.",
+        description=(
+            f"With source_id: a revision of the last {FORMER_REVISIONS.period} to bring back."
+        ),
     )
     again: bool = Field(
         default=False, description="Store it even if another note has the same text."

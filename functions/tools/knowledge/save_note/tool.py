@@ -30,9 +30,10 @@ from shared.firestore.claims import load_claim
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.source import may_edit
+from shared.knowledge.source_repository import FORMER_REVISIONS
 from shared.notes.duplicates import find_neighbours, find_same_note
 from shared.notes.note import default_title
-from shared.notes.repository import REVISION_RETENTION, Notes
+from shared.notes.repository import Notes
 from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
@@ -184,7 +185,7 @@ async def _load_former_content(source_id: str, args: In, ctx: Context) -> NoteCo
     """Load the revision to bring back, if any.
 
     Raises:
-        NotFound: The revision does not exist, or is older than 30 days.
+        NotFound: The revision does not exist, or is no longer kept.
     """
     number = args.restore_revision
     if number is None:
@@ -193,7 +194,7 @@ async def _load_former_content(source_id: str, args: In, ctx: Context) -> NoteCo
     if content is None:
         raise NotFound(
             f"There is no former revision {number} of this note. Former revisions are kept for"
-            f" {REVISION_RETENTION.days} days.",
+            f" {FORMER_REVISIONS.period}.",
             details={"restore_revision": number},
         )
     return content

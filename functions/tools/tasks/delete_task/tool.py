@@ -1,4 +1,4 @@
-"""Delete a task from the caller's to-do list, where it can be restored for 30 days."""
+"""Delete a task from the caller's to-do list, where it can be restored for some time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shared.core.caller import Tier
 from shared.runtime.schemas import IdempotentArguments
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import TaskOperation, build_undo, change_task, require_active
-from shared.tasks.model import Task
+from shared.tasks.model import DELETED_TASKS, Task
 from shared.tasks.schemas import ENVELOPE, ChangedTask, TaskId
 
 if TYPE_CHECKING:
@@ -37,8 +37,9 @@ TOOL = Tool(
     name="delete_task",
     title="Delete a task",
     description=(
-        "Delete a task of the user's to-do list that will not be done; for 30 days restore_task"
-        " brings it back. For a task that is done use complete_task."
+        "Delete a task of the user's to-do list that will not be done; for"
+        f" {DELETED_TASKS.period} restore_task brings it back. For a task that is done use"
+        " complete_task."
     ),
     input=In,
     output=ChangedTask,

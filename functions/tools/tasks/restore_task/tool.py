@@ -10,7 +10,7 @@ from shared.core.caller import Tier
 from shared.runtime.schemas import IdempotentArguments
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.changes import TaskOperation, build_undo, change_task, require_existing
-from shared.tasks.model import Task
+from shared.tasks.model import DELETED_TASKS, Task
 from shared.tasks.schemas import ENVELOPE, ChangedTask, TaskId
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ TOOL = Tool(
     name="restore_task",
     title="Restore a task",
     description=(
-        "Restore a task that delete_task deleted in the last 30 days. To reopen a completed task"
-        " use complete_task with completed false."
+        f"Restore a task that delete_task deleted in the last {DELETED_TASKS.period}. To reopen a"
+        " completed task use complete_task with completed false."
     ),
     input=In,
     output=ChangedTask,

@@ -15,7 +15,7 @@ from shared.runtime.tool import Effect, Tool
 from shared.traces.access import caller_contributed, get_own_trace
 from shared.traces.corpus import build_index_entry
 from shared.traces.duplicates import require_free_claim
-from shared.traces.repository import Traces
+from shared.traces.repository import WITHDRAWN_TRACES, Traces
 from shared.traces.trust import TraceStatus
 
 if TYPE_CHECKING:
@@ -139,8 +139,8 @@ TOOL = Tool(
     title="Withdraw a solved problem",
     description=(
         "Take back a coding trace that you contributed, so that only you can read it; with"
-        " withdrawn false restore it within 30 days, votes included. To correct a trace use"
-        " amend_trace; to warn against someone else's use vote_trace."
+        f" withdrawn false restore it within {WITHDRAWN_TRACES.period}, votes included. To"
+        " correct a trace use amend_trace; to warn against someone else's use vote_trace."
     ),
     input=In,
     output=Out,

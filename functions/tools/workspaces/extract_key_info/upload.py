@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from functions.tools.workspaces.extract_key_info.arguments import make_argument_error
 from shared.core.errors import CarrelError
 from shared.firestore.database import WriteConflict
+from shared.firestore.retention import Erasure
 from shared.index.embedding_space import EmbeddingSpace
 from shared.text.folding import normalize_line
 from shared.text.splitting import split_passages
@@ -29,7 +30,7 @@ from shared.workspaces.embedding import (
     embed_stored_passages,
     store_without_vectors,
 )
-from shared.workspaces.erasure import WorkspaceErasure
+from shared.workspaces.erasure import UNUSED_WORKSPACES
 from shared.workspaces.model import (
     DocumentStatus,
     IndexProfile,
@@ -248,7 +249,8 @@ async def _begin(
         latest, registered = await ctx.database.retry_on_conflict(attempt)
         if not latest.workspace.erasing:
             return latest.workspace.touched_at is None, registered
-        async for _ in WorkspaceErasure(ctx.database, workspace).delete_pages():
+        erasure = Erasure(ctx.database, UNUSED_WORKSPACES, workspace.reference, ctx.clock())
+        async for _ in erasure.complete():
             pass
 
 
