@@ -1,4 +1,4 @@
-"""Finds all tools and jobs by their paths, for the catalogue, bundles, tests and local runs."""
+"""Finds all tools, jobs and retentions, for generated files, bundles, tests and local runs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.core import installation
+from shared.firestore.retention import Retention
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from shared.runtime.job import Job
     from shared.runtime.tool import Tool
 
@@ -46,6 +49,22 @@ def jobs() -> list[Job]:
     return [import_module(module).JOB for module in _find_modules("functions/jobs/*/job.py")]
 
 
+def retentions() -> dict[str, Retention]:
+    """Import and return how long documents are kept, by collection."""
+    modules = [
+        import_module(_get_module_name(path))
+        for folder in ("shared", "functions")
+        for path in ROOT.glob(f"{folder}/**/*.py")
+        if " Retention(" in path.read_text("utf-8")
+    ]
+    values = [value for module in modules for value in vars(module).values()]
+    by_collection = {value.collection: value for value in values if isinstance(value, Retention)}
+    return dict(sorted(by_collection.items()))
+
+
 def _find_modules(pattern: str) -> list[str]:
-    paths = sorted(ROOT.glob(pattern))
-    return [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
+    return [_get_module_name(path) for path in sorted(ROOT.glob(pattern))]
+
+
+def _get_module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)

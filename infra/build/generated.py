@@ -16,7 +16,8 @@ from pydantic import SecretStr
 
 from functions.jobs.ingest.readers.reading import FORMATS
 from functions.jobs.ingest.readers.source_file import MEGABYTE
-from infra.build.discovery import ROOT, get_group_name, jobs, tools
+from functions.jobs.purge.job import make_sweeps
+from infra.build.discovery import ROOT, get_group_name, jobs, retentions, tools
 from infra.build.evidence import REQUIREMENTS, render_evidence
 from infra.mcp_clients import CLIENTS, EXAMPLE_ADDRESS, EXAMPLE_PROGRAM
 from shared.core.settings import list_setting_groups
@@ -136,6 +137,16 @@ def _render_jobs_table() -> str:
     return "| job | what it does | in the cloud (cron, UTC) |\n|---|---|---|\n" + "".join(rows)
 
 
+def _render_retention_table() -> str:
+    swept = {sweep.name for sweep in make_sweeps(materials_days=1)}
+    rows = (
+        f"| `{name}` | {retention.title} | {retention.period}"
+        f" | {'the job `purge`' if name in swept else 'Firestore'} |\n"
+        for name, retention in retentions().items()
+    )
+    return "| collection | what | kept for | deleted by |\n|---|---|---|---|\n" + "".join(rows)
+
+
 def _render_formats_tables() -> str:
     return "\n".join(
         f"## {file_format.name} ({_quote_all(file_format.extensions)})\n\n"
@@ -233,6 +244,7 @@ _DOCUMENTS: Final[Mapping[Path, Mapping[str, Callable[[], str]]]] = {
     ROOT / "docs" / "jobs.md": {"jobs": _render_jobs_table},
     ROOT / "docs" / "formats.md": {"formats": _render_formats_tables},
     ROOT / "docs" / "clients.md": {"clients": _render_client_sections},
+    ROOT / "docs" / "operations.md": {"retention": _render_retention_table},
     ROOT / "docs" / "configuration.md": {"settings": _render_settings_tables},
 }
 """The tables of each document, by the name in the comments that enclose them."""

@@ -1,7 +1,7 @@
 """`carrel ingest`: adds texts, forgets texts whose files are gone, and lists what is followed.
 
 A folder, a bucket or a Readwise library is followed if it is compared with what was read of it
-before. To forget a text is to take it out of the knowledge base; it can be restored for 30 days.
+before. To forget a text is to take it out of the knowledge base; it can be restored for some time.
 """
 
 from __future__ import annotations

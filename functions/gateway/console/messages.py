@@ -81,8 +81,8 @@ _CONFLICTS: Final = {
     "edit_source": _EDITED,
     "forget": (
         "This cannot be done right now: the source is still being forgotten or restored, is"
-        " forgotten itself, or its 30 days are over. Restore the source first, or try again when"
-        " the job index has completed it, {when}."
+        " forgotten itself, or was forgotten too long ago. Restore the source first, or try again"
+        " when the job index has completed it, {when}."
     ),
     "get_source": "The source changed where this page begins. Open it again from its first page.",
 }
