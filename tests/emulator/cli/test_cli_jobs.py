@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from infra.build.discovery import jobs
+from shared.firestore.runs import RUN_RECORDS
 from shared.knowledge.cards import BY_HAND, Cards
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.queue import ChunkQueue
@@ -42,7 +43,7 @@ def test_all_jobs_are_listed_with_their_schedule_and_last_run() -> None:
 
 
 def test_a_run_prints_its_results_and_show_the_last_ones() -> None:
-    no_run = "There is no record of a run in the last 30 days."
+    no_run = f"There is no record of a run in the last {RUN_RECORDS.period}."
     assert no_run in run_carrel("jobs", "show", "index").stdout
     run_in_database(ingest_three_chunks)
     result = run_carrel("jobs", "run", "index", "repair")

@@ -31,7 +31,9 @@ from shared.core.settings import Settings
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.runtime.context import App, Context
 from shared.runtime.job import AlreadyRunning, Job, Report, run_job
+from shared.traces.repository import WITHDRAWN_TRACES
 from shared.writer import commits, source_editing
+from shared.writer.forgotten_chunks import RESTORABLE_SOURCES
 from tests.support.bulk_embedding import open_bulk_services, open_pending_base, run_bulk_embedding
 from tests.support.cards import make_card_reply, make_source_of_notes
 from tests.support.database_dump import find_orphans, read_all_documents
@@ -316,7 +318,7 @@ async def assert_no_orphans(app: App) -> None:
 @asynccontextmanager
 async def purge_traces(base: Base) -> AsyncIterator[Work]:
     """The second trace of a chain of three, and one with votes, were withdrawn."""
-    async with base.open(days=31) as app:
+    async with base.open(days=WITHDRAWN_TRACES.kept.days + 1) as app:
         first = await contribute(app, 0, "anna")
         second = await contribute(app, 1, "anna", supersedes=first)
         await call_result(app, "amend_trace", "anna", trace_id=second, solution_text="Try again.")
@@ -368,7 +370,7 @@ async def purge_extractions(base: Base) -> AsyncIterator[Work]:
 @asynccontextmanager
 async def purge_forgotten(base: Base) -> AsyncIterator[Work]:
     """A passage, a book and a note with a former revision were forgotten, and a book later."""
-    async with base.open(days=31) as app:
+    async with base.open(days=RESTORABLE_SOURCES.kept.days + 1) as app:
         ctx = make_job_context(app)
         first, *_ = await store_sources(ctx, BAKING, SAILING)
         await forget(app, chunk_id=first.chunk_id)

@@ -1,5 +1,6 @@
 """`list_forgotten` lists forgotten sources and passages to those who may restore them."""
 
+from datetime import timedelta
 from typing import Any
 
 from syrupy.assertion import SnapshotAssertion
@@ -7,6 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 from functions.jobs.purge.job import purge
 from shared.core.caller import Caller
 from shared.runtime.context import App, Context
+from shared.writer.forgotten_chunks import RESTORABLE_SOURCES
 from tests.support.clock import NOON, SettableClock
 from tests.support.forgetting import forget
 from tests.support.jobs import make_ample_budget
@@ -39,7 +41,7 @@ async def test_sources_and_single_passages_are_listed(
     assert [get_ids(page) for page in pages] == [[name] for name in ids]
     assert (await list_forgotten(app, limit=2))["forgotten"] == snapshot
 
-    clock.advance(days=11)
+    clock.now += RESTORABLE_SOURCES.kept - timedelta(days=19)
     assert get_ids(await list_forgotten(app)) == ["sailing"]
     await purge(ctx, make_ample_budget())
     assert get_ids(await list_forgotten(app)) == ["sailing"]

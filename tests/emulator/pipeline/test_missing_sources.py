@@ -1,9 +1,8 @@
 """A source that disappears from its origin is forgotten, and restored when it returns.
 
-A forgotten source is deleted together with its chunks, and can be restored for thirty days.
+A forgotten source is deleted together with its chunks, and can be restored for some time.
 """
 
-from datetime import timedelta
 from typing import Any, Final
 
 import pytest
@@ -14,6 +13,7 @@ from shared.core.caller import Caller, Role
 from shared.core.settings import Settings
 from shared.runtime.context import App, Context
 from shared.runtime.job import Report
+from shared.writer.forgotten_chunks import RESTORABLE_SOURCES
 from tests.support.apps import Apps
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import call_after_commit
@@ -123,7 +123,7 @@ async def test_a_source_returns_without_its_card_once_it_is_purged(
 ) -> None:
     storage.delete("library", "a.md")
     await run_ingest(ctx)
-    clock.now += timedelta(days=31)
+    clock.now += RESTORABLE_SOURCES.kept
     await purge(ctx, make_ample_budget())
     assert await read_documents(ctx, "forgotten") == {}
 

@@ -1,4 +1,4 @@
-"""Purge erases traces that were withdrawn thirty days ago, completely, and nothing else.
+"""Purge erases traces that were withdrawn long ago, completely, and nothing else.
 
 A trace is a solved coding problem, on which users vote. A trace that supersedes another one is its
 successor, and such traces form a chain; only the last trace of a chain that is not withdrawn is
@@ -34,6 +34,8 @@ from tests.support.traces import (
 )
 from tests.support.workspaces import read_write_times
 
+KEPT = WITHDRAWN_TRACES.kept.days
+
 
 def set_time(app: App, **after_noon: float) -> None:
     """Set the clock to this much after noon."""
@@ -63,7 +65,7 @@ async def read_trace_paths(app: App) -> set[str]:
     return set(await read_write_times(make_job_context(app), "trace"))
 
 
-async def test_a_trace_is_erased_thirty_days_after_withdrawal(app: App) -> None:
+async def test_a_withdrawn_trace_is_erased_completely(app: App) -> None:
     """Its votes and revisions are deleted with it, and no other document changes."""
     trace_id = await contribute(app, 0, "anna")
     await call_result(app, "amend_trace", "anna", trace_id=trace_id, solution_text="Try again.")
@@ -73,13 +75,13 @@ async def test_a_trace_is_erased_thirty_days_after_withdrawal(app: App) -> None:
     await vote(app, other_id, "ben")
     await withdraw(app, trace_id)
     before = await read_write_times(make_job_context(app))
-    assert await purge_after(app, days=30) == Counter(traces=1, revisions=1, votes=4)
+    assert await purge_after(app, days=KEPT) == Counter(traces=1, revisions=1, votes=4)
 
     after = await read_write_times(make_job_context(app))
     assert after.keys() == {path for path in before if trace_id not in path}
     assert not {path for path, write_time in after.items() if write_time != before[path]}
     assert f"traces/{other_id}/votes/ben" in after
-    assert await purge_after(app, days=60) == Counter()
+    assert await purge_after(app, days=2 * KEPT) == Counter()
 
 
 async def test_erasure_keeps_the_votes_on_record_of_a_contributor(app: App) -> None:
@@ -90,7 +92,7 @@ async def test_erasure_keeps_the_votes_on_record_of_a_contributor(app: App) -> N
     record = await Traces(make_job_context(app).database).get_record("anna")
 
     await withdraw(app, trace_id)
-    await purge_after(app, days=31)
+    await purge_after(app, days=KEPT + 1)
 
     assert await Traces(make_job_context(app).database).get_record("anna") == record
     fields = (await read_app_documents(app, "contributors"))["anna"]
@@ -104,11 +106,11 @@ async def test_a_trace_restored_during_the_run_stays_complete(apps: Apps, app: A
     paths = await read_trace_paths(app)
 
     async def restore_trace() -> None:
-        set_time(app, days=40)
+        set_time(app, days=KEPT + 10)
         await withdraw(app, trace_id, withdrawn=False)
 
     purging_app = apps(call_before_commit(1, restore_trace))
-    assert (await purge_after(purging_app, days=31))["traces"] == 0
+    assert (await purge_after(purging_app, days=KEPT + 1))["traces"] == 0
     assert paths <= await read_trace_paths(app)
     assert (await read_app_documents(app, "contributors"))["anna"] == {"up": 2}
     await assert_trace_postings_are_exact(app)
@@ -119,7 +121,7 @@ async def test_a_partly_erased_trace_accepts_no_restore_or_vote(app: App) -> Non
     await vote(app, trace_id, "ben")
     await withdraw(app, trace_id)
 
-    ctx = make_context_after(app, days=31)
+    ctx = make_context_after(app, days=KEPT + 1)
     assert not (await purge(ctx, make_spent_budget())).finished
     assert f"traces/{trace_id}" in await read_trace_paths(app)
 
@@ -131,7 +133,7 @@ async def test_a_partly_erased_trace_accepts_no_restore_or_vote(app: App) -> Non
         error = await call_error(app, name, user, trace_id=trace_id, **more)
         assert error.code == "NOT_FOUND"
 
-    await purge_after(app, days=31)
+    await purge_after(app, days=KEPT + 1)
     assert not [path for path in await read_trace_paths(app) if trace_id in path]
 
 
@@ -163,7 +165,7 @@ async def read_links(app: App) -> dict[str, Links]:
 async def test_the_neighbours_of_an_erased_trace_are_linked(app: App) -> None:
     first, second, third = await contribute_chain(app, 3)
     await withdraw(app, second)
-    assert (await purge_after(app, days=31))["traces"] == 1
+    assert (await purge_after(app, days=KEPT + 1))["traces"] == 1
     assert await read_links(app) == {first: (None, third), third: (first, None)}
     await assert_trace_postings_are_exact(app)
 
@@ -178,7 +180,7 @@ async def test_the_neighbours_of_an_erased_trace_are_linked(app: App) -> None:
 async def test_the_predecessor_of_the_last_trace_is_listed_again(app: App) -> None:
     first, second, third = await contribute_chain(app, 3)
     await withdraw(app, second)
-    set_time(app, days=20)
+    set_time(app, days=KEPT - 10)
     await withdraw(app, third)
     assert await read_links(app) == {
         first: (None, second),
@@ -186,12 +188,12 @@ async def test_the_predecessor_of_the_last_trace_is_listed_again(app: App) -> No
         third: (second, None),
     }
 
-    assert (await purge_after(app, days=31))["traces"] == 1
+    assert (await purge_after(app, days=KEPT + 1))["traces"] == 1
     assert await read_links(app) == {first: (None, None), third: (first, None)}
     assert (await search_trace_ids(app, query=make_sample_trace(0)["title"]))[:1] == [first]
     await assert_trace_postings_are_exact(app)
 
-    set_time(app, days=32)
+    set_time(app, days=KEPT + 2)
     await withdraw(app, third, withdrawn=False)
     assert await read_links(app) == {first: (None, third), third: (first, None)}
     await assert_trace_postings_are_exact(app)
@@ -201,9 +203,9 @@ async def test_a_withdrawn_predecessor_stays_hidden(app: App) -> None:
     first, second, third = await contribute_chain(app, 3)
     for trace_id in (second, third):
         await withdraw(app, trace_id)
-    set_time(app, days=20)
+    set_time(app, days=KEPT - 10)
     await withdraw(app, first)
-    assert (await purge_after(app, days=31))["traces"] == 2
+    assert (await purge_after(app, days=KEPT + 1))["traces"] == 2
     assert await read_links(app) == {first: (None, None)}
     assert await search_trace_ids(app, query=make_sample_trace(0)["title"]) == []
     await assert_trace_postings_are_exact(app)
@@ -215,7 +217,7 @@ async def test_a_successor_of_another_contributor_loses_its_link(app: App) -> No
     await vote(app, of_ben, "carl")
     await withdraw(app, second)
 
-    assert (await purge_after(app, days=31))["traces"] == 1
+    assert (await purge_after(app, days=KEPT + 1))["traces"] == 1
 
     assert await read_links(app) == {first: (None, None), of_ben: (None, None)}
     out = await call_result(app, "get_trace", ANONYMOUS, trace_id=of_ben)
@@ -231,7 +233,7 @@ async def test_each_of_many_successors_loses_its_link(app: App) -> None:
     for number in range(MAX_FOLLOWERS + 2):
         successor = {"supersedes": trace_id, "contributor": f"user-{number}"}
         await set_fields(ctx, f"traces/successor-{number:03}", successor)
-    assert (await purge_after(app, days=31))["traces"] == 1
+    assert (await purge_after(app, days=KEPT + 1))["traces"] == 1
     successors = (await read_app_documents(app, "traces")).values()
     assert all(data["supersedes"] is None for data in successors)
 
@@ -244,7 +246,7 @@ async def test_malformed_traces_block_no_others(app: App) -> None:
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)
 
-    report = await purge(make_context_after(app, days=31), make_ample_budget())
+    report = await purge(make_context_after(app, days=KEPT + 1), make_ample_budget())
 
     assert report.counts["traces"] == 1
     assert len(report.failures) == PAGE_SIZE + 1
@@ -260,10 +262,10 @@ async def test_a_trace_is_listed_again_once_the_embedder_works(
         await withdraw(app, trace_id)
 
     embedder.is_down = True
-    report = await purge(make_context_after(app, days=31), make_ample_budget())
+    report = await purge(make_context_after(app, days=KEPT + 1), make_ample_budget())
     assert report.counts["traces"] == 1
     assert [failure.name for failure in report.failures] == [f"traces/{second}"]
 
     embedder.is_down = False
-    assert (await purge_after(app, days=31))["traces"] == 1
+    assert (await purge_after(app, days=KEPT + 1))["traces"] == 1
     await assert_trace_postings_are_exact(app)

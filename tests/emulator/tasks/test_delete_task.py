@@ -1,4 +1,4 @@
-"""`delete_task` deletes a task of its caller, which can be restored for 30 days."""
+"""`delete_task` deletes a task of its caller, which can be restored for some time."""
 
 import asyncio
 from datetime import timedelta
@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from shared.runtime.context import App
+from shared.tasks.model import DELETED_TASKS
 from tests.support.tasks import (
     NOON,
     add_tasks,
@@ -16,7 +17,7 @@ from tests.support.tasks import (
     list_ids,
 )
 
-TOO_LATE = NOON + timedelta(days=30)
+TOO_LATE = NOON + DELETED_TASKS.kept
 LAST_MOMENT = TOO_LATE - timedelta(microseconds=1)
 
 
@@ -24,7 +25,7 @@ LAST_MOMENT = TOO_LATE - timedelta(microseconds=1)
 async def test_deleted_task_is_unlisted_and_restorable(app: App) -> None:
     added = await call_for_result(app, "add_task", title="one")
     deleted = await call_for_result(app, "delete_task", task_id="1")
-    task = added["task"] | {"status": "deleted", "restorable_until": "2026-04-09T12:00:00Z"}
+    task = added["task"] | {"status": "deleted", "restorable_until": f"{TOO_LATE:%FT%TZ}"}
     undo = {"tool": "restore_task", "arguments": {"task_id": "1"}}
     assert deleted == {"task": task, "changed": ["status"], "undo": undo}
     assert await list_ids(app) == []
@@ -42,11 +43,11 @@ async def test_deleting_twice_is_not_found(app: App) -> None:
     error = await call_for_error(app, "delete_task", task_id="1")
     assert error["code"] == "not_found"
     assert error["details"] == {"task_id": "1"}
-    assert "Until 2026-04-09 12:00 UTC restore_task can bring it back" in error["message"]
+    assert f"Until {TOO_LATE:%F %H:%M} UTC restore_task can bring it back" in error["message"]
 
 
 @pytest.mark.requirement("003-T4")
-async def test_task_is_restorable_for_thirty_days(app: App) -> None:
+async def test_task_is_restorable_until_its_time(app: App) -> None:
     await add_tasks(app, "one", "two")
     for task_id in ("1", "2"):
         await call_for_result(app, "delete_task", task_id=task_id)

@@ -1,12 +1,13 @@
 """`list_tasks` returns the tasks of its caller that match all filters, page by page."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from functions.tools.tasks.list_tasks.tool import BATCH_SIZE, MAX_READS
 from shared.runtime.context import App
+from shared.tasks.model import DELETED_TASKS
 from tests.support.tasks import (
     NOON,
     add_tasks,
@@ -101,6 +102,6 @@ async def test_expired_tasks_leave_no_empty_pages(app: App) -> None:
     await add_many(app, 6)
     for expired_id in ("2", "3", "4", "5", "6"):
         await call_for_result(app, "delete_task", task_id=expired_id)
-    await call_for_result(app, "delete_task", now=NOON + timedelta(days=40), task_id="1")
-    now = NOON + timedelta(days=41)
+    await call_for_result(app, "delete_task", now=NOON + 2 * DELETED_TASKS.kept, task_id="1")
+    now = NOON + 2 * DELETED_TASKS.kept
     assert await list_ids(app, status="deleted", now=now, limit=1) == ["1"]
