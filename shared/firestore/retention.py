@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 PURGE_AT: Final = "purge_at"
 BEGUN: Final = from_microseconds(0)
-"""The time from which a document is kept, once its erasure has begun. So it stays due, and a later
-run of `purge` continues the erasure."""
+"""The time that a document has once its erasure has begun. So it stays due, and a later run of
+`purge` continues the erasure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
