@@ -6,11 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.core import installation
-from shared.firestore.retention import Retention
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from shared.firestore.retention import Retention
     from shared.runtime.job import Job
     from shared.runtime.tool import Tool
 
@@ -51,6 +51,8 @@ def jobs() -> list[Job]:
 
 def retentions() -> dict[str, Retention]:
     """Import and return how long documents are kept, by collection."""
+    from shared.firestore.retention import Retention
+
     modules = [
         import_module(_get_module_name(path))
         for folder in ("shared", "functions")

@@ -69,7 +69,7 @@ async def count_pending(ctx: Context) -> int:
 
 JOB = Job(
     name="purge",
-    title="Delete expired, withdrawn and forgotten data",
+    title="Delete unused, withdrawn and forgotten data",
     run=purge,
     total=count_pending,
     schedule="17 4 * * *",
