@@ -31,6 +31,7 @@ from shared.knowledge.source_repository import (
 from shared.writer.chunk_changes import STORED_FIELDS, plan_queued
 from shared.writer.chunked_source import ChunkedSource, build_source_document
 from shared.writer.commits import DELETED_ENTRIES, Change, pack_commits, split_commits
+from shared.writer.note_repository import build_revision_writes
 from shared.writer.stored_merging import (
     INCOMPLETE,
     LOG_FIELDS,
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from shared.knowledge.forgotten_repository import ForgottenSource
     from shared.knowledge.source import Source
 
-    KeepRevision = Callable[[Document, datetime], list[Write]]
-    """Builds the writes that store the present revision of a note before it is replaced."""
     KeepRemoved = Callable[[Sequence[str]], Awaitable[Mapping[str, Write]]]
     """Builds the writes that keep chunks, by id, so that they can be restored."""
 
@@ -88,19 +87,15 @@ class Ingestion:
     def __init__(
         self,
         database: Database,
-        keep_revision: KeepRevision = lambda _note, _now: [],
         keep_removed: KeepRemoved | None = None,
     ) -> None:
         """Store the arguments. Nothing is read yet.
 
         Args:
-            keep_revision: Builds the writes that keep a note that an export replaces. By default,
-                the replaced note is lost.
             keep_removed: Builds the writes that keep highlights that their origin deleted. By
                 default, they are lost.
         """
         self._database = database
-        self._keep_revision = keep_revision
         self._keep_removed = keep_removed
         self._emptied: set[str] = set()
 
@@ -331,7 +326,7 @@ class Ingestion:
                 }
                 # From now on, an origin that has the whole source may remove it again.
                 data |= {} if source.source.adds_only else {RESTORED: DELETE_FIELD}
-            kept = self._keep_revision(stored, now) if stored and source.source.note else []
+            kept = build_revision_writes(stored, now) if stored and source.source.note else []
             write = _build_put(reference, data, update_time)
             yield Change("sources", Together([write, *kept]))
         elif update_time:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shared.notes.note import NoteContent
 from shared.writer.chunked_source import ChunkedSource
+from shared.writer.note import NoteContent
 
 Texts = Mapping[str, str]
 """The texts of chunks by id."""

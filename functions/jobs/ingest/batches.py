@@ -10,7 +10,6 @@ from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.source_file import Unreadable
 from shared.core.dates import localize
 from shared.knowledge.chunk import split_source
-from shared.notes.repository import Notes
 from shared.text.spans import Span
 from shared.text.splitting import split_chunks
 from shared.writer.chunked_source import ChunkedSource
@@ -138,8 +137,7 @@ async def save_sources(
         [source.source_id for source in deleted if source.adds_only and source.is_deleted],
         stays=True,
     )
-    keep_revision = Notes(ctx.database).build_revision_writes
-    ingestion = Ingestion(ctx.database, keep_revision, missing.build_keep_writes)
+    ingestion = Ingestion(ctx.database, missing.build_keep_writes)
     saved = await ingestion.save_each(
         [read for read in sources if read.chunks or read.deletes_highlights], ctx.clock()
     )

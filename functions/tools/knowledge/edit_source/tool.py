@@ -14,11 +14,11 @@ from shared.core.text_validation import validate_line
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
 from shared.knowledge.source import may_edit
-from shared.notes.repository import Notes
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
 from shared.text.counts import format_count
+from shared.writer.note_repository import build_revision_writes
 from shared.writer.source_editing import EditableSource, SourceEditing
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ async def _edit(args: In, ctx: Context) -> Out:
     if not changed:
         return _build_result(before, before, [])
     now = ctx.clock()
-    writes = Notes(ctx.database).build_revision_writes(stored.snapshot, now)
+    writes = build_revision_writes(stored.snapshot, now)
     writes += editing.build_writes(stored, after, now)
     return await ctx.commit(writes, _build_result(before, after, changed))
 

@@ -18,8 +18,8 @@ from shared.core.installation import carrel
 from shared.core.text_validation import make_validation_error, validate_prose
 from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
 from shared.knowledge.source_repository import FORMER_REVISIONS
-from shared.notes.note import NoteContent, default_title
 from shared.runtime.schemas import DocumentId, IdempotentArguments
+from shared.writer.note import NoteContent, default_title
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

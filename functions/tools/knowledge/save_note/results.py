@@ -13,10 +13,10 @@ from shared.runtime.schemas import Result, Undo
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.notes.duplicates import NearNote
-    from shared.notes.repository import StoredNote
     from shared.runtime.context import Context
     from shared.writer.chunked_source import ChunkedSource
+    from shared.writer.note_duplicates import NearNote
+    from shared.writer.note_repository import StoredNote
 
 
 class SimilarNote(Result):

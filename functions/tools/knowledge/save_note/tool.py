@@ -31,23 +31,23 @@ from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import FORMER_REVISIONS
-from shared.notes.duplicates import find_neighbours, find_same_note
-from shared.notes.note import default_title
-from shared.notes.repository import Notes
 from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
 from shared.writer.chunk_changes import ChunkVectors
+from shared.writer.note import default_title
+from shared.writer.note_duplicates import find_neighbours, find_same_note
+from shared.writer.note_repository import Notes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.firestore.claims import Claim
     from shared.knowledge.chunk import Chunk
-    from shared.notes.note import NoteContent
-    from shared.notes.repository import StoredNote
     from shared.runtime.context import Context
     from shared.writer.chunked_source import ChunkedSource
+    from shared.writer.note import NoteContent
+    from shared.writer.note_repository import StoredNote
 
 
 _ARGUMENTS: Final = {"source_url": "url", "about_chunk_id": "chunk_id"}

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from shared.extractions.deduplication import get_min_similarity
 from shared.knowledge.chunk_repository import Chunks
-from shared.notes.note import NOTES
-from shared.notes.repository import Notes
 from shared.text.folding import fold_text
 from shared.text.terms import compute_resemblance, terms
+from shared.writer.note import NOTES
+from shared.writer.note_repository import Notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
     from shared.index.vector_index import Neighbour
     from shared.knowledge.chunk import Chunk
-    from shared.notes.repository import StoredNote
     from shared.writer.chunk_changes import ChunkVectors
+    from shared.writer.note_repository import StoredNote
 
 MAX_CANDIDATES: Final = 5
 """The first chunk is compared with at most this many of the nearest chunks of notes."""

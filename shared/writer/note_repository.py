@@ -36,9 +36,9 @@ from shared.knowledge.source_repository import (
     build_removed_fields,
     make_revisions_path,
 )
-from shared.notes.note import Note, NoteContent
 from shared.writer.chunk_changes import INDEXED_FIELDS, plan_indexed
 from shared.writer.chunked_source import build_source_document
+from shared.writer.note import Note, NoteContent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -139,7 +139,7 @@ class Notes:
 
         Costs one round trip.
         """
-        snapshot = await self._database.get(self._get_revision_reference(source_id, number))
+        snapshot = await self._database.get(_get_revision_reference(source_id, number))
         data = snapshot.fields
         return _REVISION.load(data) if data and data[PURGE_AT] > now else None
 
@@ -196,29 +196,31 @@ class Notes:
         return [
             put_if_unchanged(stored.snapshot, data),
             *claim_writes,
-            *self.build_revision_writes(stored.snapshot, now),
+            *build_revision_writes(stored.snapshot, now),
             *_build_chunk_writes({**deleted, **stored.chunks}, chunked, vectors, now),
         ]
-
-    def build_revision_writes(self, snapshot: Document, now: datetime) -> list[Write]:
-        """Build the write that saves a note's content before a change, as a former revision.
-
-        Args:
-            snapshot: The document of a source. If it is not a note, no write is returned.
-        """
-        note = _to_note(snapshot)
-        if note is None:
-            return []
-        revision = self._get_revision_reference(note.source_id, note.revision)
-        fields = _REVISION.write(note.content)
-        fields |= {"written_at": note.updated_at, PURGE_AT: FORMER_REVISIONS.compute_purge_at(now)}
-        return [Set(revision, fields)]
 
     def _get_reference(self, source_id: str) -> Reference:
         return Reference(SOURCES, source_id)
 
-    def _get_revision_reference(self, source_id: str, number: int) -> Reference:
-        return Reference(make_revisions_path(source_id), str(number))
+
+def build_revision_writes(snapshot: Document, now: datetime) -> list[Write]:
+    """Build the write that saves a note's content before a change, as a former revision.
+
+    Args:
+        snapshot: The document of a source. If it is not a note, no write is returned.
+    """
+    note = _to_note(snapshot)
+    if note is None:
+        return []
+    revision = _get_revision_reference(note.source_id, note.revision)
+    fields = _REVISION.write(note.content)
+    fields |= {"written_at": note.updated_at, PURGE_AT: FORMER_REVISIONS.compute_purge_at(now)}
+    return [Set(revision, fields)]
+
+
+def _get_revision_reference(source_id: str, number: int) -> Reference:
+    return Reference(make_revisions_path(source_id), str(number))
 
 
 def _build_chunk_writes(
