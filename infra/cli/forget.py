@@ -306,7 +306,7 @@ async def _load_sample_traces(ctx: Context) -> list[Trace]:
 
 async def _find_named_elsewhere(ctx: Context, request: _Request) -> list[str]:
     """Find the ids of the sources in the requested folder and in the sample."""
-    from functions.jobs.ingest.path import load_followed_source_ids
+    from functions.jobs.ingest.folder import load_followed_source_ids
     from functions.jobs.ingest.readers.reading import read
     from shared.knowledge.source import Source
 

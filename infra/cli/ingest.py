@@ -21,13 +21,12 @@ from shared.core.installation import carrel
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from functions.jobs.ingest.followed_folder import FolderChanges
-    from functions.jobs.ingest.readers.reading import FileListing
+    from functions.jobs.ingest.folder import FollowedFolder
+    from functions.jobs.ingest.followed_files import FileState
     from infra.cli.ingest_preview import PathContents
     from shared.firestore.database import Database
-    from shared.knowledge.followed_files import FileState
 
 _INTERRUPTED: Final = (
     "\nInterrupted. Stored results are kept. To continue, run the same command again."
@@ -52,39 +51,37 @@ class _Preview:
     """What a run would do.
 
     Attributes:
-        changes: How the files differ from those that were last ingested.
+        folder: The files, and how they differ from those that were last ingested.
         sources: The number of stored sources that would be forgotten.
         passages: The number of passages in the sources that would be forgotten.
-        listing: The files, or None if nothing can be read from the path.
     """
 
-    changes: FolderChanges
+    folder: FollowedFolder
     sources: int
     passages: int
-    listing: FileListing | None
 
     def read_contents(self, *, all_files: bool) -> PathContents:
         """Read the files without writing anything: all of them, or only new and edited ones."""
         from infra.cli.ingest_preview import PathContents, read_contents
 
-        if self.listing is None:
+        folder = self.folder
+        if folder.error:
             return PathContents()
-        changes = self.changes
-        unchanged = changes.states.keys() - {*changes.new, *changes.edited}
-        return read_contents(self.listing, () if all_files else unchanged)
+        unchanged = folder.states.keys() - {*folder.new, *folder.edited}
+        return read_contents(folder.listing, () if all_files else {*map(Path, unchanged)})
 
     def describe_missing(self) -> str:
         """Describe what is missing and would be forgotten."""
-        changes = self.changes
-        files = format_count(changes.file_count, "file")
-        parts = [f"{len(changes.missing)} of {files} disappeared"] if changes.missing else []
+        folder, missing = self.folder, self.folder.find_missing()
+        files = format_count(missing.counts.former_files, "file")
+        parts = [f"{len(folder.missing)} of {files} disappeared"] if folder.missing else []
         if dropped := {
             path: ids
-            for path, former_ids in changes.dropped.items()
-            if (ids := changes.missing_ids.intersection(former_ids))
+            for path, former_ids in folder.dropped.items()
+            if (ids := missing.ids.intersection(former_ids))
         }:
             texts = format_count(sum(map(len, dropped.values())), "text")
-            names = ", ".join(sorted(path.name for path in dropped)[:_MAX_NAMES])
+            names = ", ".join(sorted(Path(path).name for path in dropped)[:_MAX_NAMES])
             parts.append(f"{texts} disappeared from {names}")
         if not self.sources:
             return f"{' and '.join(parts)}: none of their texts are stored."
@@ -151,15 +148,15 @@ def ingest(  # noqa: PLR0913 - one for each option
 def _print_preview(path: Path) -> bool:
     """Print the changes and what would be read. Return whether everything can be read."""
     preview = run_with_database(lambda database: _load_preview(path, database))
-    changes = preview.changes
-    groups = _group_names_by_change(changes)
+    folder = preview.folder
+    groups = _group_names_by_change(folder)
     for kind, names in groups.items():
         if names:
             click.echo(f"{kind}: {format_count(len(names), 'file')}")
             click.echo(make_printable("\n".join(f"  {name}" for name in names[:_MAX_NAMES])))
             if len(names) > _MAX_NAMES:
                 click.echo(f"  ... and {len(names) - _MAX_NAMES} more")
-    if changes.missing or changes.missing_ids:
+    if folder.missing or folder.missing_ids:
         click.echo(preview.describe_missing())
     elif not any(groups.values()):
         click.echo("No file has changed since it was last ingested.")
@@ -170,20 +167,20 @@ def _print_preview(path: Path) -> bool:
     return not contents.failures
 
 
-def _group_names_by_change(changes: FolderChanges) -> dict[str, Sequence[str]]:
+def _group_names_by_change(folder: FollowedFolder) -> dict[str, Sequence[str]]:
     """Return the names of files by how they changed: new, edited, renamed or missing."""
     return {
-        "new": _to_relative(changes.new, changes.scope),
-        "edited": _to_relative(changes.edited, changes.scope),
+        "new": _to_relative(folder.new, folder.scope),
+        "edited": _to_relative(folder.edited, folder.scope),
         "renamed": [
             f"{old} -> {new}"
             for new, old in zip(
-                _to_relative(changes.renamed.keys(), changes.scope),
-                _to_relative(changes.renamed.values(), changes.scope),
+                _to_relative(folder.renamed.keys(), folder.scope),
+                _to_relative(folder.renamed.values(), folder.scope),
                 strict=True,
             )
         ],
-        "missing": _to_relative(changes.missing, changes.scope),
+        "missing": _to_relative(folder.missing, folder.scope),
     }
 
 
@@ -221,27 +218,27 @@ def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool) -> bool:
     from infra.local.jobs import ingest_all
 
     preview = run_with_database(lambda database: _load_preview(path, database))
-    changes = preview.changes
+    folder = preview.folder
     if strict and (contents := preview.read_contents(all_files=True)).failures:
         contents.print_problems()
         click.echo(_NOTHING_WRITTEN, err=True)
         return False
     is_confirmed = True
-    if changes.renamed:
-        files = format_count(len(changes.renamed), "renamed or moved file")
+    if folder.renamed:
+        files = format_count(len(folder.renamed), "renamed or moved file")
         click.echo(f"{files}: the ids stay.")
-    if (changes.missing or changes.missing_ids) and not keep:
+    if (folder.missing or folder.missing_ids) and not keep:
         click.echo(preview.describe_missing())
         is_confirmed = (
-            yes or not preview.sources or not changes.missing_counts.is_alarming or _confirm()
+            yes or not preview.sources or not folder.find_missing().counts.is_alarming or _confirm()
         )
     if not is_confirmed:
         click.echo(_NOTHING_FORGOTTEN, err=True)
     forgets = is_confirmed and not keep
-    if changes.error and not forgets:  # nothing can be read, and nothing is to be forgotten
-        raise changes.error
+    if folder.error and not forgets:  # nothing can be read, and nothing is to be forgotten
+        raise folder.error
     set_job_secrets(["embed"])
-    complete = ingest_all(path, changes.missing_ids if forgets else frozenset())
+    complete = ingest_all(path, folder.missing_ids if forgets else frozenset())
     return complete and is_confirmed
 
 
@@ -261,37 +258,34 @@ def _confirm() -> bool:
 
 async def _load_preview(path: Path, database: Database) -> _Preview:
     """Compare a path with what was last ingested, and list its files. Their texts are not read."""
-    from functions.jobs.ingest.path import compare_path
-    from functions.jobs.ingest.readers.reading import list_files
+    from functions.jobs.ingest.folder import FollowedFolder
     from shared.core.settings import Settings
-    from shared.knowledge.roots import Roots
     from shared.knowledge.source_repository import Sources
 
     follows_readwise = Settings().readwise_token is not None
-    changes = await compare_path(path, database, follows_readwise=follows_readwise)
-    roots = (await Roots(database).read()).roots
-    listing = None if changes.error else await asyncio.to_thread(list_files, path, roots)
-    stored = await Sources(database).get_all(sorted(changes.missing_ids))
+    folder = FollowedFolder(path, database, follows_readwise=follows_readwise)
+    await folder.list_items()
+    stored = await Sources(database).get_all(sorted(folder.missing_ids))
     passages = sum(source.chunk_count for source in stored)
-    return _Preview(changes, len(stored), passages, listing)
+    return _Preview(folder, len(stored), passages)
 
 
 async def _list(database: Database) -> str:
     """Format a table of the followed folders, the bucket and the Readwise library."""
+    from functions.jobs.ingest.folder import load_roots_with_files
+    from functions.jobs.ingest.followed_files import FileState
     from shared.core.settings import Settings
-    from shared.knowledge.followed_files import FollowedFiles
+    from shared.knowledge.followed import Followed
     from shared.knowledge.readwise_sync import ReadwiseSync
-    from shared.knowledge.roots import Roots
 
     rows: list[tuple[str, str, str, str]] = []
-    for root in (await Roots(database).read()).roots:
-        stored = FollowedFiles.of_folder(database, root)
-        counts = _count(await stored.load_files())
-        last_read = format_minute(stored.read_at) if root.whole else "single files"
-        rows.append((make_printable(str(root.path)), *counts, last_read))
+    for root, states in await load_roots_with_files(database):
+        last_read = format_minute(root.read_at) if root.whole else "single files"
+        rows.append((make_printable(str(root.path)), *_count(states), last_read))
     if address := Settings().ingest_bucket:
-        counts = _count(await FollowedFiles(database, address.rstrip("/")).load_files())
-        rows.append((address, *counts, "by the job ingest"))
+        bucket = Followed(database, address.rstrip("/"), FileState)
+        await bucket.load()
+        rows.append((address, *_count(bucket.items.values()), "by the job ingest"))
     if updated_after := (await ReadwiseSync(database).load_progress()).updated_after:
         rows.append(("Readwise", "", "", f"{format_minute(updated_after)}, by the job ingest"))
     if not rows:
@@ -299,14 +293,15 @@ async def _list(database: Database) -> str:
     return format_table(("FOLLOWED", "FILES", "SOURCES", "LAST READ (UTC)"), rows)
 
 
-def _count(files: Mapping[str, FileState]) -> tuple[str, str]:
+def _count(files: Iterable[FileState]) -> tuple[str, str]:
     """Count the files that are not missing, and their sources, as texts for a table."""
-    states = [state for state in files.values() if not state.missing]
+    states = [state for state in files if not state.missing]
     return str(len(states)), str(len({name for state in states for name in state.ids}))
 
 
-def _to_relative(paths: Iterable[Path], scope: Path) -> Sequence[str]:
-    """Return paths as texts, relative to the ingested path `scope` if they are inside it."""
+def _to_relative(names: Iterable[str], scope: Path) -> Sequence[str]:
+    """Return the names of files relative to the ingested path `scope` if they are inside it."""
     return [
-        str(path.relative_to(scope)) if path.is_relative_to(scope) else str(path) for path in paths
+        str(Path(name).relative_to(scope)) if Path(name).is_relative_to(scope) else name
+        for name in names
     ]

@@ -22,9 +22,9 @@ from functions.jobs.cluster.job import JOB as CLUSTER
 from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.extract.job import JOB as EXTRACT
 from functions.jobs.index.job import JOB as INDEX
+from functions.jobs.ingest.folder import ingest_confirmed
 from functions.jobs.ingest.job import JOB as INGEST
 from functions.jobs.ingest.links.queue import ingest_link
-from functions.jobs.ingest.path import ingest_confirmed
 from infra.local.local_database import SAMPLE, STATE
 from infra.terminal import make_printable
 from shared.core import telemetry

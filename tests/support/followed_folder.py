@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from functions.jobs.ingest.folder import FollowedFolder, ingest_confirmed
 from functions.jobs.ingest.job import ingest
-from functions.jobs.ingest.path import ingest_confirmed
 from shared.core.settings import Settings
 from shared.runtime.context import Context
 from shared.runtime.job import Report
@@ -41,6 +41,13 @@ async def ingest_cleanly(ctx: Context, path: Path) -> Report:
     report = await run_ingest(ctx, path)
     assert report.failures == []
     return report
+
+
+async def compare(ctx: Context, path: Path, *, follows_readwise: bool = False) -> FollowedFolder:
+    """Compare the files of a path with those that were ingested before, and write nothing."""
+    folder = FollowedFolder(path, ctx.database, follows_readwise=follows_readwise)
+    await folder.list_items()
+    return folder
 
 
 async def read_sources_by_text(ctx: Context) -> dict[str, str]:

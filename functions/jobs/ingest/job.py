@@ -7,11 +7,12 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.bucket.sync import sync_bucket
+from functions.jobs.ingest.bucket import follow_bucket
+from functions.jobs.ingest.folder import count_texts, follow_path
 from functions.jobs.ingest.links.queue import DEAD_LETTERS as DEAD_LINKS
 from functions.jobs.ingest.links.queue import fetch_links
 from functions.jobs.ingest.missing_sources import describe_removed
-from functions.jobs.ingest.path import count_texts, ingest_path
+from functions.jobs.ingest.origin import sync
 from functions.jobs.ingest.readwise.sync import DEAD_LETTERS as DEAD_BOOKS
 from functions.jobs.ingest.readwise.sync import sync_readwise
 from shared.core.errors import CarrelError, InvalidInput
@@ -24,13 +25,17 @@ from shared.runtime.job import DeadLetters, Failure, Job, Report
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
 
+    from functions.jobs.ingest.origin import FollowedOrigin
     from shared.core.settings import Settings
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
     OriginReader = Callable[[Context, Budget, Report], Awaitable[None]]
     """Brings the knowledge base up to date with one origin."""
+    Follow = Callable[[Context, Budget], AbstractAsyncContextManager[FollowedOrigin]]
+    """Opens an origin."""
 
 _NOTHING_TO_INGEST: Final = (
     "There is nothing to ingest, and no link is waiting. Set INGEST_PATH to a file or a folder,"
@@ -125,10 +130,18 @@ def _collect_origins(settings: Settings, *, forgets_all: bool = False) -> dict[s
     if settings.readwise_token:
         origins["readwise"] = sync_readwise
     if settings.ingest_bucket:
-        origins["bucket"] = partial(sync_bucket, settings.ingest_bucket, forgets_all=forgets_all)
+        origins["bucket"] = partial(_sync, follow_bucket, forgets_all=forgets_all)
     if settings.ingest_path:
-        origins["path"] = partial(ingest_path, settings.ingest_path, forgets_all=forgets_all)
+        origins["path"] = partial(_sync, follow_path, forgets_all=forgets_all)
     return origins
+
+
+async def _sync(
+    follow: Follow, ctx: Context, budget: Budget, report: Report, *, forgets_all: bool
+) -> None:
+    """Bring the knowledge base up to date with a followed origin."""
+    async with follow(ctx, budget) as origin:
+        await sync(origin, ctx, budget, report, forgets_all=forgets_all)
 
 
 async def _load_dead_letters(ctx: Context, limit: int) -> list[Failure]:

@@ -2,16 +2,85 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from functions.jobs.ingest.offline_files import has_placeholder
-from shared.knowledge.roots import Root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A folder that was ingested.
+
+    Attributes:
+        path: Its absolute path without symbolic links.
+        number: 1 for the first folder of its name, 2 for the second, and so on.
+        whole: Whether the folder itself was ingested, rather than only some of its files.
+        files: The names of files in it that were ingested one by one, before a folder that
+            contains them was.
+        former_name: The name under which it was registered, if it was renamed since.
+        read_at: When a run last read the folder completely.
+    """
+
+    path: Path
+    number: int = 1
+    whole: bool = True
+    files: tuple[str, ...] = ()
+    former_name: str = ""
+    read_at: datetime | None = None
+
+    @property
+    def registered_name(self) -> str:
+        """The name of the folder when it was registered. It does not change."""
+        return self.former_name or self.path.name
+
+    @property
+    def name(self) -> str:
+        """The name for people: `vault`, or `vault-2`."""
+        name = self.registered_name
+        return name if self.number == 1 else f"{name}-{self.number}"
+
+    @property
+    def collection(self) -> str:
+        """The prefix of the ids of its sources.
+
+        The number follows a NUL character, which neither names of folders nor ids of records can
+        contain. With a hyphen, record 7 of the second folder `data` would have the same id as
+        record 2-7 of the first.
+        """
+        name = self.registered_name
+        return name if self.number == 1 else f"{name}\0{self.number}"
+
+
+def load_roots(text: str) -> tuple[Root, ...]:
+    """Read the folders that `dump_roots` wrote."""
+    return tuple(
+        Root(
+            Path(path), number, whole, tuple(files), former_name,
+            datetime.fromisoformat(read_at) if read_at else None,
+        )
+        for path, number, whole, files, former_name, read_at in json.loads(text or "[]")
+    )  # fmt: skip
+
+
+def dump_roots(roots: Sequence[Root]) -> str:
+    """Write folders as JSON, whose names need not be UTF-8."""
+    return json.dumps(
+        [
+            (
+                str(root.path), root.number, root.whole, root.files, root.former_name,
+                root.read_at.isoformat() if root.read_at else None,
+            )
+            for root in roots
+        ]
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +92,13 @@ class Registration:
             root's name.
         roots: All registered folders, including this one.
         note: What the user should know about the root's name; empty if it is the folder's own name.
-        is_renamed: Whether the folder had another name before.
+        former_path: Where the folder was before, if it has moved or was renamed.
     """
 
     root: Root
     roots: tuple[Root, ...]
     note: str = ""
-    is_renamed: bool = False
+    former_path: Path | None = None
 
 
 def find_root(path: Path, roots: Sequence[Root]) -> Root | None:
@@ -123,14 +192,13 @@ def _move_folder(former: Root, root: Root, roots: Sequence[Root]) -> Registratio
         for other in roots
     ]
     registration = register(root.path, moved, root.files)
-    is_renamed = former.path.name != root.path.name
     note = (
         f"{former.path.name} is now called {root.path.name}: its sources keep their ids."
-        if is_renamed
+        if former.path.name != root.path.name
         else f"{former.name} has moved: it keeps its name and its sources."
     )
     note = f"{note} {registration.note}".strip()
-    return replace(registration, note=note, is_renamed=is_renamed)
+    return replace(registration, note=note, former_path=former.path)
 
 
 def _move_root(path: Path, root: Root) -> Root:

@@ -15,8 +15,7 @@ from functions.jobs.cluster.job import JOB as CLUSTER
 from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.extract.job import JOB as EXTRACT
 from functions.jobs.index.job import JOB as INDEX
-from functions.jobs.ingest import batches, missing_sources, path
-from functions.jobs.ingest.bucket import sync as bucket_sync
+from functions.jobs.ingest import batches, bucket, missing_sources, origin
 from functions.jobs.ingest.job import JOB as INGEST
 from functions.jobs.ingest.readwise import sync as readwise_sync
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
@@ -30,7 +29,7 @@ from shared.core.errors import Unavailable
 from shared.core.settings import Settings
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.runtime.context import App, Context
-from shared.runtime.job import AlreadyRunning, Job, Report, run_job
+from shared.runtime.job import AlreadyRunning, Job, run_job
 from shared.traces.repository import WITHDRAWN_TRACES
 from shared.writer import commits, source_editing
 from shared.writer.forgotten_chunks import RESTORABLE_SOURCES
@@ -77,13 +76,11 @@ SMALL_MEMORY: Final = RebuildLimits(memory_budget=200)
 """Limits with which repair takes several passes."""
 
 
-def run(job: Job, times: int = 1) -> Work:
-    """Return runs of a job, one after the other."""
+def run(job: Job) -> Work:
+    """Return a run of a job."""
 
     async def work(app: App) -> object:
-        report: Report | AlreadyRunning
-        for _ in range(times):
-            report = await run_job(job, app)
+        report = await run_job(job, app)
         if isinstance(report, AlreadyRunning):
             raise Unavailable("Another run has the lease.")
         return {"finished": report.finished, "failures": list(map(str, report.failures))}
@@ -98,7 +95,7 @@ async def run_to_end(job: Job, app: App) -> None:
 
 def store_little_at_once(base: Base) -> None:
     """Let ingest store a few sources at once, and a few chunks with one commit."""
-    for module in (batches, bucket_sync, missing_sources, path, readwise_sync):
+    for module in (batches, bucket, missing_sources, origin, readwise_sync):
         base.patch.setattr(module, "BATCH_SIZE", SOURCES_AT_ONCE)
     base.patch.setattr(commits, "MAX_CHANGES", 4)
 
@@ -136,8 +133,6 @@ async def ingest_bucket(base: Base) -> AsyncIterator[Work]:
     with FakeCloudStorage("library") as storage:
         base.patch.setenv("STORAGE_EMULATOR_HOST", storage.base_url)
         base.settings["ingest_bucket"] = "gs://library/notes"
-        base.version = re.compile(r"(?<=\.)\d+(?=\.)")
-        base.uncompared.add("version")
         for number in range(count):
             upload(f"{number}.md", f"Note {number}.")
         upload_records("records.jsonl", "a", "b")
@@ -148,8 +143,7 @@ async def ingest_bucket(base: Base) -> AsyncIterator[Work]:
         upload_records("renamed.jsonl", "a", "b", "c")
         for name in ("0.md", "1.md", "records.jsonl"):
             storage.delete("library", f"notes/{name}")
-        # After a kill, the first run may read a renamed file again.
-        yield run(INGEST, times=2)
+        yield run(INGEST)
 
 
 @asynccontextmanager

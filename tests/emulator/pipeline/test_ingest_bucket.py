@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from functions.jobs.ingest.bucket.sync import sync_bucket
+from functions.jobs.ingest.bucket import follow_bucket
 from functions.jobs.ingest.job import count, ingest
+from functions.jobs.ingest.origin import sync
 from shared.core.settings import Settings
 from shared.runtime.context import App, Context
 from shared.runtime.job import Failure, Report
@@ -111,12 +112,11 @@ async def test_a_run_reads_only_what_is_new(
     _, meter = await measure_ingest(app)
     assert REEF in await read_chunk_texts(ctx)
     assert storage.calls["download"] == 1
-    # The query for due links, the state of the bucket and the shard of the file; the source, the
-    # record that it was forgotten, and the query for its chunks, none of which exist.
-    assert meter.documents_read == 6
-    # The source and the chunk. Before and after these, the state is written: the new version of the
-    # shard, the deletion of the former version, and the state of the bucket.
-    assert meter.documents_written == 2 + 2 * 3
+    # The query for due links and the state of the bucket; the source, the record that it was
+    # forgotten, and the query for its chunks, none of which exist.
+    assert meter.documents_read == 5
+    # The source and the chunk, and before and after these the state.
+    assert meter.documents_written == 2 + 2
 
 
 async def test_files_missing_from_the_prefix_are_deleted(
@@ -389,8 +389,9 @@ async def test_exports_are_skipped_if_readwise_is_synchronized(
 
     account = {"readwise_token": SecretStr("of-another"), "readwise_url": "http://127.0.0.1:9"}
     settings = ctx.settings.model_copy(update=account)
-    report = Report()
-    await sync_bucket(ADDRESS, replace(ctx, settings=settings), make_ample_budget(), report)
+    context, budget, report = replace(ctx, settings=settings), make_ample_budget(), Report()
+    async with follow_bucket(context, budget) as bucket:
+        await sync(bucket, context, budget, report)
 
     assert report.failures == []
     source_ids = await read_documents(ctx, "sources")

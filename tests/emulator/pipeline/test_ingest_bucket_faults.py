@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from functions.jobs.ingest.bucket.storage import BucketObjects
+from functions.jobs.ingest.bucket import BucketObjects
 from shared.core.errors import InvalidInput, Unavailable
 from shared.core.settings import Settings
 from shared.runtime.context import Context

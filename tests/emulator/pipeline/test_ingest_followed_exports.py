@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from functions.jobs.ingest.path import compare_path, ingest_path
+from functions.jobs.ingest.folder import ingest_confirmed
 from shared.runtime.context import Context
-from shared.runtime.job import Report
 from tests.support.followed_folder import (
     NOTE_NUMBERS,
+    compare,
     ingest_cleanly,
     make_settings,
     make_vault,
@@ -76,7 +76,7 @@ async def test_a_book_missing_from_a_newer_export_stays(ctx: Context, tmp_path: 
     await ingest_cleanly(ctx, export)
     assert await read_source_ids(ctx) == BOOK_IDS
     export.unlink()
-    changes = await compare_path(export, ctx.database)
+    changes = await compare(ctx, export)
     assert changes.missing_ids == BOOK_IDS
 
 
@@ -121,7 +121,7 @@ async def test_a_book_that_another_export_contains_is_not_forgotten(
     assert await read_source_ids(ctx) >= BOOK_IDS
 
     second.unlink()
-    changes = await compare_path(second.parent, ctx.database)
+    changes = await compare(ctx, second.parent)
     assert changes.missing_ids == BOOK_IDS
 
 
@@ -135,13 +135,12 @@ async def test_a_deleted_export_deletes_no_book_of_a_synchronized_account(
     highlights = [{"text": "Knead well.", "highlighted_at": "later"}]
     write_export(tmp_path, make_readwise_book(highlights=highlights))
 
-    report = Report()
-    settings = make_settings(ctx, readwise_token="t")
-    await ingest_path(str(tmp_path), replace(ctx, settings=settings), make_ample_budget(), report)
+    context = replace(ctx, settings=make_settings(ctx, readwise_token="t"))
+    report = await ingest_confirmed(str(tmp_path), frozenset(), context, make_ample_budget())
     assert report.failures == report.warnings == []
     assert report.counts["read"] == len(NOTE_NUMBERS)
     assert "readwise-1" in await read_source_ids(ctx)
-    changes = await compare_path(tmp_path, ctx.database, follows_readwise=True)
+    changes = await compare(ctx, tmp_path, follows_readwise=True)
     assert changes.missing_ids == frozenset()
 
     (tmp_path / "export.json").unlink()

@@ -12,13 +12,14 @@ from typing import Any, Final
 
 import pytest
 
-from functions.jobs.ingest.path import compare_path, ingest_confirmed
+from functions.jobs.ingest.folder import ingest_confirmed
 from shared.core.errors import InvalidInput
 from shared.knowledge.export_lines import HEADER
 from shared.runtime.context import Context
 from shared.runtime.job import Failure
 from tests.support.followed_folder import (
     NOTE_NUMBERS,
+    compare,
     ingest_cleanly,
     make_vault,
     read_source_ids,
@@ -178,8 +179,8 @@ async def test_files_that_exchange_names_keep_their_ids(
     before = await read_chunks(ctx)
 
     rename_files(vault, names)
-    changes = await compare_path(vault, ctx.database)
-    assert changes.renamed == {vault / new: vault / old for old, new in names.items()}
+    changes = await compare(ctx, vault)
+    assert changes.renamed == {f"{vault}/{new}": f"{vault}/{old}" for old, new in names.items()}
     assert changes.new == []
     assert changes.edited == []
 
@@ -218,10 +219,10 @@ async def test_a_text_replaced_by_renamed_files_is_forgotten(ctx: Context, tmp_p
     names = {f"{number}.md": f"{number - 1}.md" for number in range(3, 7)}
 
     rename_files(vault, names)
-    changes = await compare_path(vault, ctx.database)
+    changes = await compare(ctx, vault)
     assert changes.missing == []
     assert changes.edited == []
-    assert changes.file_count == 6
+    assert changes.find_missing().counts.former_files == 6
     assert changes.missing_ids == {before["Note 2."]}
     await run_ingest(ctx, vault, frozenset())
     assert await read_sources_by_text(ctx) == before
@@ -253,7 +254,7 @@ async def test_forgetting_many_replaced_texts_must_be_confirmed(
         assert await read_sources_by_text(ctx) == before
         rename_files(vault, {"4.md": "5.md", "5.md": "4.md"})
 
-    changes = await compare_path(vault, ctx.database)
+    changes = await compare(ctx, vault)
     assert (await run_ingest(ctx, vault, changes.missing_ids)).failures == []
     assert await read_sources_by_text(ctx) == exclude_texts(before, "Note 4.", "Note 5.", "Note 6.")
 
@@ -268,9 +269,9 @@ async def test_files_of_one_text_keep_their_ids_after_a_swap(ctx: Context, tmp_p
 
     rename_files(vault, {"1.md": "2.md", "2.md": "1.md"})
     write_file(vault, "0.md", "Edited.")
-    changes = await compare_path(vault, ctx.database)
-    assert changes.renamed == {vault / "1.md": vault / "2.md", vault / "2.md": vault / "1.md"}
-    assert changes.edited == [vault / "0.md"]
+    changes = await compare(ctx, vault)
+    assert changes.renamed == {f"{vault}/1.md": f"{vault}/2.md", f"{vault}/2.md": f"{vault}/1.md"}
+    assert changes.edited == [f"{vault}/0.md"]
 
     await ingest_cleanly(ctx, vault)
     assert (await read_documents(ctx, "sources")).keys() == before.keys()
@@ -329,7 +330,7 @@ async def test_forgetting_over_a_third_of_the_files_must_be_confirmed(
         assert (await run_ingest(ctx, vault)).failures == [Failure("vault", reason)]
         assert len(await read_sources_by_text(ctx)) == 7
 
-    changes = await compare_path(vault, ctx.database)
+    changes = await compare(ctx, vault)
     two_of_three = frozenset(sorted(changes.missing_ids)[:2])
     assert (await run_ingest(ctx, vault, two_of_three)).failures == []
     assert len(await read_sources_by_text(ctx)) == 5
@@ -348,15 +349,15 @@ async def test_forgetting_an_emptied_folder_must_be_confirmed(
     if not is_deleted:
         vault.mkdir()
 
-    with pytest.raises(InvalidInput):
-        await run_ingest(ctx, vault)
+    [failure] = (await run_ingest(ctx, vault)).failures
+    assert failure.reason.startswith("6 of 6 files disappeared, and nothing is forgotten")
     assert len(await read_sources_by_text(ctx)) == 6
 
-    changes = await compare_path(vault, ctx.database)
+    changes = await compare(ctx, vault)
     await run_ingest(ctx, vault, changes.missing_ids)
     assert await read_sources_by_text(ctx) == {}
     with pytest.raises(InvalidInput):
-        await compare_path(vault, ctx.database)
+        await compare(ctx, vault)
 
     make_vault(tmp_path)
     assert (await ingest_cleanly(ctx, vault)).counts == {"read": 6, "sources": 6, "restored": 6}
@@ -368,7 +369,7 @@ async def test_a_run_out_of_time_leaves_forgetting_to_the_next_run(
     vault = make_vault(tmp_path)
     await ingest_cleanly(ctx, vault)
     (vault / "1.md").unlink()
-    missing = (await compare_path(vault, ctx.database)).missing_ids
+    missing = (await compare(ctx, vault)).missing_ids
     report = await ingest_confirmed(str(vault), missing, ctx, make_one_step_budget())
     assert not report.finished
     assert len(await read_sources_by_text(ctx)) == 6
@@ -476,4 +477,4 @@ async def test_an_export_of_carrel_is_not_followed(ctx: Context, tmp_path: Path)
         write_file(tmp_path, "knowledge-00001.jsonl", lines)
         await ingest_cleanly(ctx, tmp_path)
     assert await read_source_ids(ctx) == {"first", "second"}
-    assert not (await compare_path(tmp_path, ctx.database)).missing_ids
+    assert not (await compare(ctx, tmp_path)).missing_ids

@@ -4,18 +4,17 @@ An ingested folder is a root. Its name is part of the ids of its sources, so a s
 same name, a namesake, gets a number: `vault-2`.
 """
 
-import asyncio
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from functions.jobs.ingest.folder import load_roots_with_files
 from functions.jobs.ingest.readers.reading import read
+from functions.jobs.ingest.roots import Root
 from shared.core.caller import Caller
 from shared.core.meter import Meter
-from shared.firestore.database import WriteConflict
-from shared.knowledge.roots import Root, Roots
 from shared.knowledge.source import Source
 from shared.runtime.context import App, Context
 from shared.runtime.job import Failure
@@ -32,6 +31,11 @@ from tests.support.stored_documents import read_chunks
 async def read_stored_texts(ctx: Context) -> dict[str, str]:
     """Return the texts of the stored sources by their ids."""
     return {chunk["source_id"]: chunk["content"] for chunk in (await read_chunks(ctx)).values()}
+
+
+async def read_roots(ctx: Context) -> list[Root]:
+    """Return the registered folders."""
+    return [root for root, _ in await load_roots_with_files(ctx.database)]
 
 
 def make_vault(folder: Path, text: str) -> Path:
@@ -191,7 +195,7 @@ async def test_a_renamed_folder_keeps_its_ids(ctx: Context, tmp_path: Path, path
     report = await ingest_cleanly(ctx, tmp_path / "vault")
     assert report.counts == {"read": 4}
     assert (await ingest_cleanly(ctx, tmp_path / "vault")).note == ""
-    assert [root.former_name for root in (await Roots(ctx.database).read()).roots] == ["", "", ""]
+    assert [root.former_name for root in await read_roots(ctx)] == ["", "", ""]
 
 
 async def test_a_copy_of_an_existing_folder_is_a_separate_root(
@@ -295,7 +299,7 @@ async def test_a_single_file_does_not_take_over_a_moved_folder(
     (tmp_path / "old").rename(tmp_path / "new")
     note = tmp_path / "new/vault/0.md"
     await ingest_cleanly(ctx, note)
-    assert [root.whole for root in (await Roots(ctx.database).read()).roots] == [True, False]
+    assert [root.whole for root in await read_roots(ctx)] == [True, False]
 
 
 async def test_exports_in_namesake_folders_need_no_number(ctx: Context, tmp_path: Path) -> None:
@@ -305,26 +309,6 @@ async def test_exports_in_namesake_folders_need_no_number(ctx: Context, tmp_path
     assert report.note == ""
 
 
-async def test_concurrent_runs_get_different_names(app: App, tmp_path: Path) -> None:
-    folders = [
-        write_file(tmp_path, f"{name}/vault/note.md", f"In {name}.").parent for name in "abcd"
-    ]
-    await asyncio.gather(
-        *(ingest_cleanly(app.context(Caller(), Meter()), folder) for folder in folders)
-    )
-    stored = await read_stored_texts(app.context(Caller(), Meter()))
-    assert sorted(stored.values()) == ["In a.", "In b.", "In c.", "In d."]
-
-
-async def test_roots_of_a_concurrent_run_are_not_overwritten(ctx: Context, tmp_path: Path) -> None:
-    roots = Roots(ctx.database)
-    for number in (1, 2):  # creates the document, and then changes it
-        stored = await roots.read()
-        await roots.replace(stored, [Root(tmp_path, number)])
-        with pytest.raises(WriteConflict):
-            await roots.replace(stored, [Root(tmp_path, 3)])
-
-
 async def test_a_folder_name_that_is_not_utf_8_is_kept(ctx: Context, tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"caf\xe9 \xc3\xb6")
     try:
@@ -332,7 +316,7 @@ async def test_a_folder_name_that_is_not_utf_8_is_kept(ctx: Context, tmp_path: P
     except OSError:
         pytest.skip("this file system takes UTF-8 names only")
     await ingest_cleanly(ctx, folder)
-    assert [root.path for root in (await Roots(ctx.database).read()).roots] == [folder]
+    assert [root.path for root in await read_roots(ctx)] == [folder]
     assert (await ingest_cleanly(ctx, folder / "note.md")).note == ""
 
 
@@ -385,8 +369,7 @@ async def test_sources_of_an_earlier_version_are_not_rewritten(app: App, tmp_pat
 
     meter = Meter()
     assert (await ingest_cleanly(app.context(Caller(), meter), vault)).counts == {"read": 6}
-    # The root, the list of its files, and, twice, the document that describes this list.
-    assert meter.documents_written == 4
+    assert meter.documents_written == 2  # the folder with its files, and when it was read
 
     meter = Meter()
     assert (await ingest_cleanly(app.context(Caller(), meter), vault)).counts == {"read": 6}

@@ -99,15 +99,14 @@ async def test_a_source_with_too_many_tags_is_not_written(ctx: Context, tmp_path
 async def test_an_oversized_record_is_reported_and_others_are_stored(
     apps: Apps, storage: FakeCloudStorage
 ) -> None:
-    """The file's former texts stay, and the next run does not read it again.
+    """Its former text stays, and the next run does not read the file again.
 
     An oversized object is not even downloaded.
     """
     ctx = make_job_context(apps(ingest_path=None, ingest_bucket="gs://library"))
     storage.put("library", "diary.md", b" " * (MAX_TEXT + 1))
     first: dict[str, Any] = {"id": "a", "text": "Reef early."}
-    dropped = {"id": "c", "text": "Trim the jib."}
-    storage.put("library", "docs.jsonl", format_json_lines(first, dropped))
+    storage.put("library", "docs.jsonl", format_json_lines(first))
     failures = (await run_ingest(ctx)).failures
     assert list_failure_reasons(failures) == {"gs://library/diary.md": "is larger than 32 MB"}
     assert storage.calls["download"] == 1
@@ -118,10 +117,10 @@ async def test_an_oversized_record_is_reported_and_others_are_stored(
 
     assert list_failure_reasons(report.failures).keys() == {
         "gs://library/diary.md",
-        "gs://library/docs.jsonl line 1",
+        "gs://library/Reef early. (library-a)",
     }
     texts = sorted((await read_texts(ctx)).values())
-    assert texts == [["Knead well."], ["Reef early."], ["Trim the jib."]]
+    assert texts == [["Knead well."], ["Reef early."]]
     report = await run_ingest(ctx)
     assert list_failure_reasons(report.failures).keys() == {"gs://library/diary.md"}
     assert report.counts == Counter()

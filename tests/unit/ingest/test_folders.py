@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from functions.jobs.ingest.readers.reading import InputProblem, list_files, read, read_files
+from functions.jobs.ingest.readers.reading import InputProblem, list_files, read, read_listing
 from shared.core.errors import InvalidInput
 from shared.knowledge.source import Source
 from tests.support.source_files import (
@@ -167,7 +167,7 @@ def test_a_link_changed_during_reading_is_not_followed(tmp_path: Path) -> None:
     listing = list_files(root)
     (root / "note.md").unlink()
     (root / "note.md").symlink_to(write_file(tmp_path, "secret.md", "Outside."))
-    (source,) = read_files(listing)
+    (source,) = read_listing(listing)
     assert isinstance(source, Source)
     assert source.title == "note"
     assert source.text == "Inside."

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from functions.jobs.ingest.readers.reading import list_files, read_files
+from functions.jobs.ingest.readers.reading import list_files, read_listing
 from functions.jobs.ingest.readers.readwise.csv_export import COLUMNS
 from functions.jobs.ingest.readers.readwise.export import is_book
 from shared.knowledge.source import Locator, Section, Source
@@ -102,7 +102,7 @@ def test_a_book_id_depends_on_title_and_author_only(tmp_path: Path) -> None:
 def test_books_are_skipped_if_readwise_itself_is_synchronized(tmp_path: Path) -> None:
     path = write_csv(tmp_path, make_row("x"))
     assert is_book(read_only_source(path).source_id)
-    assert list(read_files(list_files(path), without_books=True)) == []
+    assert list(read_listing(list_files(path), without_books=True)) == []
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])

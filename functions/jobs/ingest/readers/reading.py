@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath, PurePosixPath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.offline_files import has_placeholder, is_offline
@@ -35,13 +36,12 @@ from shared.knowledge.export_lines import KNOWLEDGE, MANIFEST
 from shared.knowledge.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from functions.jobs.ingest.readers.formats import Format
     from functions.jobs.ingest.readers.links import Vault
     from functions.jobs.ingest.readers.source_file import Record
-    from functions.jobs.ingest.roots import Registration
-    from shared.knowledge.roots import Root
+    from functions.jobs.ingest.roots import Registration, Root
 
 FORMATS: Final = (
     clippings.FORMAT,
@@ -217,7 +217,7 @@ def find_identity(file: PurePath) -> Identity:
 
 def read(path: Path) -> Iterator[Source | InputProblem]:
     """Read a file or a folder as if no folder were registered; see `list_files`."""
-    return read_files(list_files(path))
+    return read_listing(list_files(path))
 
 
 def list_files(path: Path, roots: Sequence[Root] = ()) -> FileListing:
@@ -383,10 +383,23 @@ def get_extension(file: PurePath) -> str:
     return extension if _EXTENSION.fullmatch(extension) else ""
 
 
-def read_files(
+def read_listing(
     listing: FileListing, *, without_books: bool = False
 ) -> Iterator[Source | InputProblem]:
-    """Read files one at a time, in the order of their paths.
+    """Read the listed files, and report the listed problems; see `read_files`."""
+    yield from listing.problems
+    files = [make_source_file(name, listing) for name in listing.files]
+    earlier = _find_earlier_records(listing)
+    yield from read_files(files, earlier, without_books=without_books)
+
+
+def read_files(
+    files: Iterable[SourceFile],
+    earlier: Mapping[str, str] = MappingProxyType({}),
+    *,
+    without_books: bool = False,
+) -> Iterator[Source | InputProblem]:
+    """Read files one at a time.
 
     A broken file or record is reported and skipped. If several records have the same id, the first
     one is used and the later ones are reported, but those of logs of additions are all used. Logs
@@ -394,12 +407,12 @@ def read_files(
     names as deleted come at the end, unless a later log has them again.
 
     Args:
+        earlier: The names of records that come before these files, by source id.
         without_books: Whether to skip Readwise books silently.
     """
-    yield from listing.problems
-    record_names = _find_earlier_records(listing)
+    record_names = dict(earlier)
     deleted: dict[str, Source] = {}
-    for file in _order_by_age(listing):
+    for file in sorted(files, key=_make_age_key):
         for record_name, entry in read_entries(file):
             record = to_one_line(record_name)
             if isinstance(entry, Unreadable):
@@ -419,16 +432,11 @@ def read_files(
     yield from deleted.values()
 
 
-def _order_by_age(listing: FileListing) -> list[SourceFile]:
-    """Return the files in the order in which they are read: by path, and logs by age at the end."""
-    files = [make_source_file(name, listing) for name in listing.files]
-
-    def make_key(file: SourceFile) -> tuple[bool, float]:
-        is_log = find_identity(PurePosixPath(file.name)) is Identity.ORIGIN
-        modified_at = file.modified_at if is_log else None
-        return is_log, modified_at.timestamp() if modified_at else 0.0
-
-    return sorted(files, key=make_key)
+def _make_age_key(file: SourceFile) -> tuple[bool, float]:
+    """Return a key that sorts logs by age, after the other files."""
+    is_log = find_identity(PurePosixPath(file.name)) is Identity.ORIGIN
+    modified_at = file.modified_at if is_log else None
+    return is_log, modified_at.timestamp() if modified_at else 0.0
 
 
 def _find_earlier_records(listing: FileListing) -> dict[str, str]:

@@ -1,0 +1,185 @@
+"""Keeps the knowledge base in step with a followed origin: a folder, a bucket or a library.
+
+An origin lists what to read, reads it with the readers of its formats, and remembers what was read.
+`sync` saves the sources, and forgets those that the origin no longer contains.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from functions.jobs.ingest.batches import chunk_in_batches, save_batch
+from functions.jobs.ingest.missing_sources import MissingSources
+from functions.jobs.ingest.readers.fields import to_headline, to_one_line
+from functions.jobs.ingest.readers.reading import InputProblem
+from shared.core.blocks import split
+from shared.runtime.job import Failure
+from shared.writer.ingestion import BATCH_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+    from contextlib import AbstractAsyncContextManager
+    from datetime import datetime
+
+    from functions.jobs.ingest.missing_sources import MissingCounts
+    from shared.knowledge.source import Source
+    from shared.runtime.context import Context
+    from shared.runtime.job import Budget, Report
+
+_TITLE_LENGTH: Final = 80
+"""The maximum length of a title in a message, in characters."""
+
+
+class OutOfTime(Exception):
+    """The run has no time left to wait for the origin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What an origin no longer contains.
+
+    Attributes:
+        ids: The ids of the sources.
+        command: The command that forgets them even if they are many.
+    """
+
+    ids: frozenset[str]
+    counts: MissingCounts
+    command: str
+
+
+class FollowedOrigin(Protocol):
+    """An origin that is compared with what was read of it before.
+
+    Attributes:
+        name: The name for people, such as that of the folder.
+        note: What a person should know about the run, if anything.
+        kept_ids: The ids of sources that a changed log of additions no longer has. They stay.
+    """
+
+    name: str
+    note: str
+    kept_ids: AbstractSet[str]
+
+    async def list_items(self) -> Sequence[Sequence[str]]:
+        """Return the names of the items to read, in batches."""
+
+    def read(
+        self, names: Sequence[str]
+    ) -> AbstractAsyncContextManager[Iterable[Source | InputProblem]]:
+        """Read a batch, and remember which sources it has before any of them is saved."""
+
+    async def remember(self, names: Sequence[str], rejected: Mapping[str, str]) -> None:
+        """Remember that a batch was saved, except the rejected sources, by id with the reason."""
+
+    def find_missing(self) -> Missing | None:
+        """Return what is missing, or None if the origin did not list everything that it has."""
+
+    async def complete(self, forgotten: AbstractSet[str], read_at: datetime | None) -> None:
+        """Remember what was forgotten, and when everything was read; None if it was not."""
+
+    def label(self, name: str) -> str:
+        """Return the name of an item or source in messages."""
+
+
+async def sync(  # noqa: PLR0913 - two ways to confirm what is missing
+    origin: FollowedOrigin,
+    ctx: Context,
+    budget: Budget,
+    report: Report,
+    *,
+    confirmed: AbstractSet[str] | None = None,
+    forgets_all: bool = False,
+) -> None:
+    """Read what is new, batch by batch, and then forget what is missing.
+
+    What cannot be read is reported by name, and everything else is saved. The next run completes a
+    run that was killed.
+
+    Args:
+        confirmed: The ids of missing sources that may be forgotten. By default, all of them may be
+            forgotten, unless more than a third of the files or sources is missing, which is
+            reported as a failure.
+        forgets_all: Whether all missing sources may be forgotten, however many they are.
+
+    Raises:
+        InvalidInput: The origin cannot be read.
+        Unavailable: The origin does not answer.
+    """
+    try:
+        is_complete = await _read_all(origin, ctx, budget, report)
+    except OutOfTime:
+        is_complete = False
+    report.note = to_one_line(f"{report.note} {origin.note}")
+    if origin.kept_ids:
+        report.counts["sources kept"] += len(origin.kept_ids)
+    missing = origin.find_missing() if is_complete else None
+    ids = _select_forgettable(origin.name, missing, confirmed, report, forgets_all=forgets_all)
+    forgotten: set[str] = set()
+    for block in split(sorted(ids), BATCH_SIZE):
+        if budget.spent:
+            is_complete = False
+            break
+        await MissingSources(ctx, report).forget(block)
+        forgotten.update(block)
+    if missing:
+        await origin.complete(forgotten, ctx.clock() if is_complete else None)
+    report.finished = report.finished and is_complete
+
+
+async def _read_all(origin: FollowedOrigin, ctx: Context, budget: Budget, report: Report) -> bool:
+    """Read and save all batches. Return False if the time is up before."""
+    if budget.spent:
+        return False
+    for names in await origin.list_items():
+        if budget.spent:
+            return False
+        rejected: dict[str, str] = {}
+        async with origin.read(names) as items:
+            sources = _report_problems(items, origin, report)
+            remaining = chunk_in_batches(sources, ctx.zone)
+            # Reading and chunking a megabyte takes a second, and would block the event loop.
+            while batch := await asyncio.to_thread(next, remaining, None):
+                if budget.spent:
+                    return False
+                for source, reason in await save_batch(batch, ctx, budget, report):
+                    name = f"{to_headline(source.title, _TITLE_LENGTH)} ({source.source_id})"
+                    report.failures.append(Failure(to_one_line(origin.label(name)), reason))
+                    rejected[source.source_id] = reason
+        await origin.remember(names, rejected)
+    return True
+
+
+def _report_problems(
+    items: Iterable[Source | InputProblem], origin: FollowedOrigin, report: Report
+) -> Iterator[Source]:
+    """Yield the sources, and add the problems to the report."""
+    for item in items:
+        if isinstance(item, InputProblem):
+            problems = report.warnings if item.kept else report.failures
+            name = to_one_line(origin.label(item.name))
+            problems.append(Failure(name, to_one_line(item.reason)))
+        else:
+            yield item
+
+
+def _select_forgettable(
+    name: str,
+    missing: Missing | None,
+    confirmed: AbstractSet[str] | None,
+    report: Report,
+    *,
+    forgets_all: bool,
+) -> AbstractSet[str]:
+    """Return the missing sources that may be forgotten; report a failure if they are too many."""
+    if missing is None:
+        return frozenset()
+    if confirmed is not None:
+        return missing.ids & confirmed
+    if missing.counts.is_alarming and not forgets_all:
+        report.failures.append(missing.counts.make_alarm(name, missing.command))
+        return frozenset()
+    return missing.ids

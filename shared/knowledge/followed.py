@@ -1,0 +1,112 @@
+"""`followed/{key}`: what is remembered of a followed origin: the disk, a bucket or a library.
+
+The document has the `address` of the origin, fields of its own, and the beginning of `data`: its
+items, which are files or books, as compressed JSON. The rest of `data` is in `parts/{name}`, since
+a document may have 1 MiB. Their names are hashes of their content, which the document lists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zlib
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from shared.core.blocks import split
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Delete, Set, Write
+from shared.knowledge.chunk_repository import LAYOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shared.firestore.database import Database
+
+ItemT = TypeVar("ItemT")
+
+PART_BYTES: Final = 900_000
+"""The maximum size of the data in a document, in bytes. A document may have 1 MiB."""
+_PARTS_PER_COMMIT: Final = 3
+"""The number of parts in a commit, which may have 4 MB (`MAX_COMMIT_BYTES`)."""
+
+
+class Followed(Generic[ItemT]):
+    """The stored state of one origin.
+
+    Attributes:
+        items: The items by name, as `load` or `store` left them.
+        fields: The origin's own fields.
+        is_current: Whether the items were stored with the present layout of chunks. Otherwise all
+            of them must be read again.
+    """
+
+    def __init__(self, database: Database, address: str, item_type: type[ItemT]) -> None:
+        """Store the arguments.
+
+        Args:
+            item_type: A dataclass of numbers, texts and tuples of texts.
+        """
+        self._database = database
+        self._address = address
+        self._item_type = item_type
+        self._names = [spec.name for spec in fields(item_type)]  # type: ignore[arg-type]
+        key = hashlib.sha256(os.fsencode(address)).hexdigest()[:20]
+        self._reference = Reference("followed", key)
+        self._parts: list[str] = []
+        self.items: Mapping[str, ItemT] = {}
+        self.fields: Mapping[str, Any] = {}
+        self.is_current = True
+
+    async def load(self) -> None:
+        """Load the state. Costs one read, and one more for each part."""
+        document = await self._database.get(self._reference)
+        self.fields = document.fields
+        self.is_current = self.fields.get("layout", LAYOUT) == LAYOUT
+        self._parts = self.fields.get("parts", [])
+        parts = await self._database.get_all(list(map(self._get_part, self._parts)))
+        data = self.fields.get("data", b"") + b"".join(part.get("data") for part in parts)
+        rows = json.loads(zlib.decompress(data)) if data else {}
+        self.items = {name: self._item_type(*map(_freeze, row)) for name, row in rows.items()}
+
+    async def store(self, items: Mapping[str, ItemT], **own_fields: Any) -> None:
+        """Replace the items, and set fields. What is as it was loaded is not written."""
+        changed = {
+            name: value for name, value in own_fields.items() if self.fields.get(name) != value
+        }
+        if items != self.items or not self.is_current:
+            await self._replace(items, changed)
+        elif changed:
+            await self._database.commit([Set(self._reference, changed, merge=True)])
+        self.items, self.fields, self.is_current = dict(items), {**self.fields, **changed}, True
+
+    async def _replace(self, items: Mapping[str, ItemT], changed: Mapping[str, Any]) -> None:
+        """Write the parts first, and then the document, which makes them visible."""
+        rows = {
+            name: [getattr(item, field) for field in self._names] for name, item in items.items()
+        }
+        data = zlib.compress(json.dumps(rows).encode())
+        starts = range(0, len(data), PART_BYTES)
+        first, *rest = [data[start : start + PART_BYTES] for start in starts]
+        parts = {hashlib.sha256(part).hexdigest()[:20]: part for part in rest}
+        former, self._parts = self._parts, list(parts)
+        header = {"address": self._address, "layout": LAYOUT, "parts": self._parts, "data": first}
+        writes: list[Write] = [
+            Set(self._get_part(name), {"data": part}) for name, part in parts.items()
+        ]
+        for block in split(writes, _PARTS_PER_COMMIT):
+            await self._database.commit(block)
+        await self._database.commit(
+            [
+                Set(self._reference, {**header, **changed}, merge=True),
+                *(Delete(self._get_part(name)) for name in former if name not in parts),
+            ]
+        )
+
+    def _get_part(self, name: str) -> Reference:
+        return Reference(f"{self._reference.path}/parts", name)
+
+
+def _freeze(cell: Any) -> Any:
+    return tuple(cell) if isinstance(cell, list) else cell
