@@ -274,9 +274,9 @@ async def _list(database: Database) -> str:
     """Format a table of the followed folders, the bucket and the Readwise library."""
     from functions.jobs.ingest.folder import load_roots_with_files
     from functions.jobs.ingest.followed_files import FileState
+    from functions.jobs.ingest.readwise.library import open_state
     from shared.core.settings import Settings
     from shared.knowledge.followed import Followed
-    from shared.knowledge.readwise_sync import ReadwiseSync
 
     rows: list[tuple[str, str, str, str]] = []
     for root, states in await load_roots_with_files(database):
@@ -286,7 +286,9 @@ async def _list(database: Database) -> str:
         bucket = Followed(database, address.rstrip("/"), FileState)
         await bucket.load()
         rows.append((address, *_count(bucket.items.values()), "by the job ingest"))
-    if updated_after := (await ReadwiseSync(database).load_progress()).updated_after:
+    library = open_state(database)
+    await library.load()
+    if updated_after := library.fields.get("updated_after"):
         rows.append(("Readwise", "", "", f"{format_minute(updated_after)}, by the job ingest"))
     if not rows:
         return f"Nothing is followed. To follow a folder: {carrel('ingest FOLDER')}"

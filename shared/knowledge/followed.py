@@ -12,17 +12,19 @@ import json
 import os
 import zlib
 from dataclasses import fields
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from shared.core.blocks import split
 from shared.firestore.documents import Reference
-from shared.firestore.writes import Delete, Set, Write
+from shared.firestore.writes import Delete, Set, Write, put_if_unchanged
 from shared.knowledge.chunk_repository import LAYOUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shared.firestore.database import Database
+    from shared.firestore.documents import Document
 
 ItemT = TypeVar("ItemT")
 
@@ -61,8 +63,8 @@ class Followed(Generic[ItemT]):
 
     async def load(self) -> None:
         """Load the state. Costs one read, and one more for each part."""
-        document = await self._database.get(self._reference)
-        self.fields = document.fields
+        self._document = await self._database.get(self._reference)
+        self.fields = self._document.fields
         self.is_current = self.fields.get("layout", LAYOUT) == LAYOUT
         self._parts = self.fields.get("parts", [])
         parts = await self._database.get_all(list(map(self._get_part, self._parts)))
@@ -70,18 +72,34 @@ class Followed(Generic[ItemT]):
         rows = json.loads(zlib.decompress(data)) if data else {}
         self.items = {name: self._item_type(*map(_freeze, row)) for name, row in rows.items()}
 
-    async def store(self, items: Mapping[str, ItemT], **own_fields: Any) -> None:
-        """Replace the items, and set fields. What is as it was loaded is not written."""
+    async def store(
+        self,
+        items: Mapping[str, ItemT],
+        own_fields: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        if_unchanged: bool = False,
+    ) -> None:
+        """Replace the items, and set fields. What is as it was loaded is not written.
+
+        Args:
+            if_unchanged: Whether the state must still be as `load` found it. A run of a job needs
+                no such condition, since its lease protects it from other runs.
+
+        Raises:
+            WriteConflict: The state has changed, although it must not.
+        """
         changed = {
             name: value for name, value in own_fields.items() if self.fields.get(name) != value
         }
         if items != self.items or not self.is_current:
-            await self._replace(items, changed)
+            await self._replace(items, changed, self._document if if_unchanged else None)
         elif changed:
             await self._database.commit([Set(self._reference, changed, merge=True)])
         self.items, self.fields, self.is_current = dict(items), {**self.fields, **changed}, True
 
-    async def _replace(self, items: Mapping[str, ItemT], changed: Mapping[str, Any]) -> None:
+    async def _replace(
+        self, items: Mapping[str, ItemT], changed: Mapping[str, Any], expected: Document | None
+    ) -> None:
         """Write the parts first, and then the document, which makes them visible."""
         rows = {
             name: [getattr(item, field) for field in self._names] for name, item in items.items()
@@ -91,7 +109,10 @@ class Followed(Generic[ItemT]):
         first, *rest = [data[start : start + PART_BYTES] for start in starts]
         parts = {hashlib.sha256(part).hexdigest()[:20]: part for part in rest}
         former, self._parts = self._parts, list(parts)
-        header = {"address": self._address, "layout": LAYOUT, "parts": self._parts, "data": first}
+        header = {
+            "address": self._address, "layout": LAYOUT, "parts": self._parts, "data": first,
+            **changed,
+        }  # fmt: skip
         writes: list[Write] = [
             Set(self._get_part(name), {"data": part}) for name, part in parts.items()
         ]
@@ -99,7 +120,9 @@ class Followed(Generic[ItemT]):
             await self._database.commit(block)
         await self._database.commit(
             [
-                Set(self._reference, {**header, **changed}, merge=True),
+                put_if_unchanged(expected, header)
+                if expected
+                else Set(self._reference, header, merge=True),
                 *(Delete(self._get_part(name)) for name in former if name not in parts),
             ]
         )

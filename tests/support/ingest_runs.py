@@ -1,13 +1,16 @@
 """Runs the job `ingest`, and reads what it stored."""
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from pydantic import SecretStr
 
 from functions.jobs.ingest.job import ingest, ingest_confirmed
+from functions.jobs.ingest.readwise.books import PendingBook
+from functions.jobs.ingest.readwise.library import open_state
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.knowledge.readwise_sync import ReadwiseSync, SyncProgress
 from shared.runtime.context import App, Context
 from shared.runtime.job import Report
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
@@ -40,9 +43,11 @@ async def run_confirmed_ingest(ctx: Context) -> Report:
     return await ingest_confirmed(ctx, make_ample_budget())
 
 
-async def read_progress(ctx: Context) -> SyncProgress:
-    """Return the stored progress, which says up to which change the account was read."""
-    return await ReadwiseSync(ctx.database).load_progress()
+async def read_progress(ctx: Context) -> tuple[datetime | None, Mapping[str, PendingBook]]:
+    """Return from when the next run lists changes of the account, and the books not read yet."""
+    followed = open_state(ctx.database)
+    await followed.load()
+    return followed.fields.get("updated_after"), followed.items
 
 
 async def read_texts(ctx: Context) -> dict[str, list[str]]:

@@ -231,7 +231,7 @@ class FollowedFiles(ABC):
         states = self._compute_states(forgotten)
         for name in self._unsaved:
             states[name] = replace(states[name], version=UNREAD)
-        await self._followed.store({**self._others, **states}, **self.get_own_fields())
+        await self._followed.store({**self._others, **states}, self.get_own_fields())
 
     def get_own_fields(self) -> dict[str, str]:
         """Return the fields to store beside the states."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -13,8 +12,8 @@ from functions.jobs.ingest.links.queue import DEAD_LETTERS as DEAD_LINKS
 from functions.jobs.ingest.links.queue import fetch_links
 from functions.jobs.ingest.missing_sources import describe_removed
 from functions.jobs.ingest.origin import sync
-from functions.jobs.ingest.readwise.sync import DEAD_LETTERS as DEAD_BOOKS
-from functions.jobs.ingest.readwise.sync import sync_readwise
+from functions.jobs.ingest.readwise.library import DEAD_LETTERS as DEAD_BOOKS
+from functions.jobs.ingest.readwise.library import follow_library
 from shared.core.errors import CarrelError, InvalidInput
 from shared.core.log import error_fields, log
 from shared.firestore.database import LeaseLost
@@ -24,7 +23,7 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.job import DeadLetters, Failure, Job, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from functions.jobs.ingest.origin import FollowedOrigin
@@ -32,10 +31,8 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
-    OriginReader = Callable[[Context, Budget, Report], Awaitable[None]]
-    """Brings the knowledge base up to date with one origin."""
-    Follow = Callable[[Context, Budget], AbstractAsyncContextManager[FollowedOrigin]]
-    """Opens an origin."""
+    OpenOrigin = Callable[[Context, Budget], AbstractAsyncContextManager[FollowedOrigin]]
+    """Opens a configured origin."""
 
 _NOTHING_TO_INGEST: Final = (
     "There is nothing to ingest, and no link is waiting. Set INGEST_PATH to a file or a folder,"
@@ -61,7 +58,7 @@ async def ingest(ctx: Context, budget: Budget) -> Report:
             and no other one has anything to report.
         Unavailable: The same, because an origin or the database does not answer.
     """
-    return await _ingest_origins(_collect_origins(ctx.settings), ctx, budget)
+    return await _ingest(ctx, budget, forgets_all=False)
 
 
 async def ingest_confirmed(ctx: Context, budget: Budget) -> Report:
@@ -69,21 +66,23 @@ async def ingest_confirmed(ctx: Context, budget: Budget) -> Report:
 
     The user has confirmed that. Readwise needs no confirmation, because it names deleted books.
     """
-    origins = _collect_origins(ctx.settings, forgets_all=True)
-    return await _ingest_origins(origins, ctx, budget)
+    return await _ingest(ctx, budget, forgets_all=True)
 
 
-async def _ingest_origins(
-    origins: Mapping[str, OriginReader], ctx: Context, budget: Budget
-) -> Report:
+async def _ingest(ctx: Context, budget: Budget, *, forgets_all: bool) -> Report:
     """Fetch saved links, and then read the configured origins."""
+    origins = _collect_origins(ctx.settings)
     if not origins:
         _require_work(await SavedLinks(ctx.database).count_waiting())
     report = Report()
     errors: dict[str, CarrelError] = {}
-    for name, read_origin in {"links": fetch_links, **origins}.items():
+    for name, open_origin in {"links": None, **origins}.items():
         try:
-            await read_origin(ctx, budget, report)
+            if open_origin is None:
+                await fetch_links(ctx, budget, report)
+                continue
+            async with open_origin(ctx, budget) as origin:
+                await sync(origin, ctx, budget, report, forgets_all=forgets_all)
         except LeaseLost:
             raise  # another run has taken over, so this one must stop
         except CarrelError as error:
@@ -121,27 +120,19 @@ def _require_work(waiting_count: int) -> None:
         raise InvalidInput(_NOTHING_TO_INGEST)
 
 
-def _collect_origins(settings: Settings, *, forgets_all: bool = False) -> dict[str, OriginReader]:
+def _collect_origins(settings: Settings) -> dict[str, OpenOrigin]:
     """Return the configured origins by name. Links are not among them, as they are always read.
 
     The path is last, because it may take all the time.
     """
-    origins: dict[str, OriginReader] = {}
+    origins: dict[str, OpenOrigin] = {}
     if settings.readwise_token:
-        origins["readwise"] = sync_readwise
+        origins["readwise"] = follow_library
     if settings.ingest_bucket:
-        origins["bucket"] = partial(_sync, follow_bucket, forgets_all=forgets_all)
+        origins["bucket"] = follow_bucket
     if settings.ingest_path:
-        origins["path"] = partial(_sync, follow_path, forgets_all=forgets_all)
+        origins["path"] = follow_path
     return origins
-
-
-async def _sync(
-    follow: Follow, ctx: Context, budget: Budget, report: Report, *, forgets_all: bool
-) -> None:
-    """Bring the knowledge base up to date with a followed origin."""
-    async with follow(ctx, budget) as origin:
-        await sync(origin, ctx, budget, report, forgets_all=forgets_all)
 
 
 async def _load_dead_letters(ctx: Context, limit: int) -> list[Failure]:

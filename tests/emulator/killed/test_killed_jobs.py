@@ -17,7 +17,7 @@ from functions.jobs.extract.job import JOB as EXTRACT
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest import batches, bucket, missing_sources, origin
 from functions.jobs.ingest.job import JOB as INGEST
-from functions.jobs.ingest.readwise import sync as readwise_sync
+from functions.jobs.ingest.readwise import library
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
 from functions.jobs.reembed.job import JOB as REEMBED
@@ -95,7 +95,7 @@ async def run_to_end(job: Job, app: App) -> None:
 
 def store_little_at_once(base: Base) -> None:
     """Let ingest store a few sources at once, and a few chunks with one commit."""
-    for module in (batches, bucket, missing_sources, origin, readwise_sync):
+    for module in (batches, bucket, library, missing_sources, origin):
         base.patch.setattr(module, "BATCH_SIZE", SOURCES_AT_ONCE)
     base.patch.setattr(commits, "MAX_CHANGES", 4)
 

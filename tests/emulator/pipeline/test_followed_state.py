@@ -24,7 +24,7 @@ async def test_a_large_state_is_split_and_replaced(ctx: Context) -> None:
     ids = [hashlib.sha256(b"%d" % number).hexdigest() for number in range(150_000)]
     large, small = FileState(3, tuple(ids)), FileState(2, ("file-a",), missing=True)
     for state, documents in ((small, 1), (large, 7), (small, 1)):
-        await (await load_state(ctx)).store({"a.md": state}, note="N.")
+        await (await load_state(ctx)).store({"a.md": state}, {"note": "N."})
         followed = await load_state(ctx)
         assert (followed.items, followed.fields["note"]) == ({"a.md": state}, "N.")
         assert len(await read_all_documents(ctx.database.connection.client)) == documents
@@ -34,7 +34,7 @@ async def test_origins_have_states_of_their_own(ctx: Context, meter: Meter) -> N
     """A state that is as it was loaded is not written."""
     followed = await load_state(ctx)
     for _ in range(2):
-        await followed.store({"a.md": FileState(1, ("file-a",))}, note="N.")
+        await followed.store({"a.md": FileState(1, ("file-a",))}, {"note": "N."})
     assert meter.documents_written == 1
     assert (await load_state(ctx, "gs://library/other")).items == {}
     assert meter.documents_read == 2

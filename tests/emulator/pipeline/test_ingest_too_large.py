@@ -10,7 +10,7 @@ from functions.jobs.ingest.batches import MAX_CHARACTERS, chunk_in_batches
 from functions.jobs.ingest.readers.json_lines import MAX_LINE_BYTES
 from functions.jobs.ingest.readers.readwise.export import MAX_BYTES as MAX_EXPORT
 from functions.jobs.ingest.readers.text_files import MAX_BYTES as MAX_TEXT
-from functions.jobs.ingest.readwise.sync import DEAD_LETTERS, MARGIN
+from functions.jobs.ingest.readwise.library import DEAD_LETTERS, MARGIN
 from shared.core.deferral import MAX_TRIES
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Context
@@ -67,9 +67,9 @@ async def test_an_oversized_book_is_dead_lettered(apps: Apps, readwise: FakeRead
     readwise.put_book(7, book_tags=LONG_TAGS)
 
     report = await run_ingest(ctx)
-    assert list_failure_reasons(report.failures) == {"Readwise: Book 7": TOO_LONG}
+    assert list_failure_reasons(report.failures) == {"Readwise: Book 7 (readwise-7)": TOO_LONG}
     assert report.counts == Counter({"read": 39, "sources": 39, "created": 39})
-    assert (await read_progress(ctx)).updated_after == START - MARGIN
+    assert (await read_progress(ctx))[0] == START - MARGIN
 
     for _ in range(MAX_TRIES - 1):
         assert len((await run_ingest(ctx)).failures) == 1

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from functions.jobs.ingest.batches import chunk_source
 from functions.jobs.ingest.readers.readwise.export import (
     derive_book_source_id,
     parse_book_name,
     parse_source,
 )
 from functions.jobs.ingest.readers.source_file import Unreadable
-from shared.writer.chunked_source import ChunkedSource
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from shared.core.deferral import MAX_TRIES
+from shared.knowledge.source import Source
 
 _ID: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}", re.ASCII)
 
@@ -37,27 +34,36 @@ def count_highlights(book: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class BookChange:
-    """A book in a listing of changes.
+class PendingBook:
+    """A book that was listed as changed, and has not been read since.
 
     Attributes:
         name: The title, or else the id, for people.
         has_highlights: Whether the listing contains a highlight that was not deleted.
+        tries: The number of failed attempts to read it, one per run.
+        reason: Why the last attempt failed.
     """
 
     name: str
     deleted: bool = False
     has_highlights: bool = False
+    tries: int = 0
+    reason: str = ""
 
-    def merge(self, later: BookChange) -> BookChange:
-        """Merge the changes that two pages list for the same book."""
-        return BookChange(later.name, later.deleted, self.has_highlights or later.has_highlights)
+    @property
+    def dead_lettered(self) -> bool:
+        """Whether the book is not read again until it changes."""
+        return self.tries >= MAX_TRIES
+
+    def merge(self, later: PendingBook) -> PendingBook:
+        """Merge what two pages of a listing say of the same book."""
+        return replace(later, has_highlights=self.has_highlights or later.has_highlights)
 
 
-def make_book_change(book_id: str, book: dict[str, Any]) -> BookChange:
-    """Return the change that a page lists for a book."""
+def make_pending_book(book_id: str, book: dict[str, Any]) -> PendingBook:
+    """Return a book that a page lists as changed."""
     highlights = book.get("highlights")
-    return BookChange(
+    return PendingBook(
         parse_book_name(book) or book_id,
         bool(book.get("is_deleted")),
         any(map(_is_present, highlights)) if isinstance(highlights, list) else False,
@@ -97,40 +103,24 @@ class BookParts:
         return self.book | {"highlights": list(self.highlights.values())}
 
 
-def read_books(
-    changes: Mapping[str, BookChange], parts: Mapping[str, BookParts]
-) -> dict[str, ChunkedSource | Unreadable]:
-    """Chunk each changed book, or return why it cannot be read.
-
-    Blocks for about a second per megabyte: call it in a thread.
-
-    Args:
-        changes: The listed changes, by book id.
-        parts: The books that Readwise sent on request, by book id.
-    """
-    return {
-        book_id: _read_book(book_id, change, parts.get(book_id))
-        for book_id, change in changes.items()
-    }
-
-
-def _read_book(
-    book_id: str, change: BookChange, parts: BookParts | None
-) -> ChunkedSource | Unreadable:
-    """Chunk a book, or return why it cannot be read.
+def read_book(book_id: str, book: PendingBook, parts: BookParts | None) -> Source:
+    """Read a book. One without sections was deleted.
 
     A book or highlight that is merely missing from the answer does not count as deleted.
+
+    Args:
+        parts: What Readwise sent of the book on request.
+
+    Raises:
+        Unreadable: The book is not valid or not complete.
     """
-    if parts is None and change.deleted:
-        return ChunkedSource.deleted(derive_book_source_id(book_id))
+    if parts is None and book.deleted:
+        return Source(derive_book_source_id(book_id), title=book.name)
     if parts is None:
-        return Unreadable("was requested, but is missing from the answer")
-    if change.has_highlights and parts.highlights == {} and not parts.book.get("is_deleted"):
-        return Unreadable("was sent without the highlights that were listed")
-    try:
-        return chunk_source(parse_source(parts.assemble()))
-    except Unreadable as error:
-        return error
+        raise Unreadable("was requested, but is missing from the answer")
+    if book.has_highlights and parts.highlights == {} and not parts.book.get("is_deleted"):
+        raise Unreadable("was sent without the highlights that were listed")
+    return parse_source(parts.assemble())
 
 
 def _is_present(highlight: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from functions.jobs.ingest.origin import OutOfTime
 from functions.jobs.ingest.readers.readwise.export import MAX_BYTES
 from functions.jobs.ingest.readers.source_file import MEGABYTE
 from shared.core.errors import CarrelError, InvalidInput, RateLimited, Unavailable
@@ -31,10 +32,6 @@ RETRY_SECONDS: Final = 180.0
 """The time limit of all requests for one page."""
 _REJECTED_STATUSES: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _RENEW: Final = "renew READWISE_TOKEN with one from https://readwise.io/access_token"
-
-
-class OutOfTime(Exception):
-    """Raised when the run has no time left to wait for Readwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,10 @@ import pytest
 from pydantic import SecretStr
 
 from functions.jobs.ingest.job import count, ingest
-from functions.jobs.ingest.readwise.sync import DEAD_LETTERS, MARGIN
+from functions.jobs.ingest.readwise.books import PendingBook
+from functions.jobs.ingest.readwise.library import DEAD_LETTERS, MARGIN
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
-from shared.knowledge.readwise_sync import (
-    MAX_FAILED_BOOKS,
-    FailedBook,
-    ReadwiseSync,
-    SyncProgress,
-    UnfinishedRun,
-)
 from shared.runtime.context import App, Context
 from shared.runtime.job import Failure, Report
 from tests.support.apps import Apps
@@ -34,6 +28,7 @@ from tests.support.ingest_runs import (
     run_ingest,
 )
 from tests.support.jobs import make_job_context, make_one_step_budget, make_spent_budget
+from tests.support.knowledge import set_fields
 from tests.support.source_files import write_export
 from tests.support.stored_documents import read_documents
 
@@ -69,7 +64,7 @@ async def test_the_first_run_ingests_the_whole_account(
         {"includeDeleted": "true"},
         {"includeDeleted": "true", "ids": "7,8"},
     ]
-    assert await read_progress(ctx) == SyncProgress(updated_after=START - MARGIN)
+    assert await read_progress(ctx) == (START - MARGIN, {})
 
 
 async def test_an_export_and_the_api_give_the_same_base(
@@ -237,8 +232,8 @@ async def test_an_invalid_book_is_retried_and_blocks_no_other(
 
     assert (await run_ingest(ctx)).failures == [Failure("Readwise: Book 8", reason)]
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
-    missed = {"8": FailedBook("Book 8", reason)}
-    assert await read_progress(ctx) == SyncProgress(START + timedelta(days=1) - MARGIN, missed)
+    pending = {"8": PendingBook("Book 8", has_highlights=True, tries=1, reason=reason)}
+    assert await read_progress(ctx) == (START + timedelta(days=1) - MARGIN, pending)
 
     failure_counts = []
     for _ in range(5):
@@ -254,7 +249,7 @@ async def test_an_invalid_book_is_retried_and_blocks_no_other(
 
     readwise.put_book(8, "Knead well.", "Rest it.")
     assert (await run_ingest(ctx)).failures == []
-    assert await read_progress(ctx) == SyncProgress(START + timedelta(days=6) - MARGIN)
+    assert await read_progress(ctx) == (START + timedelta(days=6) - MARGIN, {})
     assert await read_texts(ctx) == {
         "readwise-7": ["Reef early."],
         "readwise-8": ["Knead well.", "Rest it."],
@@ -279,25 +274,8 @@ async def test_unknown_fields_are_reported_once_per_run(
         ),
     ]
     assert report.failures == []
-    assert (await read_progress(ctx)).missed == {}
+    assert (await read_progress(ctx))[1] == {}
     assert len(await read_texts(ctx)) == 32
-
-
-async def test_too_many_invalid_books_cause_a_full_read(
-    ctx: Context, readwise: FakeReadwise
-) -> None:
-    readwise.put_book(7, "Reef early.")
-    missed = {str(number): FailedBook("Book", "is broken") for number in range(1_000, 1_600)}
-    await ReadwiseSync(ctx.database).store(SyncProgress(START, missed, UnfinishedRun(START, "")))
-    readwise.advance(days=1)
-    readwise.put_book(8, "Knead well.")
-
-    await run_ingest(ctx)
-
-    progress = await read_progress(ctx)
-    assert progress.updated_after == START
-    assert len(progress.missed) == MAX_FAILED_BOOKS
-    assert progress.under_way is None
 
 
 async def test_the_next_run_continues_after_the_stored_books(
@@ -311,18 +289,14 @@ async def test_the_next_run_continues_after_the_stored_books(
     report = await ingest(ctx, make_one_step_budget())
     assert not report.finished
     assert report.counts["read"] == 30
-    assert await read_progress(ctx) == SyncProgress(under_way=UnfinishedRun(START, "30"))
+    updated_after, pending = await read_progress(ctx)
+    assert updated_after == START - MARGIN
+    assert [int(book_id) for book_id in pending] == list(range(31, 66))
 
     readwise.advance(days=1)
     readwise.put_highlight(3, 0, "Reef earlier.")
-    take_new_queries(readwise)
-    assert await run_ingest(ctx) == Report(Counter({"read": 35, "sources": 35, "created": 35}))
-    _, first_batch, second_batch = take_new_queries(readwise)
-    assert first_batch["ids"].startswith("31,")
-    assert second_batch["ids"].startswith("61,")
-    assert await read_progress(ctx) == SyncProgress(START - MARGIN)
-
     await run_ingest(ctx)
+    assert len(await read_texts(ctx)) == 65
     assert (await read_texts(ctx))["readwise-3"] == ["Reef earlier."]
 
 
@@ -332,9 +306,8 @@ async def test_a_new_chunk_layout_reads_the_whole_account_again(
     readwise.put_book(7, "Reef early.")
     await run_ingest(ctx)
     readwise.advance(days=1)
-    await (
-        ctx.database.connection.client.collection("meta").document("readwise").update({"layout": 0})
-    )
+    [state] = await read_documents(ctx, "followed")
+    await set_fields(ctx, f"followed/{state}", {"layout": 0})
     assert (await run_ingest(ctx)).counts["read"] == 1
 
 

@@ -12,12 +12,12 @@ import pytest
 from pydantic import SecretStr
 
 from functions.jobs.ingest.job import ingest
+from functions.jobs.ingest.origin import OutOfTime
 from functions.jobs.ingest.readers.readwise.export import MAX_BYTES
-from functions.jobs.ingest.readwise.client import OutOfTime, ReadwiseClient
-from functions.jobs.ingest.readwise.sync import MARGIN
+from functions.jobs.ingest.readwise.client import ReadwiseClient
+from functions.jobs.ingest.readwise.library import MARGIN
 from shared.core.dates import utc_now
 from shared.core.errors import InvalidInput, Unavailable
-from shared.knowledge.readwise_sync import SyncProgress, UnfinishedRun
 from shared.runtime.context import Context
 from shared.runtime.job import Budget, Failure, Report
 from tests.support.fakes.readwise import (
@@ -223,22 +223,15 @@ async def test_an_empty_list_of_changes_deletes_nothing(
     assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
 
 
-async def test_an_empty_page_does_not_end_the_list(ctx: Context, readwise: FakeReadwise) -> None:
+async def test_a_run_is_completed_after_an_empty_list(ctx: Context, readwise: FakeReadwise) -> None:
     readwise.page_size = 100
     for number in range(1, 61):
         readwise.put_book(number, "Reef early.")
     assert not (await ingest(ctx, make_one_step_budget())).finished
-    progress = SyncProgress(under_way=UnfinishedRun(START, "30"))
-    assert await read_progress(ctx) == progress
-
     readwise.script.append(NOTHING)
-    reason = "is empty, although a run is unfinished; the next run requests it again"
-    failure = Failure("Readwise: the list of changes", reason)
-    assert await run_ingest(ctx) == Report(failures=[failure])
-    assert await read_progress(ctx) == progress
-
     assert (await run_ingest(ctx)).counts["read"] == 30
     assert len(await read_texts(ctx)) == 60
+    assert await read_progress(ctx) == (START - MARGIN, {})
 
 
 async def test_an_incomplete_list_is_requested_again(ctx: Context, readwise: FakeReadwise) -> None:
@@ -252,11 +245,11 @@ async def test_an_incomplete_list_is_requested_again(ctx: Context, readwise: Fak
     report = await run_ingest(ctx)
     assert report.failures == [Failure("Readwise: the list of changes", reason)]
     assert report.counts["read"] == 31
-    assert await read_progress(ctx) == SyncProgress()
+    assert await read_progress(ctx) == (None, {})
 
     assert (await run_ingest(ctx)).failures == []
     assert len(await read_texts(ctx)) == 62
-    assert await read_progress(ctx) == SyncProgress(START - MARGIN)
+    assert await read_progress(ctx) == (START - MARGIN, {})
 
 
 @pytest.mark.parametrize("count", [None, "many", [], -1, 3])
@@ -315,7 +308,7 @@ async def test_circular_cursors_end_the_run(ctx: Context, readwise: FakeReadwise
     readwise.script.extend([Reply(alter=lambda page: page | {"nextPageCursor": "1"})] * 9)
     with pytest.raises(Unavailable, match="again and again"):
         await run_ingest(ctx)
-    assert (await read_progress(ctx)).updated_after is None
+    assert await read_progress(ctx) == (None, {})
 
 
 async def test_control_characters_are_removed_and_bidi_marks_stay(
