@@ -157,7 +157,7 @@ class FollowedFolder(FollowedFiles):
         """Return the registered folders."""
         return {"roots": dump_roots(self.roots)}
 
-    def _list_and_compare(self, stored: Mapping[str, FileState]) -> None:
+    def _list_and_compare(self, stored: dict[str, FileState]) -> None:
         """List, hash and compare the files."""
         try:
             self.listing = list_files(self._path, self.roots)
@@ -206,8 +206,8 @@ class FollowedFolder(FollowedFiles):
         )
 
     def _register(
-        self, stored: Mapping[str, FileState], versions: Mapping[str, int]
-    ) -> Mapping[str, FileState]:
+        self, stored: dict[str, FileState], versions: Mapping[str, int]
+    ) -> dict[str, FileState]:
         """Register the folder. If it has moved, return the states under their present names."""
         move = _find_move(self.listing, self.roots, stored, versions)
         if move is None or move.former_path is None:

@@ -79,7 +79,7 @@ class FollowedFiles(ABC):
         self._without_books = follows_readwise
         self._listed: Mapping[str, int] = {}
         self._before: dict[str, FileState] = {}
-        self._others: Mapping[str, FileState] = {}
+        self._others: dict[str, FileState] = {}
         self._replaced: dict[str, tuple[str, ...]] = {}
         self._former_ids: set[str] = set()
         self._used_ids: set[str] = set()
@@ -115,11 +115,11 @@ class FollowedFiles(ABC):
         """Return whether a file that is not listed may be forgotten."""
         return self.is_gone(name)
 
-    async def load(self) -> Mapping[str, FileState]:
+    async def load(self) -> dict[str, FileState]:
         """Load the stored states. All files are unread if the layout of chunks has changed."""
         await self._followed.load()
         if self._followed.is_current:
-            return self._followed.items
+            return dict(self._followed.items)
         return {
             name: replace(state, version=UNREAD) for name, state in self._followed.items.items()
         }
@@ -208,48 +208,46 @@ class FollowedFiles(ABC):
         return frozenset(name for name in absent if not (self._without_books and is_book(name)))
 
     async def remember(self, names: Sequence[str], rejected: Mapping[str, str]) -> None:  # noqa: ARG002
-        """Remember that files were read. A rejected source stays as it was."""
+        """Let the next `store` record that files were read. A rejected source stays as it was."""
         self._unsaved.difference_update(names)
-        await self.store()
 
     async def complete(self, forgotten: AbstractSet[str], read_at: datetime | None) -> None:  # noqa: ARG002
-        """Remember what was forgotten.
+        """Store what is remembered. Later runs find missing sources again that are not forgotten.
 
         The text of a source that a file lost may come from that file. So another file that still
         contains it is read again by the next run, unless this run has read it.
         """
-        lost = _collect_ids(self.states[name] for name in self.missing)
-        lost.update(*self.dropped.values())
-        for name, state in self.states.items():
-            is_shared = has_records(name) and not lost.isdisjoint(state.ids)
-            if is_shared and name in self._listed.keys() - self._read_names:
-                self.states[name] = replace(state, version=UNREAD)
-        await self.store(forgotten)
-
-    async def store(self, forgotten: AbstractSet[str] = frozenset()) -> None:
-        """Store the states. Later runs find missing sources again that are not forgotten."""
-        states = self._compute_states(forgotten)
-        for name in self._unsaved:
-            states[name] = replace(states[name], version=UNREAD)
-        await self._followed.store({**self._others, **states}, self.get_own_fields())
-
-    def get_own_fields(self) -> dict[str, str]:
-        """Return the fields to store beside the states."""
-        return {}
-
-    def _compute_states(self, forgotten: AbstractSet[str]) -> dict[str, FileState]:
         remaining = self._find_absent_ids() - forgotten
-        states = dict(self.states)
-        for name in self.missing:
-            if remaining.isdisjoint(states[name].ids):
-                states[name] = replace(states[name], missing=True)
+        settled = [name for name in self.missing if remaining.isdisjoint(self.states[name].ids)]
+        lost = _collect_ids(self.states[name] for name in settled).union(*self.dropped.values())
+        for name in self._listed.keys() & self.states.keys() - self._read_names:
+            if has_records(name) and not lost.isdisjoint(self.states[name].ids):
+                self.states[name] = replace(self.states[name], version=UNREAD)
+        for name in settled:
+            self.states[name] = replace(self.states[name], missing=True)
+        await self.store(remaining)
+
+    async def store(self, remaining: AbstractSet[str] | None = None) -> None:
+        """Store the states.
+
+        Args:
+            remaining: The missing sources that are not forgotten; by default, all of them.
+        """
+        remaining = self._find_absent_ids() if remaining is None else remaining
+        states = self._others | self.states
         for name, dropped in self.dropped.items():
             if ids := tuple(source_id for source_id in dropped if source_id in remaining):
                 # A file of records is compared again in the next run. The version of any other file
                 # must stay, because it reveals renaming.
                 version = UNREAD if has_records(name) else states[name].version
                 states[name] = FileState(version, (*states[name].ids, *ids))
-        return states
+        for name in self._unsaved:
+            states[name] = replace(states[name], version=UNREAD)
+        await self._followed.store(states, self.get_own_fields())
+
+    def get_own_fields(self) -> dict[str, str]:
+        """Return the fields to store beside the states."""
+        return {}
 
     def _find_absent_ids(self) -> set[str]:
         """Return the ids of sources that no file contains any more."""

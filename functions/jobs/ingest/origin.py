@@ -79,7 +79,12 @@ class FollowedOrigin(Protocol):
         """Return what is missing, or None if the origin did not list everything that it has."""
 
     async def complete(self, forgotten: AbstractSet[str], read_at: datetime | None) -> None:
-        """Remember what was forgotten, and when everything was read; None if it was not."""
+        """Store what is remembered.
+
+        Args:
+            forgotten: The ids of the missing sources that were forgotten.
+            read_at: When everything was read; None if the time was up before.
+        """
 
     def label(self, name: str) -> str:
         """Return the name of an item or source in messages."""
@@ -109,6 +114,9 @@ async def sync(  # noqa: PLR0913 - two ways to confirm what is missing
         InvalidInput: The origin cannot be read.
         Unavailable: The origin does not answer.
     """
+    if budget.spent:
+        report.finished = False
+        return
     try:
         is_complete = await _read_all(origin, ctx, budget, report)
     except OutOfTime:
@@ -125,15 +133,12 @@ async def sync(  # noqa: PLR0913 - two ways to confirm what is missing
             break
         await MissingSources(ctx, report).forget(block)
         forgotten.update(block)
-    if missing:
-        await origin.complete(forgotten, ctx.clock() if is_complete else None)
+    await origin.complete(forgotten, ctx.clock() if is_complete else None)
     report.finished = report.finished and is_complete
 
 
 async def _read_all(origin: FollowedOrigin, ctx: Context, budget: Budget, report: Report) -> bool:
     """Read and save all batches. Return False if the time is up before."""
-    if budget.spent:
-        return False
     for names in await origin.list_items():
         if budget.spent:
             return False
