@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from benchmarks.scifact import ABSTRACTS, SCIFACT, VECTORS, read_rows
-from functions.jobs.ingest.readers.reading import read
+from functions.jobs.ingest.listing import read
 from infra.local.local_database import SAMPLE
 from shared.knowledge.chunk import build_embedding_text
 from shared.knowledge.source import Source

@@ -38,7 +38,7 @@ from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.batches import chunk_in_batches
 from functions.jobs.ingest.job import JOB as INGEST
-from functions.jobs.ingest.readers.reading import read
+from functions.jobs.ingest.listing import read
 from functions.jobs.repair.job import JOB as REPAIR
 from functions.tools.knowledge.search_kb.tool import In, search_kb
 from infra.local.jobs import ingest_all

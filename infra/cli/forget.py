@@ -307,7 +307,7 @@ async def _load_sample_traces(ctx: Context) -> list[Trace]:
 async def _find_named_elsewhere(ctx: Context, request: _Request) -> list[str]:
     """Find the ids of the sources in the requested folder and in the sample."""
     from functions.jobs.ingest.folder import load_followed_source_ids
-    from functions.jobs.ingest.readers.reading import read
+    from functions.jobs.ingest.listing import read
     from shared.knowledge.source import Source
 
     source_ids: list[str] = []

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from functions.jobs.ingest.batches import chunk_source
+from functions.jobs.ingest.listing import FileListing, make_source_file
 from functions.jobs.ingest.readers.reading import (
-    FileListing,
     InputProblem,
     describe_duplicate,
     detect_format,
-    make_source_file,
     read_entries,
 )
 from functions.jobs.ingest.readers.source_file import Unreadable

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from functions.jobs.ingest.batches import localize_dates
-from functions.jobs.ingest.readers.reading import InputProblem, read
+from functions.jobs.ingest.listing import read
+from functions.jobs.ingest.readers.reading import InputProblem
 from shared.knowledge.source import Source
 
 

@@ -17,19 +17,16 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.followed_files import UNREAD, FileState, FollowedFiles, has_records
+from functions.jobs.ingest.listing import FileListing, list_files, make_source_file, read_listing
 from functions.jobs.ingest.missing_sources import describe_removed
 from functions.jobs.ingest.origin import sync
 from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
-    FileListing,
     InputProblem,
     explain_excess,
     find_identity,
-    list_files,
-    make_source_file,
     read_entries,
-    read_listing,
 )
 from functions.jobs.ingest.roots import (
     dump_roots,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from functions.jobs.ingest.readers.reading import read
+from functions.jobs.ingest.listing import read
 from shared.clustering.clusters import compute_centroid, compute_min_similarity
 from shared.knowledge.cards import BY_HAND, Cards
 from shared.knowledge.chunk import split_source

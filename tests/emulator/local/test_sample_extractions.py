@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from functions.jobs.extract.reader import MIN_CHARACTERS
-from functions.jobs.ingest.readers.reading import read
+from functions.jobs.ingest.listing import read
 from functions.jobs.ingest.readers.readwise.export import BOOK_NOTE_TAG, SUMMARY_TAG
 from infra.local.sample.extractions import (
     MODEL,

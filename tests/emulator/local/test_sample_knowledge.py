@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from functions.jobs.cluster.job import cluster
-from functions.jobs.ingest.readers.reading import read
+from functions.jobs.ingest.listing import read
 from infra.local.sample.knowledge import (
     FOLDER,
     SampleKnowledge,

@@ -12,7 +12,7 @@ import pytest
 from functions.jobs.cluster.job import cluster
 from functions.jobs.cluster.reclustering import NO_TIME
 from functions.jobs.cluster.schedule import REEMBEDDING, TOO_FEW
-from functions.jobs.ingest.readers.reading import read
+from functions.jobs.ingest.listing import read
 from infra.local.local_database import SAMPLE
 from infra.local.sample.knowledge import add_knowledge
 from shared.core.meter import Meter

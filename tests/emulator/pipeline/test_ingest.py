@@ -8,7 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from functions.jobs.embed.job import embed
 from functions.jobs.ingest.job import count, ingest
-from functions.jobs.ingest.readers.reading import read
+from functions.jobs.ingest.listing import read
 from shared.knowledge.source import Source
 from shared.runtime.context import App, Context
 from shared.runtime.job import Budget, Failure, Report

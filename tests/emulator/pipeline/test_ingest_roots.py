@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from functions.jobs.ingest.folder import load_roots_with_files
-from functions.jobs.ingest.readers.reading import read
+from functions.jobs.ingest.listing import read
 from functions.jobs.ingest.roots import Root
 from shared.core.caller import Caller
 from shared.core.meter import Meter

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from functions.jobs.ingest.readers.reading import read
+from functions.jobs.ingest.listing import read
 from functions.tools.knowledge.search_kb import messages
 from functions.tools.knowledge.search_kb.tool import MAX_WEAK_HITS, In, search_kb
 from infra.local.sample.knowledge import FOLDER, add_knowledge

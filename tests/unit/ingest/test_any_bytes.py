@@ -14,9 +14,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from functions.jobs.ingest.listing import read
 from functions.jobs.ingest.readers import json_lines, text_files
 from functions.jobs.ingest.readers.kindle import clippings, notebook
-from functions.jobs.ingest.readers.reading import FORMATS, InputProblem, detect_format, read
+from functions.jobs.ingest.readers.reading import FORMATS, InputProblem, detect_format
 from functions.jobs.ingest.readers.readwise import csv_export, export
 from functions.jobs.ingest.readers.source_file import SourceFile
 from shared.knowledge.export_lines import HEADER

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from functions.jobs.ingest.readers.reading import InputProblem, list_files, read, read_listing
+from functions.jobs.ingest.listing import list_files, read, read_listing
+from functions.jobs.ingest.readers.reading import InputProblem
 from shared.core.errors import InvalidInput
 from shared.knowledge.source import Source
 from tests.support.source_files import (

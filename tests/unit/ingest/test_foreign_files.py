@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from functions.jobs.ingest.readers.reading import list_files
+from functions.jobs.ingest.listing import list_files
 from tests.support.source_files import (
     make_readwise_book,
     read_only_source,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from functions.jobs.ingest.readers.reading import read
+from functions.jobs.ingest.listing import read
 from shared.knowledge.source import Section, Source
 from tests.support.source_files import (
     format_json_lines,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from functions.jobs.ingest.listing import list_files
 from functions.jobs.ingest.readers.links import MAX_LINKS
 from functions.jobs.ingest.readers.markdown import read_markdown
-from functions.jobs.ingest.readers.reading import list_files
 from tests.support.source_files import read_only_source, read_sources, read_warnings, write_file
 
 MARKUP = st.text(alphabet="ab \n[]|#^%!<->`():", max_size=120)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from functions.jobs.ingest.readers.reading import list_files, read_listing
+from functions.jobs.ingest.listing import list_files, read_listing
 from functions.jobs.ingest.readers.readwise.csv_export import COLUMNS
 from functions.jobs.ingest.readers.readwise.export import is_book
 from shared.knowledge.source import Locator, Section, Source
