@@ -73,8 +73,8 @@ class _Preview:
     def describe_missing(self) -> str:
         """Describe what is missing and would be forgotten."""
         folder, missing = self.folder, self.folder.find_missing()
-        files = format_count(missing.counts.former_files, "file")
-        parts = [f"{len(folder.missing)} of {files} disappeared"] if folder.missing else []
+        files = format_count(missing.former_file_count, "file")
+        parts = [f"{len(missing.files)} of {files} disappeared"] if missing.files else []
         if dropped := {
             path: ids
             for path, former_ids in folder.dropped.items()
@@ -156,7 +156,7 @@ def _print_preview(path: Path) -> bool:
             click.echo(make_printable("\n".join(f"  {name}" for name in names[:_MAX_NAMES])))
             if len(names) > _MAX_NAMES:
                 click.echo(f"  ... and {len(names) - _MAX_NAMES} more")
-    if folder.missing or folder.missing_ids:
+    if folder.missing_ids:
         click.echo(preview.describe_missing())
     elif not any(groups.values()):
         click.echo("No file has changed since it was last ingested.")
@@ -180,7 +180,7 @@ def _group_names_by_change(folder: FollowedFolder) -> dict[str, Sequence[str]]:
                 strict=True,
             )
         ],
-        "missing": _to_relative(folder.missing, folder.scope),
+        "missing": _to_relative(folder.find_missing().files, folder.scope),
     }
 
 
@@ -227,10 +227,10 @@ def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool) -> bool:
     if folder.renamed:
         files = format_count(len(folder.renamed), "renamed or moved file")
         click.echo(f"{files}: the ids stay.")
-    if (folder.missing or folder.missing_ids) and not keep:
+    if folder.missing_ids and not keep:
         click.echo(preview.describe_missing())
         is_confirmed = (
-            yes or not preview.sources or not folder.find_missing().counts.is_alarming or _confirm()
+            yes or not preview.sources or not folder.find_missing().is_alarming or _confirm()
         )
     if not is_confirmed:
         click.echo(_NOTHING_FORGOTTEN, err=True)

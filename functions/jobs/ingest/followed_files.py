@@ -15,8 +15,7 @@ from itertools import count
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.missing_sources import MissingCounts
-from functions.jobs.ingest.origin import Missing
+from functions.jobs.ingest.missing_sources import Missing
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import InputProblem, find_identity, read_entries
 from functions.jobs.ingest.readers.readwise.export import is_book
@@ -103,13 +102,13 @@ class FollowedFiles(ABC):
     def label(self, name: str) -> str:
         """Return the name of a file or source in messages."""
 
-    def is_followed(self, name: str) -> bool:
+    def is_followed(self, name: str) -> bool:  # noqa: ARG002 - of a bucket, all
         """Return whether the run would list a file if it existed."""
-        return bool(name)
+        return True
 
-    def is_gone(self, name: str) -> bool:
+    def is_gone(self, name: str) -> bool:  # noqa: ARG002 - a bucket's list is complete
         """Return whether a file that is not listed does not exist any more."""
-        return bool(name)
+        return True
 
     def is_missing(self, name: str) -> bool:
         """Return whether a file that is not listed may be forgotten."""
@@ -160,10 +159,10 @@ class FollowedFiles(ABC):
         return sorted(filter(self._differs, self._listed))
 
     def _differs(self, name: str) -> bool:
-        state = self._before.get(name, FileState())
+        version, state = self._listed[name], self._before.get(name, FileState())
         has_replaced = len(state.ids) > 1 and not has_records(name)
-        is_edited = self._listed[name] not in {UNREAD, state.version}
-        return is_edited or state.missing or has_replaced or name in self.renamed
+        is_changed = state.version != version or name in self.renamed
+        return version != UNREAD and (is_changed or state.missing or has_replaced)
 
     def register(self, files: Mapping[str, SourceFile]) -> list[InputProblem]:
         """Update the states of changed files, and return warnings.
@@ -193,13 +192,8 @@ class FollowedFiles(ABC):
     def find_missing(self) -> Missing:
         """Return what is missing."""
         ids = self.missing_ids
-        counts = MissingCounts(
-            missing_files=sum(not ids.isdisjoint(self.states[name].ids) for name in self.missing),
-            former_files=self._file_count,
-            missing_texts=len(ids),
-            former_texts=len(self._former_ids),
-        )
-        return Missing(ids, counts, self.command)
+        files = [name for name in self.missing if not ids.isdisjoint(self.states[name].ids)]
+        return Missing(ids, files, self._file_count, len(self._former_ids), self.command)
 
     @property
     def missing_ids(self) -> frozenset[str]:

@@ -35,40 +35,39 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class MissingCounts:
-    """How many files and texts of a followed folder or bucket are missing.
+class Missing:
+    """What a followed folder or bucket no longer contains.
 
     Attributes:
-        former_files: The number of files that were ingested before.
-        missing_texts: The number of missing sources.
-        former_texts: The number of sources that were ingested before.
+        ids: The ids of the sources.
+        files: The names of the files that contained them and are gone.
+        former_file_count: The number of files that were ingested before.
+        former_source_count: The number of sources that were ingested before.
+        command: The command that forgets the sources even if they are many.
     """
 
-    missing_files: int
-    former_files: int
-    missing_texts: int
-    former_texts: int
+    ids: frozenset[str]
+    files: Sequence[str]
+    former_file_count: int
+    former_source_count: int
+    command: str
 
     @property
     def is_alarming(self) -> bool:
         """Whether more than a third of the files or texts is missing, which a user must confirm."""
         return (
-            3 * self.missing_files > self.former_files or 3 * self.missing_texts > self.former_texts
+            3 * len(self.files) > self.former_file_count
+            or 3 * len(self.ids) > self.former_source_count
         )
 
-    def make_alarm(self, name: str, command: str) -> Failure:
-        """Return the failure that tells the user how to forget the missing texts.
-
-        Args:
-            name: The name of the folder or bucket.
-            command: The command that forgets the missing sources.
-        """
-        files = f"{self.missing_files} of {self.former_files} files"
-        texts = f"{self.missing_texts} of {self.former_texts} texts"
+    def make_alarm(self, name: str) -> Failure:
+        """Return the failure of an origin that tells the user how to forget the missing texts."""
+        files = f"{len(self.files)} of {self.former_file_count} files"
+        texts = f"{len(self.ids)} of {self.former_source_count} texts"
         return Failure(
             to_one_line(name),
-            f"{files if self.missing_files else texts} disappeared, and nothing is forgotten: to"
-            f" forget their texts, run {command}",
+            f"{files if self.files else texts} disappeared, and nothing is forgotten: to"
+            f" forget their texts, run {self.command}",
         )
 
 

@@ -7,7 +7,6 @@ An origin lists what to read, reads it with the readers of its formats, and reme
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from functions.jobs.ingest.batches import chunk_in_batches, save_batch
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
-    from functions.jobs.ingest.missing_sources import MissingCounts
+    from functions.jobs.ingest.missing_sources import Missing
     from shared.knowledge.source import Source
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
@@ -35,20 +34,6 @@ _TITLE_LENGTH: Final = 80
 
 class OutOfTime(Exception):
     """The run has no time left to wait for the origin."""
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """What an origin no longer contains.
-
-    Attributes:
-        ids: The ids of the sources.
-        command: The command that forgets them even if they are many.
-    """
-
-    ids: frozenset[str]
-    counts: MissingCounts
-    command: str
 
 
 class FollowedOrigin(Protocol):
@@ -184,7 +169,7 @@ def _select_forgettable(
         return frozenset()
     if confirmed is not None:
         return missing.ids & confirmed
-    if missing.counts.is_alarming and not forgets_all:
-        report.failures.append(missing.counts.make_alarm(name, missing.command))
+    if missing.is_alarming and not forgets_all:
+        report.failures.append(missing.make_alarm(name))
         return frozenset()
     return missing.ids

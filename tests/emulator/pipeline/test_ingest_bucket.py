@@ -32,7 +32,7 @@ from tests.support.jobs import (
     make_spent_budget,
 )
 from tests.support.source_files import format_json_lines, write_file
-from tests.support.stored_documents import read_chunk_texts, read_documents
+from tests.support.stored_documents import read_chunk_texts, read_chunks, read_documents
 
 ADDRESS = "gs://library/notes"
 REEF, DOUGH, TESTS = "Reef early.", "Knead well.", "Flaky tests erode trust."
@@ -119,34 +119,6 @@ async def test_a_run_reads_only_what_is_new(
     assert meter.documents_written == 2 + 2
 
 
-async def test_files_missing_from_the_prefix_are_deleted(
-    ctx: Context, storage: FakeCloudStorage
-) -> None:
-    upload(storage, "a.md", REEF)
-    upload(storage, "b.md", DOUGH)
-    upload(storage, "c.jsonl", format_records(x="One.", y="Two."))
-    await run_confirmed_ingest(ctx)
-
-    remove(storage, "b.md")
-    remove(storage, "c.jsonl")
-    assert (await run_confirmed_ingest(ctx)).failures == []
-    assert await read_chunk_texts(ctx) == [REEF]
-    assert len(await read_documents(ctx, "sources")) == 1
-
-    upload(storage, "b.md", DOUGH)
-    await run_confirmed_ingest(ctx)
-    assert await read_chunk_texts(ctx) == [DOUGH, REEF]
-
-
-async def test_a_book_marked_as_deleted_is_removed(ctx: Context, storage: FakeCloudStorage) -> None:
-    book = '{"user_book_id": %d, "is_deleted": %s, "highlights": [{"id": 1, "text": "Book %d."}]}'
-    upload(storage, "d.json", f"[{book % (7, 'false', 7)}, {book % (8, 'false', 8)}]")
-    await run_ingest(ctx)
-    upload(storage, "d.json", f"[{book % (7, 'true', 7)}, {book % (8, 'false', 8)}]")
-    await run_ingest(ctx)
-    assert await read_chunk_texts(ctx) == ["Book 8."]
-
-
 async def test_text_of_a_book_outranks_an_earlier_empty_record(
     ctx: Context, storage: FakeCloudStorage
 ) -> None:
@@ -176,30 +148,6 @@ async def test_deleting_all_files_must_be_confirmed(
 
     assert (await run_confirmed_ingest(ctx)).failures == []
     assert await read_chunk_texts(ctx) == []
-    assert await run_ingest(ctx) == Report()
-
-
-async def test_deleting_over_a_third_of_the_files_must_be_confirmed(
-    ctx: Context, storage: FakeCloudStorage
-) -> None:
-    """A new file is read even if the deletions are not confirmed."""
-    for number in range(9):
-        upload(storage, f"{number}.md", f"Note {number}.")
-    await run_ingest(ctx)
-
-    for number in range(3):  # exactly a third
-        remove(storage, f"{number}.md")
-    assert (await run_ingest(ctx)).failures == []
-
-    for number in range(3, 6):
-        remove(storage, f"{number}.md")
-    upload(storage, "new.md", REEF)
-    assert (await run_ingest(ctx)).failures == [Failure(ADDRESS, f"3 of 6 files{UNCONFIRMED}")]
-    assert (await run_ingest(ctx)).failures == [Failure(ADDRESS, f"3 of 7 files{UNCONFIRMED}")]
-    assert len(await read_chunk_texts(ctx)) == 7
-
-    assert (await run_confirmed_ingest(ctx)).failures == []
-    assert await read_chunk_texts(ctx) == ["Note 6.", "Note 7.", "Note 8.", REEF]
     assert await run_ingest(ctx) == Report()
 
 
@@ -256,22 +204,6 @@ async def test_an_unreadable_file_is_reported_once_and_blocks_no_other(
     assert await run_ingest(ctx) == Report()
 
 
-async def test_an_unreadable_file_deletes_nothing(ctx: Context, storage: FakeCloudStorage) -> None:
-    upload(storage, "a.md", REEF)
-    upload(storage, "c.jsonl", format_records(x="One.", y="Two."))
-    await run_ingest(ctx)
-
-    upload(storage, "a.md", b"caf\0")
-    upload(storage, "c.jsonl", format_records(z="Three.") + "{broken\n")
-    await run_ingest(ctx)
-    assert await read_chunk_texts(ctx) == ["One.", REEF, "Three.", "Two."]
-
-    upload(storage, "c.jsonl", format_records(z="Three."))
-    remove(storage, "a.md")
-    await run_confirmed_ingest(ctx)
-    assert await read_chunk_texts(ctx) == ["Three."]
-
-
 async def test_a_record_in_two_files_has_the_text_that_was_read_last(
     ctx: Context, storage: FakeCloudStorage
 ) -> None:
@@ -297,35 +229,23 @@ async def test_a_record_in_two_files_has_the_text_that_was_read_last(
     assert await read_chunk_texts(ctx) == [REEF]
 
 
-async def test_a_record_stays_while_another_file_has_it(
-    ctx: Context, storage: FakeCloudStorage
-) -> None:
-    upload(storage, "a.jsonl", format_records(x="One."))
-    await run_ingest(ctx)
-    upload(storage, "b.jsonl", format_records(x="Two.", y="Three."))
-    await run_ingest(ctx)
-
-    upload(storage, "b.jsonl", format_records(y="Three."))
-    for _ in range(2):
-        await run_ingest(ctx)
-    assert await read_chunk_texts(ctx) == ["One.", "Three."]
-    assert await run_ingest(ctx) == Report()
-
-
-async def test_a_renamed_file_keeps_its_records(ctx: Context, storage: FakeCloudStorage) -> None:
+async def test_renamed_objects_keep_their_sources(ctx: Context, storage: FakeCloudStorage) -> None:
+    """An object that was uploaded again with the same content is not read again."""
+    upload(storage, "a.md", REEF)
     upload(storage, "old.jsonl", format_records(x="One.", y="Two."))
-    await run_confirmed_ingest(ctx)
+    await run_ingest(ctx)
+    before = await read_chunks(ctx)
 
+    remove(storage, "a.md")
+    upload(storage, "deep/b.md", REEF)
     remove(storage, "old.jsonl")
     upload(storage, "new.jsonl", format_records(x="One.", y="Two."))
-    report = await run_confirmed_ingest(ctx)
-    assert report == Report(Counter({"read": 2}))
-    assert await read_chunk_texts(ctx) == ["One.", "Two."]
+    report = await run_ingest(ctx)
+    assert report == Report(Counter({"read": 3, "sources": 1, "updated": 1}))  # the title
+    assert (await read_chunks(ctx)).keys() == before.keys()
 
-    remove(storage, "new.jsonl")
-    upload(storage, "other.md", REEF)
-    await run_confirmed_ingest(ctx)
-    assert await read_chunk_texts(ctx) == [REEF]
+    upload(storage, "deep/b.md", REEF)
+    assert await run_ingest(ctx) == Report()
 
 
 async def test_records_that_move_to_another_file_stay(

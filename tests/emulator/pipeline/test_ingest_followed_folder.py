@@ -222,7 +222,7 @@ async def test_a_text_replaced_by_renamed_files_is_forgotten(ctx: Context, tmp_p
     changes = await compare(ctx, vault)
     assert changes.missing == []
     assert changes.edited == []
-    assert changes.find_missing().counts.former_files == 6
+    assert changes.find_missing().former_file_count == 6
     assert changes.missing_ids == {before["Note 2."]}
     await run_ingest(ctx, vault, frozenset())
     assert await read_sources_by_text(ctx) == before
