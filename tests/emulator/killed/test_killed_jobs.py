@@ -102,12 +102,14 @@ def store_little_at_once(base: Base) -> None:
 
 @asynccontextmanager
 async def ingest_folder(base: Base) -> AsyncIterator[Work]:
-    """A file of a followed folder is renamed, one deleted, one edited and one added."""
+    """A followed folder is renamed, and a file in it, one deleted, one edited and one added."""
     store_little_at_once(base)
     vault = make_vault(base.folder)
     base.settings["ingest_path"] = str(vault)
     async with base.open() as app:
         await run_to_end(INGEST, app)
+    vault = vault.rename(base.folder / "archive")
+    base.settings["ingest_path"] = str(vault)
     (vault / "1.md").rename(vault / "renamed.md")
     (vault / "2.md").unlink()
     write_file(vault, "3.md", "Note 3, edited.")
