@@ -30,9 +30,9 @@ from functions.jobs.ingest.readers.reading import (
 )
 from functions.jobs.ingest.roots import (
     dump_roots,
+    find_possible_moves,
     find_root,
     is_gone,
-    list_possible_moves,
     load_roots,
     register,
 )
@@ -206,19 +206,13 @@ class FollowedFolder(FollowedFiles):
         self, stored: dict[str, FileState], versions: Mapping[str, int]
     ) -> dict[str, FileState]:
         """Register the folder. If it has moved, return the states under their present names."""
-        move = _find_move(self.listing, self.roots, stored, versions)
-        if move is None or move.former_path is None:
-            self.roots = self.listing.registration.roots
-            return stored
-        path, former_path = self.listing.registration.root.path, move.former_path
-        self.listing = replace(self.listing, registration=move)
-        self.roots = move.roots
-        return {
-            str(path / PurePath(name).relative_to(former_path))
-            if PurePath(name).is_relative_to(former_path)
-            else name: state
-            for name, state in stored.items()
-        }
+        path = self.listing.registration.root.path
+        if move := _find_move(self.listing, self.roots, stored, versions):
+            former_path, registration = move
+            self.listing = replace(self.listing, registration=registration)
+            stored = {_move(name, former_path, path): state for name, state in stored.items()}
+        self.roots = self.listing.registration.roots
+        return stored
 
     def _is_related(self, name: str) -> bool:
         """Return whether the root of a file is in the path, or contains the path."""
@@ -306,8 +300,8 @@ def _find_move(
     roots: Sequence[Root],
     stored: Mapping[str, FileState],
     versions: Mapping[str, int],
-) -> Registration | None:
-    """Return the registration by which the folder takes the place of one that is gone, if any.
+) -> tuple[Path, Registration] | None:
+    """Find the folder that is gone and whose place the folder takes, and its registration.
 
     A folder that was moved or renamed is recognized by its files: at least half of them were in the
     former folder, and they are at least half as many. Exports do not count, because their sources
@@ -320,16 +314,23 @@ def _find_move(
         if find_identity(PurePath(name)) is not Identity.ORIGIN
     ]
     best, best_count = None, 0
-    for move in list_possible_moves(listing.registration.root, roots):
+    for path, registration in find_possible_moves(listing.registration.root, roots).items():
         former = {
             state.version
             for name, state in stored.items()
-            if PurePath(name).is_relative_to(move.former_path or "") and not state.missing
+            if PurePath(name).is_relative_to(path) and not state.missing
         } - {UNREAD}
         count = sum(version in former for version in contents)
         if count > best_count and 2 * count >= len(contents) and 2 * len(versions) >= len(former):
-            best, best_count = move, count
+            best, best_count = (path, registration), count
     return best
+
+
+def _move(name: str, former_folder: Path, folder: Path) -> str:
+    """Return the present path of a file, which may have been in a folder that has moved."""
+    path = PurePath(name)
+    is_inside = path.is_relative_to(former_folder)
+    return str(folder / path.relative_to(former_folder)) if is_inside else name
 
 
 def _recompose(states: Mapping[str, FileState], present: Iterable[str]) -> dict[str, FileState]:

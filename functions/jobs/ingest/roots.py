@@ -92,13 +92,11 @@ class Registration:
             root's name.
         roots: All registered folders, including this one.
         note: What the user should know about the root's name; empty if it is the folder's own name.
-        former_path: Where the folder was before, if it has moved or was renamed.
     """
 
     root: Root
     roots: tuple[Root, ...]
     note: str = ""
-    former_path: Path | None = None
 
 
 def find_root(path: Path, roots: Sequence[Root]) -> Root | None:
@@ -138,8 +136,8 @@ def register(folder: Path, roots: Sequence[Root], files: Sequence[str] = ()) -> 
     return Registration(root, tuple(roots), _explain_number(root))
 
 
-def list_possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]:
-    """List the registrations by which a new root could replace a folder that is gone.
+def find_possible_moves(root: Root, roots: Sequence[Root]) -> dict[Path, Registration]:
+    """Find the folders that are gone and that a new root could replace, with its registrations.
 
     A folder that is gone may have been moved or renamed, or its disk may be unmounted: the caller
     must determine whether it has really moved. If only individual files of the new root are
@@ -149,12 +147,12 @@ def list_possible_moves(root: Root, roots: Sequence[Root]) -> list[Registration]
         roots: The registered folders. A root among them has not moved.
     """
     if any(other.path == root.path for other in roots):
-        return []
-    return [
-        _move_folder(former, root, roots)
+        return {}
+    return {
+        former.path: _move_folder(former, root, roots)
         for former in roots
         if (root.whole or not former.whole) and is_gone(former.path)
-    ]
+    }
 
 
 def is_gone(path: Path) -> bool:
@@ -198,7 +196,7 @@ def _move_folder(former: Root, root: Root, roots: Sequence[Root]) -> Registratio
         else f"{former.name} has moved: it keeps its name and its sources."
     )
     note = f"{note} {registration.note}".strip()
-    return replace(registration, note=note, former_path=former.path)
+    return replace(registration, note=note)
 
 
 def _move_root(path: Path, root: Root) -> Root:
