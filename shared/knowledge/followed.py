@@ -91,14 +91,15 @@ class Followed(Generic[ItemT]):
         changed = {
             name: value for name, value in own_fields.items() if self.fields.get(name) != value
         }
+        header = {"address": self._address, "layout": LAYOUT, **changed}
         if items != self.items or not self.is_current:
-            await self._replace(items, changed, self._document if if_unchanged else None)
+            await self._replace(items, header, self._document if if_unchanged else None)
         elif changed:
-            await self._database.commit([Set(self._reference, changed, merge=True)])
+            await self._database.commit([Set(self._reference, header, merge=True)])
         self.items, self.fields, self.is_current = dict(items), {**self.fields, **changed}, True
 
     async def _replace(
-        self, items: Mapping[str, ItemT], changed: Mapping[str, Any], expected: Document | None
+        self, items: Mapping[str, ItemT], header: dict[str, Any], expected: Document | None
     ) -> None:
         """Write the parts first, and then the document, which makes them visible."""
         rows = {
@@ -109,12 +110,11 @@ class Followed(Generic[ItemT]):
         first, *rest = [data[start : start + PART_BYTES] for start in starts]
         parts = {hashlib.sha256(part).hexdigest()[:20]: part for part in rest}
         former, self._parts = self._parts, list(parts)
-        header = {
-            "address": self._address, "layout": LAYOUT, "parts": self._parts, "data": first,
-            **changed,
-        }  # fmt: skip
+        header |= {"parts": self._parts, "data": first}
         writes: list[Write] = [
-            Set(self._get_part(name), {"data": part}) for name, part in parts.items()
+            Set(self._get_part(name), {"data": part})
+            for name, part in parts.items()
+            if name not in former
         ]
         for block in split(writes, _PARTS_PER_COMMIT):
             await self._database.commit(block)

@@ -306,8 +306,8 @@ async def test_a_new_chunk_layout_reads_the_whole_account_again(
     readwise.put_book(7, "Reef early.")
     await run_ingest(ctx)
     readwise.advance(days=1)
-    [state] = await read_documents(ctx, "followed")
-    await set_fields(ctx, f"followed/{state}", {"layout": 0})
+    [(name, state)] = (await read_documents(ctx, "followed")).items()
+    await set_fields(ctx, f"followed/{name}", {"layout": state["layout"] - 1})
     assert (await run_ingest(ctx)).counts["read"] == 1
 
 
