@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from infra.export import markdown
-from shared.firestore.retention import BEGUN
+from shared.firestore.retention import ERASURE_BEGUN
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.export_lines import (
     FORMAT,
@@ -181,7 +181,7 @@ async def _iterate_traces(database: Database, user: str) -> AsyncIterator[dict[s
     while page := await Traces(database).list_by_contributor(user, _ENTRIES_PER_PAGE, after):
         for trace in page:
             fields = asdict(trace)
-            if trace.withdrawn_at != BEGUN:  # the job `purge` is deleting it
+            if trace.withdrawn_at != ERASURE_BEGUN:  # the job `purge` is deleting it
                 yield {"trace_id": trace.trace_id, **fields.pop("content"), **fields}
         after = page[-1].trace_id
 

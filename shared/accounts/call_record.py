@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from shared.accounts.account import Account
 
 CALL_RECORDS: Final = Retention(
-    title="records of calls since they last changed", collection="calls", kept=timedelta(days=90)
+    title="records of calls since they last changed",
+    collection="calls",
+    duration=timedelta(days=90),
 )
 """A record outlives the call's stored answer, so that a replay of the answer still finds the
 payment."""

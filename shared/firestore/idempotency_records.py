@@ -25,7 +25,7 @@ COLLECTION: Final = "replays"
 ANSWERS: Final = Retention(
     title="answers to calls that wrote, by which a repeated call is recognized",
     collection=COLLECTION,
-    kept=timedelta(days=2),
+    duration=timedelta(days=2),
 )
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     """Builds writes that fail if a document has changed since it was read."""
 
 PURGE_AT: Final = "purge_at"
-BEGUN: Final = from_microseconds(0)
+ERASURE_BEGUN: Final = from_microseconds(0)
 """The time that a document has once its erasure has begun. So it stays due, and a later run of
 `purge` continues the erasure."""
 
@@ -64,8 +64,9 @@ class Retention:
     Attributes:
         title: What the documents are, for people.
         collection: The id of their collection.
-        kept: How long they are kept.
-        since: The field with the time from which they are kept. By default, they store until when.
+        duration: How long they are kept.
+        since: The field with the time from which they are kept. By default, their field `purge_at`
+            already holds the time at which that ends.
         in_group: Whether there are many collections with this id, such as one for each user.
         dependents: What hangs on a document, in the order of deletion.
         contents: The fields that are deleted, if the rest of the document stays for good.
@@ -73,7 +74,7 @@ class Retention:
 
     title: str
     collection: str
-    kept: timedelta
+    duration: timedelta
     since: str = PURGE_AT
     in_group: bool = False
     dependents: tuple[Dependents, ...] = ()
@@ -82,13 +83,13 @@ class Retention:
     @property
     def period(self) -> str:
         """The time in words, such as `30 days`."""
-        return f"{self.kept.days} days"
+        return f"{self.duration.days} days"
 
     def compute_purge_at(self, start: datetime) -> datetime:
-        """Return until when a document is kept."""
-        return start + self.kept
+        """Return the time until which a document is kept."""
+        return start + self.duration
 
-    def due_query(self, now: datetime) -> Query:
+    def build_due_query(self, now: datetime) -> Query:
         """Build the query for the documents that are no longer kept, the oldest first."""
         query = Query(self.collection, self.in_group).where(self.since, "<=", self._get_cutoff(now))
         return query.order_by(self.since).select([self.since])
@@ -99,7 +100,7 @@ class Retention:
         return start is not None and start <= self._get_cutoff(now)
 
     def _get_cutoff(self, now: datetime) -> datetime:
-        return now if self.since == PURGE_AT else now - self.kept
+        return now if self.since == PURGE_AT else now - self.duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ class Erasure:
     async def complete(
         self, build_last_writes: BuildWrites | None = None
     ) -> AsyncIterator[tuple[str, int]]:
-        """Delete what hangs on the document, and then the document.
+        """Delete what hangs on the document, and then the document, or its contents alone.
 
         Args:
             build_last_writes: What the last commit writes. By default, it deletes the document.
@@ -144,7 +145,7 @@ class Erasure:
             query = dependents.query(self.reference).select([]).limit(dependents.commit_size)
             while page := await self.database.find(query):
                 if not await self._delete(page):
-                    return
+                    return  # It was restored, or stored again.
                 yield dependents.name, len(page)
         if await self._commit(build_last_writes or self._build_last_writes):
             yield retention.collection, 1
@@ -158,7 +159,7 @@ class Erasure:
 
     def _build_mark(self, document: Document) -> Write:
         contents = dict.fromkeys(self.retention.contents, DELETE_FIELD)
-        return put_if_unchanged(document, {self.retention.since: BEGUN} | contents)
+        return put_if_unchanged(document, {self.retention.since: ERASURE_BEGUN} | contents)
 
     async def _build_last_writes(self, document: Document) -> Sequence[Write]:
         if not self.retention.contents:
@@ -167,7 +168,7 @@ class Erasure:
         return [put_if_unchanged(document, dict.fromkeys(obsolete, DELETE_FIELD))]
 
     async def _commit(self, build_writes: BuildWrites, fields: Sequence[str] | None = None) -> bool:
-        """Commit writes if the document is due. Return whether it is, and there are any."""
+        """Commit writes if the document is due. Return whether anything was written."""
 
         async def attempt() -> bool:
             document = await self.database.get(self.reference, fields)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "runs"
 RUN_RECORDS: Final = Retention(
-    title="records of runs of jobs", collection=COLLECTION, kept=timedelta(days=30)
+    title="records of runs of jobs", collection=COLLECTION, duration=timedelta(days=30)
 )
 _TIME_FORMAT: Final = "%Y%m%dT%H%M%S%f"
 """The format of the time in the id of a run."""

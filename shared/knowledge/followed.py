@@ -2,7 +2,7 @@
 
 The document has the `address` of the origin, fields of its own, and the beginning of `data`: its
 items, which are files or books, as compressed JSON. The rest of `data` is in `parts/{name}`, since
-a document may have 1 MiB. Their names are hashes of their content, which the document lists.
+a document may have 1 MiB. The document lists their names, which are hashes of their content.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Followed(Generic[ItemT]):
     """
 
     def __init__(self, database: Database, address: str, item_type: type[ItemT]) -> None:
-        """Store the arguments.
+        """Refer to the state. Nothing is read until `load`.
 
         Args:
             item_type: A dataclass of numbers, texts and tuples of texts.
@@ -53,10 +53,11 @@ class Followed(Generic[ItemT]):
         self._database = database
         self._address = address
         self._item_type = item_type
-        self._names = [spec.name for spec in fields(item_type)]  # type: ignore[arg-type]
+        self._field_names = [spec.name for spec in fields(item_type)]  # type: ignore[arg-type]
         key = hashlib.sha256(os.fsencode(address)).hexdigest()[:20]
         self._reference = Reference("followed", key)
-        self._parts: list[str] = []
+        self._document: Document | None = None
+        self._part_names: list[str] = []
         self.items: Mapping[str, ItemT] = {}
         self.fields: Mapping[str, Any] = {}
         self.is_current = True
@@ -66,8 +67,8 @@ class Followed(Generic[ItemT]):
         self._document = await self._database.get(self._reference)
         self.fields = self._document.fields
         self.is_current = self.fields.get("layout", LAYOUT) == LAYOUT
-        self._parts = self.fields.get("parts", [])
-        parts = await self._database.get_all(list(map(self._get_part, self._parts)))
+        self._part_names = self.fields.get("parts", [])
+        parts = await self._database.get_all(list(map(self._make_part_reference, self._part_names)))
         data = self.fields.get("data", b"") + b"".join(part.get("data") for part in parts)
         rows = json.loads(zlib.decompress(data)) if data else {}
         self.items = {name: self._item_type(*map(_freeze, row)) for name, row in rows.items()}
@@ -79,7 +80,7 @@ class Followed(Generic[ItemT]):
         *,
         if_unchanged: bool = False,
     ) -> None:
-        """Replace the items, and set fields. What is as it was loaded is not written.
+        """Replace the items, and set fields. What has not changed is not written.
 
         Args:
             if_unchanged: Whether the state must still be as `load` found it. A run of a job needs
@@ -92,10 +93,11 @@ class Followed(Generic[ItemT]):
             name: value for name, value in own_fields.items() if self.fields.get(name) != value
         }
         header = {"address": self._address, "layout": LAYOUT, **changed}
+        expected = self._document if if_unchanged else None
         if items != self.items or not self.is_current:
-            await self._replace(items, header, self._document if if_unchanged else None)
+            await self._replace(items, header, expected)
         elif changed:
-            await self._database.commit([Set(self._reference, header, merge=True)])
+            await self._database.commit([self._build_header_write(header, expected)])
         self.items, self.fields, self.is_current = dict(items), {**self.fields, **changed}, True
 
     async def _replace(
@@ -103,31 +105,37 @@ class Followed(Generic[ItemT]):
     ) -> None:
         """Write the parts first, and then the document, which makes them visible."""
         rows = {
-            name: [getattr(item, field) for field in self._names] for name, item in items.items()
+            name: [getattr(item, field) for field in self._field_names]
+            for name, item in items.items()
         }
         data = zlib.compress(json.dumps(rows).encode())
         starts = range(0, len(data), PART_BYTES)
         first, *rest = [data[start : start + PART_BYTES] for start in starts]
         parts = {hashlib.sha256(part).hexdigest()[:20]: part for part in rest}
-        former, self._parts = self._parts, list(parts)
-        header |= {"parts": self._parts, "data": first}
+        former = self._part_names
+        header |= {"parts": list(parts), "data": first}
         writes: list[Write] = [
-            Set(self._get_part(name), {"data": part})
+            Set(self._make_part_reference(name), {"data": part})
             for name, part in parts.items()
             if name not in former
         ]
         for block in split(writes, _PARTS_PER_COMMIT):
             await self._database.commit(block)
+        obsolete = [name for name in former if name not in parts]
         await self._database.commit(
             [
-                put_if_unchanged(expected, header)
-                if expected
-                else Set(self._reference, header, merge=True),
-                *(Delete(self._get_part(name)) for name in former if name not in parts),
+                self._build_header_write(header, expected),
+                *(Delete(self._make_part_reference(name)) for name in obsolete),
             ]
         )
+        self._part_names = list(parts)
 
-    def _get_part(self, name: str) -> Reference:
+    def _build_header_write(self, header: dict[str, Any], expected: Document | None) -> Write:
+        if expected:
+            return put_if_unchanged(expected, header)
+        return Set(self._reference, header, merge=True)
+
+    def _make_part_reference(self, name: str) -> Reference:
         return Reference(f"{self._reference.path}/parts", name)
 
 

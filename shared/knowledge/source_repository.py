@@ -32,7 +32,7 @@ MOVING: Final = "forgotten_at"
 """The field that a source has while it is being forgotten or restored. Until then, no other call or
 job changes the source."""
 FORMER_REVISIONS: Final = Retention(
-    title="former revisions of notes", collection="note_revisions", kept=timedelta(days=30)
+    title="former revisions of notes", collection="note_revisions", duration=timedelta(days=30)
 )
 RESTORED: Final = "restored"
 """The field of a source that its owner restored after its origin had lost it. Ingest does not

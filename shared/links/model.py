@@ -29,7 +29,7 @@ _SCHEDULE_INTERVAL: Final = timedelta(hours=1)
 _PROCESSING_TIME: Final = timedelta(minutes=10)
 """The jobs `embed` and `index` usually process a fetched page within this time."""
 FETCHED_LINKS: Final = Retention(
-    title="saved links whose page is stored", collection="links", kept=timedelta(days=30)
+    title="saved links whose page is stored", collection="links", duration=timedelta(days=30)
 )
 _TRACKING: Final = re.compile(
     r"(?<=[?&])(?:utm_[a-z_]+|fbclid|gclid|msclkid)=[^&]*(?:&|$)", re.ASCII

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
 DELETED_TASKS: Final = Retention(
-    title="deleted to-dos", collection="tasks", kept=timedelta(days=30)
+    title="deleted to-dos", collection="tasks", duration=timedelta(days=30)
 )
 
 

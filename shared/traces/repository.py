@@ -22,7 +22,7 @@ from shared.firestore.claims import build_claim_writes, change_claim
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
-from shared.firestore.retention import BEGUN, Dependents, Retention
+from shared.firestore.retention import ERASURE_BEGUN, Dependents, Retention
 from shared.firestore.values import DELETE_FIELD, Increment
 from shared.firestore.writes import Create, Delete, Set, Write, put_if_unchanged
 from shared.index.facets import select_vector_index_facets
@@ -49,7 +49,7 @@ WITHDRAWN_TRACES: Final = Retention(
     title="withdrawn traces, with their votes and revisions",
     collection=COLLECTION,
     since="withdrawn_at",
-    kept=timedelta(days=30),
+    duration=timedelta(days=30),
     dependents=(Dependents.below(VOTES, 200), Dependents.below(REVISIONS, 20)),
 )
 """The votes remain counted in the contributor's record, from which the weight of the contributor's
@@ -143,7 +143,7 @@ class Traces(Documents[Trace]):
         Costs one Firestore round trip.
         """
         stored = await self.get_even_if_erasing(trace_id)
-        return stored if stored and stored.trace.withdrawn_at != BEGUN else None
+        return stored if stored and stored.trace.withdrawn_at != ERASURE_BEGUN else None
 
     async def get_even_if_erasing(self, trace_id: str) -> StoredTrace | None:
         """Load a trace that exists. Costs one Firestore round trip."""

@@ -36,7 +36,7 @@ def make_retention(days: int) -> Retention:
         collection=WORKSPACES,
         in_group=True,
         since="touched_at",
-        kept=timedelta(days=days) + TOUCH_INTERVAL,
+        duration=timedelta(days=days) + TOUCH_INTERVAL,
         dependents=(
             Dependents.below(DOCUMENTS, 100),
             Dependents.below(PARTS, 8),

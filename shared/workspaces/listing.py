@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared.firestore.queries import Query
-from shared.firestore.retention import BEGUN
+from shared.firestore.retention import ERASURE_BEGUN
 from shared.workspaces.repository import DOCUMENTS, WORKSPACES
 
 if TYPE_CHECKING:
@@ -65,4 +65,4 @@ class UserWorkspaces:
 
 def _to_summary(snapshot: Document) -> WorkspaceSummary:
     touched_at = snapshot.get("touched_at")
-    return WorkspaceSummary(snapshot.id, None if touched_at == BEGUN else touched_at)
+    return WorkspaceSummary(snapshot.id, None if touched_at == ERASURE_BEGUN else touched_at)

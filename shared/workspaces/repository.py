@@ -31,7 +31,7 @@ from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
-from shared.firestore.retention import BEGUN
+from shared.firestore.retention import ERASURE_BEGUN
 from shared.firestore.values import SERVER_TIMESTAMP, ArrayUnion
 from shared.firestore.writes import Create, Delete, Set, Update, Write, put_if_unchanged
 from shared.index.stored_vector import (
@@ -118,7 +118,7 @@ class WorkspaceRecord:
     @property
     def erasing(self) -> bool:
         """Whether the erasure of the workspace has begun."""
-        return self.touched_at == BEGUN
+        return self.touched_at == ERASURE_BEGUN
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from shared.writer.chunk_documents import (
     build_update,
     compute_fingerprint,
 )
-from shared.writer.commits import DELETED_ENTRIES, Change
+from shared.writer.commits import ENTRIES_PER_DELETION, Change
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -68,7 +68,7 @@ class ChunkVectors:
 
 
 def plan_queued(stored: StoredChunks, chunks: Iterable[Chunk], now: datetime) -> Iterator[Change]:
-    """Yield the changes that turn the stored chunks of a source into these, without their postings.
+    """Yield the changes that turn a source's stored chunks into `chunks`. Their postings wait.
 
     Their commit must require that the source has not changed since the chunks were read.
 
@@ -83,11 +83,12 @@ def plan_queued(stored: StoredChunks, chunks: Iterable[Chunk], now: datetime) ->
             fields = build_new_document(chunk, now) | {"deleted_at": DELETE_FIELD}
             write = Set(Reference(COLLECTION, chunk.chunk_id), fields, merge=True)
             yield Change("created", write)
-        elif update := _plan_update(chunk, document, now):
+        elif _differs(chunk, document):
+            update = build_update(chunk, document.fields, now)
             yield Change("updated", Update(document.reference, update))
     for document in obsolete.values():
         deletion = Update(document.reference, build_deletion_update(now))
-        yield Change("deleted", deletion, DELETED_ENTRIES)
+        yield Change("deleted", deletion, ENTRIES_PER_DELETION)
 
 
 def plan_updates(stored: StoredChunks, chunks: Iterable[Chunk], now: datetime) -> Iterator[Change]:
@@ -97,14 +98,15 @@ def plan_updates(stored: StoredChunks, chunks: Iterable[Chunk], now: datetime) -
     """
     for chunk in chunks:
         document = stored[chunk.chunk_id]
-        if update := _plan_update(chunk, document, now):
+        if _differs(chunk, document):
+            update = build_update(chunk, document.fields, now)
             yield Change("updated", put_if_unchanged(document, update))
 
 
 def plan_indexed(
     stored: StoredChunks, chunks: Iterable[Chunk], vectors: ChunkVectors, now: datetime
 ) -> Iterator[Change]:
-    """Yield the changes that turn the stored chunks of a source into these, with their postings.
+    """Yield the changes that turn a source's stored chunks into `chunks`, with their postings.
 
     Args:
         stored: All stored chunks of the source, and what remains of deleted chunks that have the
@@ -116,19 +118,20 @@ def plan_indexed(
         document = obsolete.pop(chunk.chunk_id, None)
         vector = vectors.by_chunk.get(chunk.chunk_id)
         vector_fields = build_vector_fields(vector, vectors.model) if vector else {}
-        if document and "content" in document.fields:
-            yield _plan_indexed_update(chunk, document, vector_fields, now)
-        else:
+        if document is None or _is_deleted(document):
             yield _plan_indexed_creation(chunk, document, vector_fields, now)
+        elif vector_fields or _differs(chunk, document):
+            yield _plan_indexed_update(chunk, document, vector_fields, now)
     for document in obsolete.values():
-        removed = {"indexed": DELETE_FIELD}
         difference = IndexDifference(document.id, read_indexed_state(document.fields), NOT_INDEXED)
-        removal = build_removal(document, now, removed)
-        yield Change("deleted", removal, DELETED_ENTRIES, difference)
+        removal = build_removal(document, now, {"indexed": DELETE_FIELD})
+        yield Change("deleted", removal, ENTRIES_PER_DELETION, difference)
 
 
 def build_removal(document: Document, now: datetime, fields: dict[str, Any] | None = None) -> Write:
-    """Build the writes that delete a chunk with its extractions, if it has not changed.
+    """Build the writes that mark a chunk as deleted and delete its extractions.
+
+    They fail if the chunk has changed since it was read.
 
     The index job removes the chunk's point from the map, what the postings still contain of it, and
     then the document.
@@ -146,11 +149,13 @@ def build_indexed_fields(state: IndexedState) -> dict[str, Any]:
     return {"indexed": state.to_document(), "facets": select_vector_index_facets(state.facets)}
 
 
-def _plan_update(chunk: Chunk, document: Document, now: datetime) -> dict[str, Any]:
-    """Return the update of a stored chunk, or {} if nothing changed."""
-    if document.get("fingerprint") == compute_fingerprint(chunk):
-        return {}
-    return build_update(chunk, document.fields, now)
+def _is_deleted(document: Document) -> bool:
+    """Return whether a chunk was deleted, and the index job has not removed its document yet."""
+    return "content" not in document.fields
+
+
+def _differs(chunk: Chunk, document: Document) -> bool:
+    return bool(document.get("fingerprint") != compute_fingerprint(chunk))
 
 
 def _plan_indexed_creation(
@@ -166,7 +171,7 @@ def _plan_indexed_creation(
         if remains
         else Create(Reference(COLLECTION, chunk.chunk_id), fields)
     )
-    return Change("created", write, difference=difference)
+    return Change("created", write, 1 + len(fields["facets"]), difference)
 
 
 def _plan_indexed_update(
@@ -180,6 +185,10 @@ def _plan_indexed_update(
     if vector_fields:
         update |= build_step_done("embed") | build_step_pending("cluster", now) | vector_fields
     elif document.get("content_hash") != chunk.content_hash:
-        update |= NO_VECTOR  # The answer says that the note is found by its words until then.
+        # The vector is that of the former title. Until the job `embed` has made another, the chunk
+        # is found by its words only, as the answer of `save_note` says.
+        update |= NO_VECTOR
     difference = IndexDifference(document.id, read_indexed_state(document.fields), state)
-    return Change("updated", put_if_unchanged(document, update), difference=difference)
+    return Change(
+        "updated", put_if_unchanged(document, update), 1 + len(update["facets"]), difference
+    )

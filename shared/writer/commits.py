@@ -24,9 +24,9 @@ MAX_POSTINGS: Final = 3_000
 timeout, after which the client would only repeat it."""
 MAX_VECTOR_ENTRIES: Final = 1_300
 """The maximum number of index entries with a vector that a commit writes or deletes. The cloud
-counts them as part of the commit, and one of 768 numbers has 6,200 bytes."""
-DELETED_ENTRIES: Final = 12
-"""The number of such entries for which a deleted chunk counts: one, and one for each facet."""
+counts them as part of the commit: an entry with 768 numbers takes 6,200 bytes."""
+ENTRIES_PER_DELETION: Final = 12
+"""The number of such entries that a deleted chunk counts for: one, and one for each facet."""
 _POSTINGS_BYTES: Final = 140
 """The size of a postings document without its entries, in bytes: its path and its other fields."""
 _ENTRY_BYTES: Final = 30
@@ -77,10 +77,10 @@ def pack_commits(groups: Iterable[Sequence[ChangeT]]) -> Iterator[list[ChangeT]]
     commit: list[ChangeT] = []
     load = _Load()
     for group in groups:
-        heavier = load.add(group)
+        heavier = load.plus(group)
         if commit and heavier.is_excessive:
             yield commit
-            commit, heavier = [], _Load().add(group)
+            commit, heavier = [], _Load().plus(group)
         commit += group
         load = heavier
     if commit:
@@ -96,7 +96,7 @@ class _Load:
     vector_entries: int = 0
     postings: frozenset[PostingsRef] = frozenset()
 
-    def add(self, group: Sequence[Change]) -> _Load:
+    def plus(self, group: Sequence[Change]) -> _Load:
         """Return the load with another group."""
         size, postings = self.size, self.postings
         for change in group:

@@ -79,7 +79,7 @@ def forgotten_with_source_query(source_id: str) -> Query:
 RESTORABLE_SOURCES: Final = Retention(
     title="forgotten sources, with their passages and revisions; who forgot them, and why, stays",
     collection=FORGOTTEN_SOURCES,
-    kept=timedelta(days=30),
+    duration=timedelta(days=30),
     contents=("document",),
     dependents=(
         Dependents(
@@ -97,6 +97,6 @@ RESTORABLE_SOURCES: Final = Retention(
 RESTORABLE_CHUNKS: Final = Retention(
     title="passages that were forgotten alone; who forgot them, and why, stays",
     collection=COLLECTION,
-    kept=RESTORABLE_SOURCES.kept,
+    duration=RESTORABLE_SOURCES.duration,
     contents=("document", "extractions", "extraction_ids"),
 )

@@ -30,7 +30,7 @@ from shared.knowledge.source_repository import (
 )
 from shared.writer.chunk_changes import STORED_FIELDS, plan_queued
 from shared.writer.chunked_source import ChunkedSource, build_source_document
-from shared.writer.commits import DELETED_ENTRIES, Change, pack_commits, split_commits
+from shared.writer.commits import ENTRIES_PER_DELETION, Change, pack_commits, split_commits
 from shared.writer.note_repository import build_revision_writes
 from shared.writer.stored_merging import (
     INCOMPLETE,
@@ -207,7 +207,9 @@ class Ingestion:
             if merged.removed_ids and self._keep_removed:
                 # Before the deletions: a run that is killed between two commits loses no chunk.
                 kept = await self._keep_removed(sorted(merged.removed_ids))
-                changes += [Change("removed", write, DELETED_ENTRIES) for write in kept.values()]
+                changes += [
+                    Change("removed", write, ENTRIES_PER_DELETION) for write in kept.values()
+                ]
             changes += plan_queued(stored_chunks, source.stored_chunks, now)
             if not changes and document and says_nothing_new(source, document):
                 # Its hash is stored, so that the next run reads no chunks.

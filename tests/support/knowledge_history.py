@@ -206,7 +206,7 @@ class KnowledgeHistory(History):
         self.model.erase()
 
     async def _erase(self) -> None:
-        later = replace(self.ctx, clock=lambda: TODAY + RESTORABLE_SOURCES.kept)
+        later = replace(self.ctx, clock=lambda: TODAY + RESTORABLE_SOURCES.duration)
         report = Report()
         for sweep in map(Sweep, (RESTORABLE_CHUNKS, RESTORABLE_SOURCES)):
             await sweep.run(later, make_ample_budget(), report)

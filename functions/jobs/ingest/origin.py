@@ -42,7 +42,7 @@ class FollowedOrigin(Protocol):
     Attributes:
         name: The name for people, such as that of the folder.
         note: What a person should know about the run, if anything.
-        kept_ids: The ids of sources that a changed log of additions no longer has. They stay.
+        kept_ids: The ids of sources that stay although their log of additions no longer has them.
     """
 
     name: str
@@ -68,7 +68,7 @@ class FollowedOrigin(Protocol):
 
         Args:
             forgotten: The ids of the missing sources that were forgotten.
-            read_at: When everything was read; None if the time was up before.
+            read_at: When everything was read; None if time ran out first.
         """
 
     def label(self, name: str) -> str:
@@ -93,7 +93,8 @@ async def sync(  # noqa: PLR0913 - two ways to confirm what is missing
         confirmed: The ids of missing sources that may be forgotten. By default, all of them may be
             forgotten, unless more than a third of the files or sources is missing, which is
             reported as a failure.
-        forgets_all: Whether all missing sources may be forgotten, however many they are.
+        forgets_all: Whether all of them may be forgotten, however many they are, where `confirmed`
+            does not say which.
 
     Raises:
         InvalidInput: The origin cannot be read.
@@ -123,7 +124,7 @@ async def sync(  # noqa: PLR0913 - two ways to confirm what is missing
 
 
 async def _read_all(origin: FollowedOrigin, ctx: Context, budget: Budget, report: Report) -> bool:
-    """Read and save all batches. Return False if the time is up before."""
+    """Read and save all batches. Return False if time runs out first."""
     for names in await origin.list_items():
         if budget.spent:
             return False
@@ -131,7 +132,8 @@ async def _read_all(origin: FollowedOrigin, ctx: Context, budget: Budget, report
         async with origin.read(names) as items:
             sources = _report_problems(items, origin, report)
             remaining = chunk_in_batches(sources, ctx.zone)
-            # Reading and chunking a megabyte takes a second, and would block the event loop.
+            # Reading and chunking a megabyte takes a second, and would block the event loop. The
+            # thread also adds problems to the report, which nothing else changes meanwhile.
             while batch := await asyncio.to_thread(next, remaining, None):
                 if budget.spent:
                     return False

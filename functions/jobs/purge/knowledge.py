@@ -29,7 +29,7 @@ TOMBSTONES: Final = Retention(
     title="what remains of deleted passages, if the index job failed on it",
     collection=CHUNKS,
     since="deleted_at",
-    kept=timedelta(days=7),
+    duration=timedelta(days=7),
 )
 
 

@@ -46,7 +46,9 @@ class Sweep:
 
         One that fails is reported, and does not stop the others.
         """
-        async for page in ctx.database.iterate(self.retention.due_query(ctx.clock()), PAGE_SIZE):
+        async for page in ctx.database.iterate(
+            self.retention.build_due_query(ctx.clock()), PAGE_SIZE
+        ):
             for document in page:
                 work = self._erase(document.reference, ctx, budget, report)
                 await run_isolated(f"{self.name}/{document.id}", work, ctx, report)
@@ -56,7 +58,7 @@ class Sweep:
 
     async def count(self, ctx: Context) -> int:
         """Count the documents that are no longer kept. Costs one round trip."""
-        return await ctx.database.count(self.retention.due_query(ctx.clock()))
+        return await ctx.database.count(self.retention.build_due_query(ctx.clock()))
 
     async def _erase(
         self, reference: Reference, ctx: Context, budget: Budget, report: Report

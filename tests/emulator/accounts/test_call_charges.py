@@ -67,7 +67,7 @@ async def test_a_reservation_is_two_round_trips(
     stored = await access.client.document("calls/c1").get()
     assert stored.get("attempt") == 1
     assert stored.get("holders") == ["one"]
-    assert stored.get("purge_at") == NOON + CALL_RECORDS.kept
+    assert stored.get("purge_at") == NOON + CALL_RECORDS.duration
 
 
 async def test_a_settled_call_is_charged_and_recorded(store: AccessStore) -> None:

@@ -64,7 +64,7 @@ async def test_a_run_records_its_counts_and_cost(ctx: Context, app: App) -> None
     assert run.ended_at
     assert report.cost.documents_read >= run.documents_read
     [stored] = (await read_documents(ctx, "runs")).values()
-    assert stored["purge_at"] == stored["started_at"] + RUN_RECORDS.kept
+    assert stored["purge_at"] == stored["started_at"] + RUN_RECORDS.duration
 
     with pytest.raises(Unavailable):
         await run_job(FAIL, app)

@@ -314,7 +314,7 @@ async def assert_no_orphans(app: App) -> None:
 @asynccontextmanager
 async def purge_traces(base: Base) -> AsyncIterator[Work]:
     """The second trace of a chain of three, and one with votes, were withdrawn."""
-    async with base.open(days=WITHDRAWN_TRACES.kept.days + 1) as app:
+    async with base.open(days=WITHDRAWN_TRACES.duration.days + 1) as app:
         first = await contribute(app, 0, "anna")
         second = await contribute(app, 1, "anna", supersedes=first)
         await call_result(app, "amend_trace", "anna", trace_id=second, solution_text="Try again.")
@@ -366,7 +366,7 @@ async def purge_extractions(base: Base) -> AsyncIterator[Work]:
 @asynccontextmanager
 async def purge_forgotten(base: Base) -> AsyncIterator[Work]:
     """A passage, a book and a note with a former revision were forgotten, and a book later."""
-    async with base.open(days=RESTORABLE_SOURCES.kept.days + 1) as app:
+    async with base.open(days=RESTORABLE_SOURCES.duration.days + 1) as app:
         ctx = make_job_context(app)
         first, *_ = await store_sources(ctx, BAKING, SAILING)
         await forget(app, chunk_id=first.chunk_id)

@@ -186,7 +186,7 @@ async def test_a_source_cannot_be_restored_once_purge_has_begun_on_it(
     error = await call_error(app, "forget", OWNER, **restoring)
     assert error.code == "CONFLICT"
     assert "purge" in error.message
-    clock.now += RESTORABLE_SOURCES.kept
+    clock.now += RESTORABLE_SOURCES.duration
     await purge(ctx, make_ample_budget())
     assert await read_documents(ctx, "forgotten") == {}
     assert (await forget(app, source_id="baking", forgotten=False))["changed"]
@@ -201,7 +201,7 @@ async def test_a_source_restored_while_purge_runs_stays(
     async def restore() -> None:
         await forget(app, source_id="baking", forgotten=False)
 
-    later = apps(call_before_commit(1, restore), clock=clock() + RESTORABLE_SOURCES.kept)
+    later = apps(call_before_commit(1, restore), clock=clock() + RESTORABLE_SOURCES.duration)
     report = await purge(make_job_context(later), make_ample_budget())
     assert (report.counts["forgotten"], report.failures) == (0, [])
     assert set(await read_documents(ctx, "chunks")) == {chunk.chunk_id for chunk in chunks}
@@ -213,7 +213,7 @@ async def test_a_passage_forgotten_alone_stays_so_when_its_purged_source_returns
     first, *others = [chunk.chunk_id for chunk in await store_sources(ctx, BAKING)]
     await forget(app, chunk_id=first)
     await forget(app, source_id="baking")
-    clock.now += RESTORABLE_SOURCES.kept
+    clock.now += RESTORABLE_SOURCES.duration
     await purge(ctx, make_ample_budget())
     await forget(app, source_id="baking", forgotten=False)
     await save_sources(ctx, BAKING)
@@ -232,7 +232,7 @@ async def test_purge_deletes_all_but_the_record(
     )
     for target in targets:
         await forget(app, **target, reason="outdated")
-    clock.now += RESTORABLE_SOURCES.kept
+    clock.now += RESTORABLE_SOURCES.duration
     for target in targets:
         error = await call_error(app, "forget", OWNER, **target, forgotten=False)
         assert error.code == "CONFLICT"

@@ -41,7 +41,7 @@ async def test_sources_and_single_passages_are_listed(
     assert [get_ids(page) for page in pages] == [[name] for name in ids]
     assert (await list_forgotten(app, limit=2))["forgotten"] == snapshot
 
-    clock.now += RESTORABLE_SOURCES.kept - timedelta(days=19)
+    clock.now += RESTORABLE_SOURCES.duration - timedelta(days=19)
     assert get_ids(await list_forgotten(app)) == ["sailing"]
     await purge(ctx, make_ample_budget())
     assert get_ids(await list_forgotten(app)) == ["sailing"]

@@ -118,7 +118,7 @@ async def test_a_link_whose_page_is_stored_is_kept_for_some_time(
     await save_link(app, f"{SITE_URL}/other")
     links = await read_documents(ctx, "links")
     times = {link["url"]: link["purge_at"] for link in links.values()}
-    stored_until = clock() + FETCHED_LINKS.kept
+    stored_until = clock() + FETCHED_LINKS.duration
     assert times == {f"{SITE_URL}/essay": stored_until, f"{SITE_URL}/other": None}
 
 

@@ -123,7 +123,7 @@ async def test_a_source_returns_without_its_card_once_it_is_purged(
 ) -> None:
     storage.delete("library", "a.md")
     await run_ingest(ctx)
-    clock.now += RESTORABLE_SOURCES.kept
+    clock.now += RESTORABLE_SOURCES.duration
     await purge(ctx, make_ample_budget())
     assert await read_documents(ctx, "forgotten") == {}
 

@@ -34,7 +34,7 @@ from tests.support.traces import (
 )
 from tests.support.workspaces import read_write_times
 
-KEPT = WITHDRAWN_TRACES.kept.days
+KEPT = WITHDRAWN_TRACES.duration.days
 
 
 def set_time(app: App, **after_noon: float) -> None:
@@ -241,7 +241,7 @@ async def test_each_of_many_successors_loses_its_link(app: App) -> None:
 async def test_malformed_traces_block_no_others(app: App) -> None:
     ctx = make_job_context(app)
     for number in range(PAGE_SIZE + 1):
-        malformed = {"withdrawn_at": NOON - WITHDRAWN_TRACES.kept, "title": number}
+        malformed = {"withdrawn_at": NOON - WITHDRAWN_TRACES.duration, "title": number}
         await set_fields(ctx, f"traces/malformed-{number}", malformed)
     trace_id = await contribute(app, 0, "anna")
     await withdraw(app, trace_id)

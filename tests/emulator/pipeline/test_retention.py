@@ -61,12 +61,12 @@ async def test_each_kind_is_deleted_at_its_time(
 ) -> None:
     sweep, report = SWEEPS[collection], Report()
     before = await read_write_times(base)
-    clock.now = NOON + sweep.retention.kept - timedelta(microseconds=1)
+    clock.now = NOON + sweep.retention.duration - timedelta(microseconds=1)
     assert await sweep.count(base) == 0
     await sweep.run(base, make_ample_budget(), report)
     assert (report, await read_write_times(base)) == (Report(), before)
 
-    clock.now = NOON + sweep.retention.kept
+    clock.now = NOON + sweep.retention.duration
     assert await sweep.count(base) > 0
     await sweep.run(base, make_ample_budget(), report)
     assert report == Report(DELETED[collection])
@@ -76,7 +76,7 @@ async def test_each_kind_is_deleted_at_its_time(
 async def test_a_run_with_nothing_to_do_writes_nothing(
     app: App, base: Context, clock: SettableClock
 ) -> None:
-    clock.now += max(sweep.retention.kept for sweep in SWEEPS.values())
+    clock.now += max(sweep.retention.duration for sweep in SWEEPS.values())
     expected = sum(DELETED.values(), Counter[str]())
     assert await purge(base, make_ample_budget()) == Report(expected)
     assert await count_pending(base) == 0
@@ -97,7 +97,7 @@ async def test_a_dead_lettered_tombstone_leaves_exact_postings(
     change = {"pending": {}, "parked": {"index": "was refused"}}
     await ctx.database.connection.client.document(f"chunks/{dead_letter}").update(change)
 
-    clock.now += SWEEPS["chunks"].retention.kept
+    clock.now += SWEEPS["chunks"].retention.duration
     assert await purge(ctx, make_ample_budget()) == Report(Counter(chunks=1))
     assert set(await read_tombstones(ctx)) == set(others)
     await index(ctx, make_ample_budget())

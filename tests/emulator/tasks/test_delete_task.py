@@ -17,7 +17,7 @@ from tests.support.tasks import (
     list_ids,
 )
 
-TOO_LATE = NOON + DELETED_TASKS.kept
+TOO_LATE = NOON + DELETED_TASKS.duration
 LAST_MOMENT = TOO_LATE - timedelta(microseconds=1)
 
 

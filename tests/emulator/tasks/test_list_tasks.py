@@ -102,6 +102,6 @@ async def test_expired_tasks_leave_no_empty_pages(app: App) -> None:
     await add_many(app, 6)
     for expired_id in ("2", "3", "4", "5", "6"):
         await call_for_result(app, "delete_task", task_id=expired_id)
-    await call_for_result(app, "delete_task", now=NOON + 2 * DELETED_TASKS.kept, task_id="1")
-    now = NOON + 2 * DELETED_TASKS.kept
+    await call_for_result(app, "delete_task", now=NOON + 2 * DELETED_TASKS.duration, task_id="1")
+    now = NOON + 2 * DELETED_TASKS.duration
     assert await list_ids(app, status="deleted", now=now, limit=1) == ["1"]

@@ -20,7 +20,7 @@ import pytest
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
 from functions.jobs.purge.job import JOB as PURGE
 from shared.ai.embedding import Purpose
-from shared.firestore.retention import BEGUN
+from shared.firestore.retention import ERASURE_BEGUN
 from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
 from shared.workspaces.model import content_id
@@ -141,7 +141,7 @@ async def expected(open_app: OpenApp) -> ExpectedState:
 
 async def assert_whole_or_gone(app: App, expected: ExpectedState) -> None:
     documents = await read_workspaces(app)
-    is_erasing = documents.get("default", {}).get("touched_at") == BEGUN
+    is_erasing = documents.get("default", {}).get("touched_at") == ERASURE_BEGUN
     status = documents.get(f"default/documents/{DOCUMENT}", {}).get("status")
     if status == "ready" and not is_erasing:
         assert documents == expected.documents, app.settings.google_cloud_project

@@ -22,7 +22,7 @@ def test_a_restored_task_equals_the_task_before_its_deletion() -> None:
     for task in (TASK, completed_task):
         deleted_task = task.delete(NOON)
         assert deleted_task.status == TaskStatus.DELETED
-        assert deleted_task.purge_at == NOON + DELETED_TASKS.kept
+        assert deleted_task.purge_at == NOON + DELETED_TASKS.duration
         assert deleted_task.restore(NOON) == task
 
 
