@@ -22,9 +22,15 @@ from benchmarks.bulk_writer import BulkWriter
 from functions.jobs.repair.rebuilt_postings import RebuildLimits, RebuiltPostings
 from shared.core.dates import to_microseconds
 from shared.core.ids import safe_id
-from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
-from shared.extractions.extracted_chunks import TOPICS, summarize_extractions
-from shared.extractions.model import Extraction, Pattern, Pitfall, compute_extraction_id
+from shared.extractions.groups import COLLECTION as EXTRACTIONS
+from shared.extractions.groups import GROUPS, TOPICS
+from shared.extractions.model import (
+    Extraction,
+    Pattern,
+    Pitfall,
+    build_facets,
+    compute_extraction_id,
+)
 from shared.extractions.repository import to_fields
 from shared.index.facets import select_vector_index_facets
 from shared.index.indexed_state import IndexedState
@@ -266,7 +272,11 @@ class SyntheticBase:
         for extraction in extractions:
             vector = self.texts.embed(extraction.content.text)
             path = f"{EXTRACTIONS}/{extraction.extraction_id}"
-            yield path, to_fields(extraction, vector, SyntheticEmbedder.model)
+            facets = build_facets(extraction.type, extraction.topics, extraction.source_id)
+            fields = to_fields(extraction, vector, SyntheticEmbedder.model)
+            yield path, fields | {"facets": facets}
+            group = {"visible": extraction.extraction_id, "joined": 0}
+            yield f"{GROUPS}/{extraction.group}", group
             for topic in extraction.topics:
                 self._topics[topic][extraction.type.value] += 1
         document = build_new_document(chunk, self._now) | {
@@ -276,7 +286,7 @@ class SyntheticBase:
             "cluster_id": list(chunk.cluster_id),
             "indexed": state.to_document(),
             "facets": select_vector_index_facets(state.facets),
-            "extracted": summarize_extractions(extractions),
+            "extracted": {item.extraction_id: item.group for item in extractions},
         }
         vector = self.texts.embed(chunk.embedding_text)
         document |= build_vector_fields(vector, SyntheticEmbedder.model)
@@ -298,8 +308,9 @@ class SyntheticBase:
             )
         else:
             content = Pitfall(title=" ".join(words[:4]), description=" ".join(words[:30]))
+        extraction_id = compute_extraction_id(chunk.chunk_id, content)
         return Extraction(
-            extraction_id=compute_extraction_id(chunk.chunk_id, content),
+            extraction_id=extraction_id,
             content=content,
             topics=tuple(dict.fromkeys(topics)),
             quote=" ".join(words[:30]),
@@ -308,6 +319,7 @@ class SyntheticBase:
             confidence=0.5 + position % 50 / 100,
             model="synthetic",
             extracted_at=self._now,
+            group=extraction_id,
         )
 
     def _build_trace(self, number: int) -> Document:

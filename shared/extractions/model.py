@@ -171,8 +171,8 @@ class Extraction:
         quote: The words of the passage that support the content, verbatim. At most `MAX_QUOTE`
             characters are stored.
         confidence: How sure the model was, from 0 to 1.
-        duplicate_of: The id of the original, which tools show instead of this duplicate. None if
-            this extraction is shown.
+        group: The id of the first extraction that made the same statement. Of a group, tools show
+            one extraction.
     """
 
     extraction_id: str
@@ -184,20 +184,12 @@ class Extraction:
     confidence: float
     model: str
     extracted_at: datetime
-    duplicate_of: str | None = None
+    group: str
 
     @property
     def type(self) -> ExtractionType:
         """The type of the content."""
         return self.content.type
-
-    @property
-    def facets(self) -> list[str]:
-        """The facets, by which queries find the extraction, see `build_facet`.
-
-        A duplicate has none, so that no query returns it.
-        """
-        return [] if self.duplicate_of else build_facets(self.type, self.topics, self.source_id)
 
 
 def compute_extraction_id(chunk_id: str, content: Content) -> str:

@@ -61,8 +61,9 @@ def build_extractions(
     for finding in _iterate_findings(findings):
         if quote := find_quote(finding.quote, chunk.content):
             content = _replace_code(finding.content, chunk.content)
+            extraction_id = compute_extraction_id(chunk.chunk_id, content)
             extraction = Extraction(
-                extraction_id=compute_extraction_id(chunk.chunk_id, content),
+                extraction_id=extraction_id,
                 content=content,
                 topics=canonicalize_topics(finding.topics, aliases),
                 quote=quote,
@@ -71,8 +72,9 @@ def build_extractions(
                 confidence=finding.confidence,
                 model=model,
                 extracted_at=now,
+                group=chunk.extracted.get(extraction_id, extraction_id),
             )
-            extractions[extraction.extraction_id] = extraction
+            extractions[extraction_id] = extraction
     return list(extractions.values())
 
 

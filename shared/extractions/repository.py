@@ -2,8 +2,8 @@
 
 The field `facets` of an extraction lists all combinations of filters (type, topic, source) that
 match it. So one index serves all lists, and one vector index serves all searches, whatever the
-filters. Of several extractions that make the same statement, one is the original, and the others
-are its duplicates. A duplicate has no facets, so no query returns it.
+filters. Of several extractions that make the same statement, only one has facets, see
+`shared.extractions.groups`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.extractions.extracted_chunks import (
-    COLLECTION as EXTRACTIONS,
-)
-from shared.extractions.extracted_chunks import (
-    build_deletion_writes,
-    build_topic_count_writes,
-    summarize_extractions,
-)
+from shared.extractions.groups import COLLECTION as EXTRACTIONS
+from shared.extractions.groups import ExtractionGroups
 from shared.extractions.model import (
     CONTENTS,
     MAX_QUOTE,
@@ -32,15 +26,15 @@ from shared.extractions.model import (
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
-from shared.firestore.writes import Set, Update, Write
 from shared.index.stored_vector import build_vector_fields
 from shared.knowledge.queue import StepResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from shared.ai.embedding import Vector
     from shared.firestore.database import Database
+    from shared.firestore.writes import Write
     from shared.knowledge.queue import PendingChunk
 
     PageKey = tuple[int, str]
@@ -76,7 +70,7 @@ class ExtractionNeighbour:
 
 
 class Extractions:
-    """Reads extractions, and replaces those of a chunk."""
+    """Reads extractions, and replaces those of chunks."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -123,8 +117,8 @@ class Extractions:
     ) -> list[ExtractionNeighbour]:
         """Load extractions of a type with at least a minimum similarity, nearest first.
 
-        Costs one Firestore round trip, and one read for each extraction. The result contains no
-        duplicates, but may contain extractions of the chunk that is being processed.
+        Costs one Firestore round trip, and one read for each extraction. The result may contain
+        extractions of the chunk that is being processed.
 
         Args:
             vector: A unit vector.
@@ -136,7 +130,7 @@ class Extractions:
         return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
 
     async def load_by_chunk(self, chunk: PendingChunk) -> list[Extraction]:
-        """Load the extractions of a chunk, including duplicates.
+        """Load the extractions of a chunk, including hidden ones.
 
         Costs one Firestore round trip, or none if the chunk has no extractions.
         """
@@ -144,52 +138,38 @@ class Extractions:
         snapshots = await self._database.get_all(references, READ_FIELDS)
         return [_to_extraction(snapshot) for snapshot in snapshots]
 
-    def build_replacement(
-        self,
-        chunk: PendingChunk,
-        new: Sequence[tuple[Extraction, Vector]],
-        embedding_model: str,
-    ) -> StepResult:
-        """Build the step result that replaces a chunk's extractions and updates the topic counts.
+    async def build_replacement_writes(self, results: Sequence[StepResult]) -> list[Write]:
+        """Build the writes that replace the extractions of chunks. Costs at most three round trips.
 
-        Unchanged extractions are not written again. The commit fails if a new duplicate's original
-        no longer exists.
-
-        Args:
-            new: The extractions, each with its vector. No two have the same id.
+        Unchanged extractions are not written again.
         """
-        after = summarize_extractions([extraction for extraction, _ in new])
-        deleted = {
-            extraction_id: summary
-            for extraction_id, summary in chunk.extracted.items()
-            if extraction_id not in after
-        }
-        writes = [
-            write
-            for extraction, vector in new
-            if chunk.extracted.get(extraction.extraction_id) != after[extraction.extraction_id]
-            for write in self._build_writes(extraction, vector, embedding_model)
-        ]
-        writes += build_deletion_writes(deleted)
-        writes += build_topic_count_writes(chunk.extracted, after)
-        changes = {"extracted": after, "extraction_schema": SCHEMA_VERSION}
-        return StepResult(chunk, changes, tuple(writes))
+        groups = ExtractionGroups(self._database)
+        stored = await groups.load(name for result in results for name in result.chunk.extracted)
+        new = [fields for result in results for fields in result.extractions.items()]
+        return await groups.build_writes(stored, dict(new))
 
-    def _build_writes(
-        self, extraction: Extraction, vector: Vector, embedding_model: str
-    ) -> Iterator[Write]:
-        """Build the writes that store an extraction, and mark the original of a duplicate."""
-        reference = Reference(EXTRACTIONS, extraction.extraction_id)
-        fields = to_fields(extraction, vector, embedding_model)
-        yield Set(reference, fields)
-        if extraction.duplicate_of:
-            # Updating a missing document fails, so no duplicate is stored without its original.
-            original = Reference(EXTRACTIONS, extraction.duplicate_of)
-            yield Update(original, {"repeated": True})
+
+def build_replacement(
+    chunk: PendingChunk, new: Sequence[tuple[Extraction, Vector]], embedding_model: str
+) -> StepResult:
+    """Build the step result that replaces a chunk's extractions.
+
+    Args:
+        new: The extractions, each with its vector. No two have the same id.
+    """
+    extracted = {extraction.extraction_id: extraction.group for extraction, _ in new}
+    return StepResult(
+        chunk,
+        {"extracted": extracted, "extraction_schema": SCHEMA_VERSION},
+        {
+            extraction.extraction_id: to_fields(extraction, vector, embedding_model)
+            for extraction, vector in new
+        },
+    )
 
 
 async def count_extractions(database: Database) -> dict[ExtractionType, int]:
-    """Count the extractions of each type, duplicates excluded. Costs one Firestore round trip."""
+    """Count the visible extractions of each type. Costs one Firestore round trip."""
     queries = [
         Query(EXTRACTIONS).where("facets", "array_contains", build_facet(extraction_type))
         for extraction_type in ExtractionType
@@ -204,7 +184,7 @@ def to_content(data: dict[str, Any]) -> Content:
 
 
 def to_fields(extraction: Extraction, vector: Vector, embedding_model: str) -> dict[str, Any]:
-    """Return the stored fields of an extraction with its vector.
+    """Return the stored fields of an extraction with its vector, except its facets.
 
     The confidence is rounded to thousandths, the unit in which cursors contain it.
     """
@@ -216,7 +196,6 @@ def to_fields(extraction: Extraction, vector: Vector, embedding_model: str) -> d
             "content": extraction.content.model_dump(mode="json", exclude_none=True),
             "quote": extraction.quote[:MAX_QUOTE],
             "confidence": round(float(extraction.confidence), 3),
-            "facets": extraction.facets,
             "schema_version": SCHEMA_VERSION,
         }
     )

@@ -1,7 +1,7 @@
 """Topics in Firestore: `topics/{key}`, each with its number of extractions of each type.
 
 A topic is a label of an extraction, such as "testing". Every Firestore commit that changes
-extractions updates the counts (`shared.extractions.extracted_chunks`).
+extractions updates the counts (`shared.extractions.groups`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from shared.core.ids import safe_id
-from shared.extractions.extracted_chunks import TOPICS
+from shared.extractions.groups import TOPICS
 from shared.extractions.model import ExtractionType
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query

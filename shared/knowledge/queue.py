@@ -8,7 +8,7 @@ why a step is not tried again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -20,23 +20,20 @@ from shared.firestore.database import WriteConflict
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
 from shared.firestore.values import DELETE_FIELD
-from shared.firestore.writes import Together, Update, Write
+from shared.firestore.writes import Update, Write
 from shared.index.stored_vector import build_vector_fields
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk import build_embedding_text
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
     from shared.ai.embedding import Vector
     from shared.firestore.database import Database
 
-ExtractionSummaries = Mapping[str, Mapping[str, Any]]
-"""What a chunk stores of its extractions: `{type, topics, says, duplicate?}` by extraction id.
-`says` is a digest of the content, by which an unchanged extraction is recognised. A duplicate is
-not shown and has no topics."""
+BuildWrites = Callable[[Sequence["StepResult"]], Awaitable[Iterable[Write]]]
+"""Builds writes to other documents, for the commit that stores results of a step."""
 MAX_WRITES: Final = 100
 """The maximum number of chunks whose results are stored in one commit."""
 PENDING_FIELDS: Final = ("source_id", "title", "content", "content_hash", "tries", "extracted")
@@ -60,7 +57,7 @@ class PendingChunk:
     Attributes:
         content_hash: A hash of the title and the text.
         update_time: The time of its last write before the read.
-        extracted: What it stores of its extractions.
+        extracted: The groups of its extractions, by extraction id.
     """
 
     chunk_id: str
@@ -70,7 +67,7 @@ class PendingChunk:
     content_hash: str
     tries: int
     update_time: Any
-    extracted: ExtractionSummaries = field(default_factory=dict)
+    extracted: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -84,12 +81,13 @@ class StepResult:
 
     Attributes:
         change: The fields to set on the chunk.
-        writes: Writes to other documents, in the same commit.
+        extractions: The fields of the chunk's extractions from now on, by extraction id. Only the
+            step that finds them sets this.
     """
 
     chunk: PendingChunk
     change: Mapping[str, Any]
-    writes: tuple[Write, ...] = ()
+    extractions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +152,13 @@ class ChunkQueue:
         ]
         return await self.complete("embed", results)
 
-    async def complete(self, step: str, results: Sequence[StepResult]) -> int:
+    async def complete(
+        self, step: str, results: Sequence[StepResult], build_writes: BuildWrites | None = None
+    ) -> int:
         """Store results, and end the step. A chunk that was edited since the read stays pending.
+
+        Args:
+            build_writes: Builds further writes of each commit.
 
         Returns:
             The number of chunks whose results were stored.
@@ -167,20 +170,27 @@ class ChunkQueue:
         refused: list[PendingChunk] = []
         stored = 0
         for block in split(results, MAX_WRITES):
-            stored += await self._complete(step, block, refused)
+            stored += await self._complete(step, block, build_writes, refused)
         if refused:
             raise RefusedChunks(stored, refused)
         return stored
 
     async def _complete(
-        self, step: str, results: Sequence[StepResult], refused: list[PendingChunk]
+        self,
+        step: str,
+        results: Sequence[StepResult],
+        build_writes: BuildWrites | None,
+        refused: list[PendingChunk],
     ) -> int:
         """Store results in one commit. Add the chunks whose results are refused to `refused`."""
 
         async def commit(results: Sequence[StepResult]) -> None:
-            await self._database.commit(
-                [self._build_result_write(step, result) for result in results]
-            )
+            done = chunk_repository.build_step_done(step)
+            updates = [
+                self._build_update(result.chunk, {**result.change, **done}) for result in results
+            ]
+            others = await build_writes(results) if build_writes else []
+            await self._database.commit([*updates, *others])
 
         try:
             await commit(results)
@@ -201,10 +211,6 @@ class ChunkQueue:
             elif not isinstance(outcome, WriteConflict):
                 refused.append(batch[0].chunk)
         return stored
-
-    def _build_result_write(self, step: str, result: StepResult) -> Write:
-        change = {**result.change, **chunk_repository.build_step_done(step)}
-        return Together([self._build_update(result.chunk, change), *result.writes])
 
     async def _filter_unedited(self, step: str, results: Sequence[StepResult]) -> list[StepResult]:
         """Return the results of chunks with unchanged text, with the chunks' new update times."""

@@ -22,7 +22,7 @@ from shared.runtime.job import DeadLetters, Failure
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from shared.knowledge.queue import PendingChunk, QueuedChunk, StepResult
+    from shared.knowledge.queue import BuildWrites, PendingChunk, QueuedChunk, StepResult
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
 
@@ -107,6 +107,7 @@ class StepWork:
         probe: Raises an error if the step would fail for every chunk, because a provider is down or
             misconfigured.
         batch_size: The number of chunks that are processed concurrently.
+        build_writes: Builds further writes of the commit that stores results.
     """
 
     step: str
@@ -114,6 +115,7 @@ class StepWork:
     process: Callable[[PendingChunk], Awaitable[StepResult]]
     probe: Callable[[], Awaitable[object]]
     batch_size: int = BATCH_SIZE
+    build_writes: BuildWrites | None = None
 
 
 async def process_pending(work: StepWork, ctx: Context, budget: Budget, report: Report) -> None:
@@ -184,7 +186,8 @@ async def _attempt(
         else:
             results.append(outcome)
     try:
-        report.counts[work.count] += await ChunkQueue(ctx.database).complete(work.step, results)
+        queue = ChunkQueue(ctx.database)
+        report.counts[work.count] += await queue.complete(work.step, results, work.build_writes)
     except RefusedChunks as refused:
         report.counts[work.count] += refused.stored
         failures += [(chunk, refused) for chunk in refused.chunks]

@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.extractions.extracted_chunks import build_removal_writes
 from shared.firestore.documents import Document, Reference, get_fields
 from shared.firestore.values import DELETE_FIELD
-from shared.firestore.writes import Create, Set, Together, Update, Write, put_if_unchanged
+from shared.firestore.writes import Create, Set, Update, Write, put_if_unchanged
 from shared.index.facets import select_vector_index_facets
 from shared.index.indexed_state import (
     NOT_INDEXED,
@@ -129,9 +128,9 @@ def plan_indexed(
 
 
 def build_removal(document: Document, now: datetime, fields: dict[str, Any] | None = None) -> Write:
-    """Build the writes that mark a chunk as deleted and delete its extractions.
+    """Build the write that marks a chunk as deleted. Delete its extractions, too.
 
-    They fail if the chunk has changed since it was read.
+    It fails if the chunk has changed since it was read.
 
     The index job removes the chunk's point from the map, what the postings still contain of it, and
     then the document.
@@ -140,8 +139,7 @@ def build_removal(document: Document, now: datetime, fields: dict[str, Any] | No
         fields: More fields of the update.
     """
     update = build_deletion_update(now) | {"extracted": DELETE_FIELD} | (fields or {})
-    extracted = document.fields.get("extracted") or {}
-    return Together([put_if_unchanged(document, update), *build_removal_writes(extracted)])
+    return put_if_unchanged(document, update)
 
 
 def build_indexed_fields(state: IndexedState) -> dict[str, Any]:

@@ -12,7 +12,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.extractions.extracted_chunks import COLLECTION as EXTRACTIONS
+from shared.extractions.groups import COLLECTION as EXTRACTIONS
+from shared.extractions.groups import ExtractionGroups
 from shared.firestore.documents import Document, Reference
 from shared.firestore.retention import PURGE_AT
 from shared.firestore.values import ArrayUnion, Increment
@@ -24,7 +25,7 @@ from shared.knowledge.map_repository import Maps
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import READ_AGAIN, REWRITE
 from shared.writer.chunk_changes import build_removal
-from shared.writer.forgotten_chunks import COLLECTION, RESTORABLE_SOURCES, get_extraction_summaries
+from shared.writer.forgotten_chunks import COLLECTION, RESTORABLE_SOURCES, get_extraction_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,14 +90,12 @@ class Forgetting:
         )
         extractions = await self._load_extractions(chunks)
         record = forgetter.build_fields() | {"missing": True}
-        return {
-            chunk.id: self._build_forgotten_chunk(chunk, record, extractions) for chunk in chunks
-        }
+        return {chunk.id: _build_forgotten_chunk(chunk, record, extractions) for chunk in chunks}
 
     async def build_forget_writes(
         self, chunk: Document, source: Document | None, forgetter: Forgetter
     ) -> list[Write]:
-        """Build the writes that forget a single chunk. Costs one round trip.
+        """Build the writes that forget a single chunk. Costs at most three round trips.
 
         Args:
             source: Its source, which has other chunks, or None if it does not exist.
@@ -113,7 +112,7 @@ class Forgetting:
     async def build_move_writes(
         self, chunks: Sequence[Document], record: Mapping[str, Any], now: datetime
     ) -> list[Write]:
-        """Build the writes that move chunks with their extractions. Costs one round trip.
+        """Build the writes that move chunks with their extractions. Costs up to three round trips.
 
         The writes also remove the chunks' points from the map, because the ids of chunks contain
         titles, which no tool may show any longer.
@@ -127,26 +126,31 @@ class Forgetting:
         )
         writes: list[Write] = []
         for chunk in chunks:
-            writes.append(self._build_forgotten_chunk(chunk, record, extractions))
+            writes.append(_build_forgotten_chunk(chunk, record, extractions))
             writes.append(build_removal(chunk, now))
-        return [*writes, *point_removals]
+        groups = ExtractionGroups(self._database)
+        return [*writes, *await groups.build_writes(extractions.values(), {}), *point_removals]
 
-    async def _load_extractions(self, chunks: Sequence[Document]) -> dict[str, dict[str, Any]]:
-        """Load the extractions of chunks, by id. Costs one round trip."""
-        names = [name for chunk in chunks for name in get_extraction_summaries(chunk.fields)]
-        references = [Reference(EXTRACTIONS, name) for name in names]
-        snapshots = await self._database.get_all(references)
-        return {snapshot.id: snapshot.fields for snapshot in snapshots}
+    async def _load_extractions(self, chunks: Sequence[Document]) -> dict[str, Document]:
+        """Load the extractions of chunks with all fields, by id. Costs one round trip."""
+        references = [
+            Reference(EXTRACTIONS, name)
+            for chunk in chunks
+            for name in get_extraction_ids(chunk.fields)
+        ]
+        return {document.id: document for document in await self._database.get_all(references)}
 
-    def _build_forgotten_chunk(
-        self, chunk: Document, record: Mapping[str, Any], extractions: Mapping[str, dict[str, Any]]
-    ) -> Write:
-        summaries = get_extraction_summaries(chunk.fields)
-        stored = {name: extractions[name] for name in summaries if name in extractions}
-        contents = {"document": chunk.fields, "extractions": stored}
-        data = {**record, **contents, "extraction_ids": sorted(stored)}
-        reference = Reference(COLLECTION, chunk.id)
-        return Set(reference, data)
+
+def _build_forgotten_chunk(
+    chunk: Document, record: Mapping[str, Any], extractions: Mapping[str, Document]
+) -> Write:
+    stored = {
+        name: extractions[name].fields
+        for name in get_extraction_ids(chunk.fields)
+        if name in extractions
+    }
+    contents = {"document": chunk.fields, "extractions": stored}
+    return Set(Reference(COLLECTION, chunk.id), {**record, **contents})
 
 
 def build_keep_forgotten_write(

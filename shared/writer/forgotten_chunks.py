@@ -21,7 +21,7 @@ from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCE
 from shared.knowledge.source_repository import FORMER_REVISIONS, make_revisions_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 COLLECTION: Final = "forgotten"
 CHUNKS_PER_COMMIT: Final = 25
@@ -60,15 +60,15 @@ def count_contents(documents: Iterable[Mapping[str, Any]]) -> ContentCounts:
             chunks=1,
             vectors=int("embedding_model" in document),  # stored together with the vector
             cards=int(bool(document.get("knowledge_card"))),
-            extractions=len(get_extraction_summaries(document)),
+            extractions=len(get_extraction_ids(document)),
             postings=len(state.terms) + len(state.facets),
         )
     return total
 
 
-def get_extraction_summaries(chunk_fields: Mapping[str, Any]) -> Mapping[str, dict[str, Any]]:
-    """Return the summaries of extractions that a chunk's document contains, by extraction id."""
-    return chunk_fields.get("extracted") or {}
+def get_extraction_ids(chunk_fields: Mapping[str, Any]) -> Collection[str]:
+    """Return the ids of the extractions that a chunk's document names."""
+    return (chunk_fields.get("extracted") or {}).keys()
 
 
 def forgotten_with_source_query(source_id: str) -> Query:
@@ -98,5 +98,5 @@ RESTORABLE_CHUNKS: Final = Retention(
     title="passages that were forgotten alone; who forgot them, and why, stays",
     collection=COLLECTION,
     duration=RESTORABLE_SOURCES.duration,
-    contents=("document", "extractions", "extraction_ids"),
+    contents=("document", "extractions"),
 )

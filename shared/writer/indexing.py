@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.extractions.extracted_chunks import build_removal_writes
+from shared.extractions.groups import ExtractionGroups
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
-from shared.firestore.writes import Delete, Set, Together, Update, Write
+from shared.firestore.writes import Delete, Set, Update, Write
 from shared.index.indexed_state import NOT_INDEXED, read_indexed_state
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE, LAYOUT
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from shared.index.indexed_state import IndexedState
     from shared.index.postings import PostingsRef
     from shared.knowledge.chunk import Chunk
-    from shared.knowledge.queue import ExtractionSummaries
 
 STEP: Final = "index"
 """The step that is pending on a chunk until it is indexed, or removed from the index."""
@@ -57,7 +56,7 @@ class ChunkToIndex:
         indexed: What the postings contain of it.
         update_time: The time of its last write before the read.
         fault: What is wrong with its document, if the document is malformed.
-        extracted: What it stores of its extractions, which are deleted together with the chunk.
+        extracted: The groups of its extractions, by extraction id.
     """
 
     chunk_id: str
@@ -66,7 +65,7 @@ class ChunkToIndex:
     tries: int
     update_time: Any
     fault: str = ""
-    extracted: ExtractionSummaries = field(default_factory=dict)
+    extracted: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +80,13 @@ def plan_indexing(chunk: ChunkToIndex, state: IndexedState) -> IndexChange:
 
     Args:
         state: Its terms and facets from now on, or `NOT_INDEXED` for a deleted chunk. That also
-            loses its document and its extractions.
+            loses its document.
     """
     reference = Reference(chunk_repository.COLLECTION, chunk.chunk_id)
     fields = build_indexed_fields(state)
     write: Write
     if chunk.chunk is None:
-        removal = build_removal_writes(chunk.extracted)
-        write = Together([Delete(reference, chunk.update_time), *removal])
+        write = Delete(reference, chunk.update_time)
     else:
         update = fields | chunk_repository.build_step_done(STEP)
         write = Update(reference, update, chunk.update_time)
@@ -115,18 +113,20 @@ class Indexing:
         """Store the indexed states of chunks and the changes to the postings, in one commit.
 
         The commit also deletes the documents of deleted chunks, their extractions, and their points
-        on the map. The points cost a round trip.
+        on the map. Extractions cost up to three round trips, and points one.
 
         Raises:
             WriteConflict: A chunk was edited since it was read. Nothing was written.
         """
-        deleted = [change.pending.chunk_id for change in changes if change.pending.chunk is None]
+        deleted = [change.pending for change in changes if change.pending.chunk is None]
+        extraction_ids = [name for chunk in deleted for name in chunk.extracted]
         writes = [
             *(change.write for change in changes),
             *build_postings_writes(
                 KNOWLEDGE, [change.difference for change in changes if change.difference]
             ),
-            *await Maps(self._database).build_removal_writes(deleted),
+            *await ExtractionGroups(self._database).build_deletion_writes(extraction_ids),
+            *await Maps(self._database).build_removal_writes([chunk.chunk_id for chunk in deleted]),
         ]
         await self._database.commit(writes)
 

@@ -17,6 +17,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from shared.extractions.groups import ExtractionGroups
 from shared.firestore.claims import FIELD as CLAIM
 from shared.firestore.claims import build_claim_writes, change_claim
 from shared.firestore.codec import Codec
@@ -38,6 +39,7 @@ from shared.knowledge.source_repository import (
 )
 from shared.writer.chunk_changes import INDEXED_FIELDS, plan_indexed
 from shared.writer.chunked_source import build_source_document
+from shared.writer.forgotten_chunks import get_extraction_ids
 from shared.writer.note import Note, NoteContent
 
 if TYPE_CHECKING:
@@ -171,7 +173,7 @@ class Notes:
             *_build_chunk_writes({}, chunked, vectors, now),
         ]
 
-    def build_update_writes(  # noqa: PLR0913 - what was read for the change, each by its name
+    async def build_update_writes(  # noqa: PLR0913 - what was read for the change, each by its name
         self,
         stored: StoredNote,
         chunked: ChunkedSource,
@@ -183,6 +185,8 @@ class Notes:
     ) -> list[Write]:
         """Build the writes that replace a note and save its former revision.
 
+        Costs up to three round trips if deleted chunks have extractions.
+
         Args:
             chunked: The new revision, split into chunks.
             vectors: The vectors of the chunks that are new or have changed.
@@ -193,11 +197,19 @@ class Notes:
         data = build_source_document(chunked, now) | build_removed_fields(chunked.source)
         data |= {"text": chunked.source.text, "revision": stored.note.revision + 1}
         data[CLAIM], claim_writes = change_claim(stored.snapshot, claim)
+        kept = {chunk.chunk_id for chunk in chunked.chunks}
+        extraction_ids = [
+            extraction_id
+            for chunk in stored.chunks.values()
+            if chunk.id not in kept
+            for extraction_id in get_extraction_ids(chunk.fields)
+        ]
         return [
             put_if_unchanged(stored.snapshot, data),
             *claim_writes,
             *build_revision_writes(stored.snapshot, now),
             *_build_chunk_writes({**deleted, **stored.chunks}, chunked, vectors, now),
+            *await ExtractionGroups(self._database).build_deletion_writes(extraction_ids),
         ]
 
     def _get_reference(self, source_id: str) -> Reference:

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from shared.core.bisection import bisect_batch
-from shared.core.errors import Conflict
+from shared.core.errors import Conflict, PlatformFault
 from shared.firestore.claims import FIELD as CLAIM
 from shared.firestore.claims import build_reclaim_writes, build_release_writes, load_claim
-from shared.firestore.database import CommitTooLarge, WriteConflict
+from shared.firestore.database import WriteConflict
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
 from shared.firestore.retention import PURGE_AT
@@ -239,16 +239,16 @@ class SourceMove:
 
         Raises:
             MovedElsewhere: Another call or a job is moving the source.
-            CommitTooLarge: A single chunk is too large for a commit.
+            PlatformFault: The database refuses to move a single chunk.
         """
         has_more = True
         while has_more:
             page = await self._database.find(query)
             has_more = len(page) == CHUNKS_PER_COMMIT
             async for chunks, outcome in bisect_batch(
-                page, process, (CommitTooLarge, WriteConflict)
+                page, process, (PlatformFault, WriteConflict)
             ):
-                if isinstance(outcome, CommitTooLarge):
+                if isinstance(outcome, PlatformFault):
                     raise outcome
                 if isinstance(outcome, WriteConflict):
                     await self._require_unchanged_record()

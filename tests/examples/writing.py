@@ -112,7 +112,7 @@ EXAMPLES: Final = {
         ),
         missing={"source_id": "list_sources"},
         change={"reason": "Outdated."},
-        costs=(({"chunk_id": KNEAD}, Cost(3, 17, 32)), ({"source_id": "sailing"}, Cost(6, 5, 10))),
+        costs=(({"chunk_id": KNEAD}, Cost(4, 29, 32)), ({"source_id": "sailing"}, Cost(6, 5, 10))),
         undo_leaves=frozenset({"content_hash", "forgotten_sources/"}),
         refused=(
             ({"source_id": "baking"}, "FORBIDDEN", _OWNERS),

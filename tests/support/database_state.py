@@ -46,6 +46,8 @@ MAX_FIELD_LENGTH: Final = 40
 DIGESTED_COLLECTIONS: Final = {"lexicon", "facets"}
 """Large collections, in which a digest replaces each document."""
 HISTORY_FIELDS: Final = {
+    "chunks": {"extracted"},
+    "extractions": {"group"},
     "clusters": {"name", "description", "keywords", "central"},
     "lexicon": {"held"},
     "facets": {"held"},
@@ -112,6 +114,7 @@ def remove_history(state: State) -> State:
 
     - A cluster keeps its id, name, keywords and central passages while most of its passages stay.
       A digest of its members replaces the id.
+    - A group of extractions keeps the id of its first one when that is deleted.
     - `held` of postings may count entries that have been deleted.
     - Empty fields and counts of 0 are left out.
     """
@@ -128,6 +131,7 @@ def remove_history(state: State) -> State:
             name: _drop_history(collection, data) for name, data in collection_documents.items()
         }
         for collection, collection_documents in parsed.items()
+        if collection != "extraction_groups"
     }
 
 

@@ -23,9 +23,9 @@ from shared.extractions.model import (
     Step,
     compute_extraction_id,
 )
-from shared.extractions.repository import Extractions
+from shared.extractions.repository import Extractions, build_replacement
 from shared.knowledge.chunk import Chunk
-from shared.knowledge.queue import ChunkQueue, PendingChunk
+from shared.knowledge.queue import ChunkQueue, PendingChunk, StepResult
 from shared.runtime.context import App, Context
 from shared.runtime.tool import Tool
 from tests.support.clock import NOON
@@ -66,8 +66,9 @@ def make_methodology(name: str = "Baking", **fields: Any) -> Methodology:
 
 def make_extraction(chunk: Chunk, content: Content, *topics: str, **fields: Any) -> Extraction:
     """Return an extraction from a chunk, with these topics; `fields` override the defaults."""
+    extraction_id = compute_extraction_id(chunk.chunk_id, content)
     defaults: dict[str, Any] = {
-        "extraction_id": compute_extraction_id(chunk.chunk_id, content),
+        "extraction_id": extraction_id,
         "content": content,
         "topics": topics,
         "quote": chunk.content[:20],
@@ -76,6 +77,7 @@ def make_extraction(chunk: Chunk, content: Content, *topics: str, **fields: Any)
         "confidence": 0.5,
         "model": MODEL,
         "extracted_at": NOON,
+        "group": extraction_id,
     }
     return Extraction(**(defaults | fields))
 
@@ -100,10 +102,14 @@ async def replace_extractions(
     texts = [extraction.content.text for extraction in extractions]
     vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT) if texts else []
     new_extractions = list(zip(extractions, vectors, strict=True))
-    step_result = Extractions(ctx.database).build_replacement(
-        chunk, new_extractions, ctx.embedder.model
-    )
-    return await ChunkQueue(ctx.database).complete("extract", [step_result])
+    step_result = build_replacement(chunk, new_extractions, ctx.embedder.model)
+    return await store_results(ctx, [step_result])
+
+
+async def store_results(ctx: Context, results: Sequence[StepResult]) -> int:
+    """Store results of the job `extract`, and return the number of chunks."""
+    build_writes = Extractions(ctx.database).build_replacement_writes
+    return await ChunkQueue(ctx.database).complete("extract", results, build_writes)
 
 
 async def queue_chunk(ctx: Context, chunk_id: str) -> PendingChunk:

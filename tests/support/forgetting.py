@@ -60,7 +60,7 @@ async def store_base(ctx: Context) -> list[Chunk]:
     await set_fields(ctx, f"chunks/{chunks[0].chunk_id}", fields)
     await index_all(ctx)
     original = make_extraction(chunks[0], make_decision(), "flour")
-    copy = make_extraction(chunks[3], make_decision(), duplicate_of=original.extraction_id)
+    copy = make_extraction(chunks[3], make_decision(), group=original.group)
     await store_extractions(
         ctx, original, make_extraction(chunks[0], make_warning(), "flour"), copy
     )
@@ -85,6 +85,8 @@ async def read_knowledge(ctx: Context) -> State:
         del source["content_hash"]  # empty after a passage was forgotten or restored
     for postings in (*state["lexicon"].values(), *state["facets"].values()):
         del postings["held"]  # an upper bound, which depends on the history
+    for group in state.get("extraction_groups", {}).values():
+        del group["joined"]  # likewise
     return {name: results for name, results in state.items() if results}
 
 

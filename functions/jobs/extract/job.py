@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.extract.reader import PassageReader
 from shared.core.log import log
-from shared.extractions.upkeep import promote_duplicates
+from shared.extractions.repository import Extractions
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.queue import ChunkQueue
 from shared.pipeline.worker import StepWork, make_dead_letters, process_pending
@@ -30,7 +30,7 @@ async def extract(ctx: Context, budget: Budget) -> Report:
 
     One commit replaces the extractions of a chunk and removes the chunk from the queue, unless the
     chunk was edited since it was read. Therefore the next run continues where a killed run stopped.
-    An extraction that repeats another chunk's extraction is stored as a hidden duplicate.
+    An extraction that repeats another chunk's extraction joins its group, and is hidden.
 
     Raises:
         Conflict: The database is embedded with another model.
@@ -43,8 +43,9 @@ async def extract(ctx: Context, budget: Budget) -> Report:
         return report
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
     reader = PassageReader(ctx, ctx.generator, report)
-    await process_pending(StepWork(STEP, "read", reader.read, reader.probe), ctx, budget, report)
-    await promote_duplicates(ctx, budget, report)
+    build_writes = Extractions(ctx.database).build_replacement_writes
+    work = StepWork(STEP, "read", reader.read, reader.probe, build_writes=build_writes)
+    await process_pending(work, ctx, budget, report)
     return report
 
 

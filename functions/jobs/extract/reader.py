@@ -1,4 +1,4 @@
-"""Extracts findings from a chunk with a language model, verifies them, and marks duplicates."""
+"""Extracts findings from a chunk with a language model, verifies them, and groups equal ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shared.extractions.deduplication import (
 )
 from shared.extractions.prompt import INSTRUCTION, Findings, build_passage_prompt
 from shared.extractions.quotes import build_extractions, count_findings
-from shared.extractions.repository import Extractions
+from shared.extractions.repository import Extractions, build_replacement
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -107,10 +107,8 @@ class PassageReader:
             extractions = await self._embed_distinct(await self._extract(chunk))
             neighbours = await asyncio.gather(*map(self._find_neighbours, extractions))
             await wait_for_turn()
-            extractions = list(map(self._mark_duplicate, extractions, neighbours))
-        return Extractions(self._context.database).build_replacement(
-            chunk, extractions, self._context.embedder.model
-        )
+            extractions = list(map(self._assign_group, extractions, neighbours))
+        return build_replacement(chunk, extractions, self._context.embedder.model)
 
     async def probe(self) -> None:
         """Send a harmless text to the language model and to the embedder.
@@ -170,10 +168,13 @@ class PassageReader:
             if neighbour.extraction.extraction_id not in self._order.replaced
         ]
 
-    def _mark_duplicate(
+    def _assign_group(
         self, embedded_extraction: EmbeddedExtraction, neighbours: Sequence[SimilarExtraction]
     ) -> EmbeddedExtraction:
-        """Mark an extraction as a duplicate if an original says the same. Count it either way."""
+        """Add an extraction to the group of one that says the same. Count it either way.
+
+        One that is stored already stays in its group.
+        """
         extraction, vector = embedded_extraction
         originals = self._order.originals
         candidates = [*neighbours, *compute_similarities(embedded_extraction, originals)]
@@ -183,5 +184,6 @@ class PassageReader:
             originals.append(embedded_extraction)
             return embedded_extraction
         self._counts["duplicates"] += 1
-        duplicate = replace(extraction, duplicate_of=original.extraction_id)
-        return EmbeddedExtraction(duplicate, vector)
+        if extraction.extraction_id in self._order.replaced:
+            return embedded_extraction
+        return EmbeddedExtraction(replace(extraction, group=original.group), vector)

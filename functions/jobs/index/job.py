@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.index.unfinished import finish_interrupted_calls
 from shared.core.bisection import bisect_batch
 from shared.core.errors import PlatformFault
-from shared.extractions.upkeep import promote_duplicates
 from shared.firestore.database import WriteConflict
 from shared.index.bm25 import CAP
 from shared.index.indexed_state import NOT_INDEXED, compute_indexed_state
@@ -58,9 +57,7 @@ async def index_with(
 
     A commit contains the indexed state of some chunks and all changes to their postings, so the
     next run continues where a killed run stopped. When INDEX_VERSION has changed, every chunk is
-    indexed again. When the deletion of a chunk also deleted an extraction, one of the extraction's
-    duplicates takes its place. The job also completes calls of `forget` and `edit_source` that ran
-    out of time.
+    indexed again. The job also completes calls of `forget` and `edit_source` that ran out of time.
     """
     report = Report()
     await _requeue_if_outdated(indexing, ctx)
@@ -73,7 +70,6 @@ async def index_with(
             await _truncate(truncation, report)
         page = await indexing.load_pending(ctx.clock(), PAGE_SIZE)
         if not page:
-            await promote_duplicates(ctx, budget, report)
             return report
         for changes in await _plan_commits(page, ctx, report):
             await _apply(changes, indexing, ctx, budget, report)

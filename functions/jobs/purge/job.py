@@ -11,7 +11,6 @@ from functions.jobs.purge.knowledge import (
     delete_empty_topics,
 )
 from functions.jobs.purge.sweep import Sweep
-from shared.extractions.upkeep import ExtractionUpkeep, promote_duplicates
 from shared.pipeline.worker import run_isolated
 from shared.runtime.job import Job, Report
 from shared.traces.repository import WITHDRAWN_TRACES
@@ -50,7 +49,6 @@ async def purge(ctx: Context, budget: Budget) -> Report:
     report = Report()
     steps: list[tuple[str, Step]] = [
         *((sweep.name, sweep.run) for sweep in make_sweeps(ctx.settings.materials_days)),
-        ("duplicates", promote_duplicates),
         ("topics", delete_empty_topics),
     ]
     for name, run in steps:
@@ -63,8 +61,7 @@ async def purge(ctx: Context, budget: Budget) -> Report:
 async def count_pending(ctx: Context) -> int:
     """Count the documents to delete, without topics, since finding them costs as much."""
     sweeps = make_sweeps(ctx.settings.materials_days)
-    counts = [await sweep.count(ctx) for sweep in sweeps]
-    return sum(counts) + await ExtractionUpkeep(ctx.database).count_deletions()
+    return sum([await sweep.count(ctx) for sweep in sweeps])
 
 
 JOB = Job(

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from infra.local.sample.knowledge import FOLDER, map_chunks_by_highlight
 from shared.ai.embedding import Purpose
 from shared.extractions.model import CONTENTS, Extraction, ExtractionType, compute_extraction_id
-from shared.extractions.repository import Extractions
+from shared.extractions.repository import Extractions, build_replacement
 from shared.firestore.documents import Reference
 from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
@@ -61,8 +61,9 @@ class SampleExtraction(BaseModel):
     def build_extraction(self, chunk: PendingChunk, now: datetime) -> Extraction:
         """Build the stored form of this extraction for a chunk."""
         content = CONTENTS[self.type].model_validate(self.content)
+        extraction_id = compute_extraction_id(chunk.chunk_id, content)
         return Extraction(
-            extraction_id=compute_extraction_id(chunk.chunk_id, content),
+            extraction_id=extraction_id,
             content=content,
             topics=self.topics,
             quote=self.quote,
@@ -71,6 +72,7 @@ class SampleExtraction(BaseModel):
             confidence=self.confidence,
             model=MODEL,
             extracted_at=now,
+            group=chunk.extracted.get(extraction_id, extraction_id),
         )
 
 
@@ -149,12 +151,12 @@ async def _store(
     texts = [item.content.text for _, extractions in changes for item in extractions]
     vectors = iter(await embedder.embed(texts, Purpose.DOCUMENT) if texts else [])
     replacements = [
-        Extractions(ctx.database).build_replacement(
-            chunk, [(item, next(vectors)) for item in extractions], embedder.model
-        )
+        build_replacement(chunk, [(item, next(vectors)) for item in extractions], embedder.model)
         for chunk, extractions in changes
     ]
-    passages = await ChunkQueue(ctx.database).complete(STEP, replacements)
+    passages = await ChunkQueue(ctx.database).complete(
+        STEP, replacements, Extractions(ctx.database).build_replacement_writes
+    )
     return +Counter({"extractions": len(texts), "passages": passages})
 
 

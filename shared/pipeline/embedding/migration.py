@@ -15,8 +15,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.errors import CarrelError
-from shared.extractions import extracted_chunks
 from shared.extractions import repository as extraction_repository
+from shared.extractions.groups import COLLECTION as EXTRACTIONS
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
 from shared.firestore.values import DELETE_FIELD
@@ -256,7 +256,7 @@ def _get_extraction_text(_extraction_id: str, data: dict[str, Any]) -> str | Non
 
 _TEXTS: Final[Mapping[str, Callable[[str, dict[str, Any]], str | None]]] = {
     trace_repository.COLLECTION: _get_trace_text,
-    extracted_chunks.COLLECTION: _get_extraction_text,
+    EXTRACTIONS: _get_extraction_text,
 }
 """The functions that return the text to embed of a document, by collection. Chunks have a queue of
 their own."""

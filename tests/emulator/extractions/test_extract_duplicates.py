@@ -1,13 +1,12 @@
 """The job `extract` makes one of several equal extractions visible, in any order of reading.
 
-The visible one is the original, and the others are stored as its duplicates.
+The others are stored in its group, and hidden.
 """
 
 from typing import Any
 
 import pytest
 
-from shared.extractions.upkeep import ExtractionUpkeep
 from tests.support.apps import Apps
 from tests.support.extract_job import (
     KEYS,
@@ -45,10 +44,7 @@ async def test_a_repeated_extraction_is_stored_as_a_duplicate(apps: Apps) -> Non
     assert await read_visibility(ctx) == {KEYS_IN_ONE: True, KEYS_IN_OTHER: False}
     extractions = (await read_extractions(ctx)).items()
     ids = {extraction["source_id"]: name for name, extraction in extractions}
-    originals = {
-        ids[extraction["source_id"]]: extraction["duplicate_of"] for _, extraction in extractions
-    }
-    assert originals == {ids["one"]: None, ids["other"]: ids["one"]}
+    assert {extraction["group"] for _, extraction in extractions} == {ids["one"]}
     assert await read_topic_counts(ctx) == {"keys": 1, "databases": 1}
 
 
@@ -96,8 +92,6 @@ async def test_a_duplicate_becomes_visible_without_its_original(
     else:
         await ingest_books(ctx, make_book("one", NOTHING))
         await index_all(ctx)
-        while (await ExtractionUpkeep(ctx.database).process_deletions()).total():
-            pass
     assert await read_visibility(ctx) == {KEYS_IN_OTHER: True}
     assert await read_topic_counts(ctx) == {"keys": 1, "databases": 1}
 

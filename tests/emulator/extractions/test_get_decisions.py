@@ -197,14 +197,11 @@ async def test_extractions_of_a_deleted_passage_are_not_returned(
 
 async def test_duplicates_are_not_returned(ctx: Context, app: App, chunks: list[Chunk]) -> None:
     original = make_extraction(chunks[0], make_decision(), "bread")
-    original_id = original.extraction_id
-    await store_extractions(ctx, original)
-    await store_extractions(
-        ctx, make_extraction(chunks[1], make_decision(), "bread", duplicate_of=original_id)
-    )
+    duplicate = make_extraction(chunks[1], make_decision(), "bread", group=original.group)
+    await store_extractions(ctx, original, duplicate)
     for arguments in ({}, {"topic": "bread"}, {"query": "flour"}):
         result = await call_result(app, "get_decisions", **arguments)
-        assert collect_result_ids([result]) == [original_id]
+        assert collect_result_ids([result]) == [original.extraction_id]
 
 
 @pytest.mark.requirement("000-T7.4")

@@ -14,11 +14,11 @@ from syrupy.assertion import SnapshotAssertion
 from shared.ai.embedding import Purpose
 from shared.core.meter import Meter
 from shared.extractions.model import SCHEMA_VERSION, Extraction, ExtractionType
-from shared.extractions.repository import Extractions
+from shared.extractions.repository import Extractions, build_replacement
 from shared.extractions.topics import Topic, Topics
 from shared.index.stored_vector import to_compact
 from shared.knowledge.chunk import Chunk
-from shared.knowledge.queue import ChunkQueue, StepResult
+from shared.knowledge.queue import StepResult
 from shared.runtime.context import Context
 from tests.support.extractions import (
     make_decision,
@@ -28,6 +28,7 @@ from tests.support.extractions import (
     queue_chunk,
     replace_extractions,
     store_extractions,
+    store_results,
 )
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_documents, read_snapshots
@@ -57,8 +58,7 @@ async def list_decisions(ctx: Context, **filters: Any) -> list[Extraction]:
 
 def make_original_and_duplicate(chunks: list[Chunk]) -> tuple[Extraction, Extraction]:
     original = make_extraction(chunks[0], make_decision(), "bread")
-    original_id = original.extraction_id
-    return original, make_extraction(chunks[1], make_decision(), "bread", duplicate_of=original_id)
+    return original, make_extraction(chunks[1], make_decision(), "bread", group=original.group)
 
 
 @pytest.mark.requirement("000-D1")
@@ -88,12 +88,8 @@ async def test_a_chunk_lists_its_extractions_and_leaves_the_queue(
     ]
     await store_extractions(ctx, *extractions)
     data = (await read_documents(ctx, "chunks"))[chunks[0].chunk_id]
-    summaries = [data["extracted"].pop(extraction.extraction_id) for extraction in extractions]
-    assert [(summary["type"], summary["topics"]) for summary in summaries] == [
-        ("decision", ["bread"]),
-        ("warning", []),
-    ]
-    assert data["extracted"] == {}
+    ids = [extraction.extraction_id for extraction in extractions]
+    assert data["extracted"] == dict(zip(ids, ids, strict=True))
     assert data["extraction_schema"] == SCHEMA_VERSION
     assert "extract" not in data["pending"]
 
@@ -139,8 +135,8 @@ async def test_an_unchanged_extraction_is_not_written_again(
     await replace_extractions(ctx, chunk, [same_decision, pattern])
     snapshot_after = (await read_snapshots(ctx, "extractions"))[decision.extraction_id]
     assert snapshot_after.update_time == snapshot_before.update_time
-    # The new pattern, the chunk, the topic, the deleted warning, and the record of its deletion.
-    assert meter.documents_written - writes_before == 5
+    # The chunk, the topic, and the new pattern and the deleted warning with their groups.
+    assert meter.documents_written - writes_before == 6
 
 
 @pytest.mark.parametrize(
@@ -155,20 +151,6 @@ async def test_a_changed_extraction_is_written_again(
     chunk = await queue_chunk(ctx, chunks[0].chunk_id)
     await replace_extractions(ctx, chunk, [changed_extraction])
     assert await list_decisions(ctx) == [changed_extraction]
-
-
-async def test_a_former_duplicate_without_topics_is_visible(
-    ctx: Context, chunks: list[Chunk]
-) -> None:
-    original = make_extraction(chunks[1], make_decision("Who bakes?"))
-    extraction = make_extraction(chunks[0], make_decision())
-    await store_extractions(ctx, original)
-    await store_extractions(ctx, replace(extraction, duplicate_of=original.extraction_id))
-    await replace_extractions(ctx, await queue_chunk(ctx, chunks[0].chunk_id), [extraction])
-    assert {decision.content for decision in await list_decisions(ctx)} == {
-        extraction.content,
-        original.content,
-    }
 
 
 async def test_counts_stay_exact_if_two_runs_store_the_same(
@@ -225,7 +207,7 @@ async def build_replacements(ctx: Context, *extractions: Extraction) -> list[Ste
     vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT)
     chunks = [await queue_chunk(ctx, extraction.chunk_id) for extraction in extractions]
     return [
-        Extractions(ctx.database).build_replacement(chunk, [(extraction, vector)], "words")
+        build_replacement(chunk, [(extraction, vector)], "words")
         for chunk, extraction, vector in zip(chunks, extractions, vectors, strict=True)
     ]
 
@@ -235,7 +217,7 @@ async def test_a_duplicate_is_stored_together_with_its_original(
 ) -> None:
     original, duplicate = make_original_and_duplicate(chunks)
     replacements = await build_replacements(ctx, original, duplicate)
-    assert await ChunkQueue(ctx.database).complete("extract", replacements) == 2
+    assert await store_results(ctx, replacements) == 2
     assert await list_decisions(ctx) == [original]
     assert await read_stored_ids(ctx) == {original.extraction_id, duplicate.extraction_id}
     assert await read_topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
@@ -244,26 +226,15 @@ async def test_a_duplicate_is_stored_together_with_its_original(
     assert neighbour.extraction == original
 
 
-async def test_a_duplicate_of_an_unstored_original_is_not_stored(
+async def test_a_duplicate_of_an_unstored_original_is_visible(
     ctx: Context, chunks: list[Chunk]
 ) -> None:
     original, duplicate = make_original_and_duplicate(chunks)
     replacements = await build_replacements(ctx, original, duplicate)
     await set_fields(ctx, f"chunks/{original.chunk_id}", {"content_hash": "new"})
-    assert await ChunkQueue(ctx.database).complete("extract", replacements) == 0
-    assert await read_stored_ids(ctx) == set()
-    assert await read_topic_counts(ctx) == {}
-
-
-async def test_a_duplicate_of_a_deleted_original_is_not_stored(
-    ctx: Context, chunks: list[Chunk]
-) -> None:
-    chunk = await queue_chunk(ctx, chunks[1].chunk_id)
-    extraction = make_extraction(chunks[1], make_decision(), "bread", duplicate_of="decision-gone")
-    assert await replace_extractions(ctx, chunk, [extraction]) == 0
-    assert await read_stored_ids(ctx) == set()
-    assert await read_topic_counts(ctx) == {}
-    assert await ChunkQueue(ctx.database).count_pending("extract") == len(chunks)
+    assert await store_results(ctx, replacements) == 1
+    assert await list_decisions(ctx) == [duplicate]
+    assert await read_topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
 
 
 async def test_a_topic_is_read_with_its_counts(ctx: Context, chunks: list[Chunk]) -> None:

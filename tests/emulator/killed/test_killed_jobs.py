@@ -349,8 +349,7 @@ async def purge_extractions(base: Base) -> AsyncIterator[Work]:
         copies = await store_sources(ctx, BAKING)
         original = make_extraction(first, make_warning())
         duplicates = [
-            make_extraction(copy, make_warning(), duplicate_of=original.extraction_id)
-            for copy in copies
+            make_extraction(copy, make_warning(), group=original.group) for copy in copies
         ]
         await store_extractions(ctx, original, make_extraction(second, make_warning()), *duplicates)
         await delete_source(ctx, SAILING)

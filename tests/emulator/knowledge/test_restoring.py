@@ -1,8 +1,7 @@
 """The tool `forget` restores passages although what they refer to has changed meanwhile.
 
-An extraction is a decision or the like that was found in a passage. Of several similar ones, tools
-show the original and hide the duplicates. When the original is forgotten, a job promotes a
-duplicate, which tools then show.
+An extraction is a decision or the like that was found in a passage. Of several equal ones, tools
+show one. When that is forgotten, they show another.
 """
 
 from dataclasses import replace
@@ -10,11 +9,9 @@ from dataclasses import replace
 import pytest
 
 from functions.jobs.repair.job import repair
-from shared.extractions.upkeep import promote_duplicates
 from shared.runtime.context import App, Context
-from shared.runtime.job import Report
 from tests.support.apps import Apps
-from tests.support.commit_hooks import call_after_commit, call_before_commit
+from tests.support.commit_hooks import call_before_commit
 from tests.support.database_state import describe_differences
 from tests.support.extract_job import read_topic_counts
 from tests.support.extractions import make_decision, make_extraction, store_extractions
@@ -35,7 +32,7 @@ from tests.support.tool_calls import call, call_error, call_result
 
 
 async def test_a_passage_is_restored_after_it_left_the_index(app: App, ctx: Context) -> None:
-    """A duplicate that was promoted for a forgotten extraction stays next to the restored one."""
+    """Its extraction takes the place again of one that became visible instead of it."""
     chunks = await store_base(ctx)
     original, duplicate = chunks[0].chunk_id, chunks[3].chunk_id
     await index_all(ctx)
@@ -53,8 +50,8 @@ async def test_a_passage_is_restored_after_it_left_the_index(app: App, ctx: Cont
 
     await forget(app, chunk_id=original, forgotten=False)
     await index_all(ctx)
-    decisions = (await call_result(app, "get_decisions", OWNER))["results"]
-    assert {decision["chunk_id"] for decision in decisions} == {original, duplicate}
+    [restored] = (await call_result(app, "get_decisions", OWNER))["results"]
+    assert restored["chunk_id"] == original
     chunk = await call_result(app, "get_chunk", OWNER, chunk_id=original)
     assert chunk["knowledge_card"]["summary"] == CARD["summary"]
     assert chunk["cluster"]["cluster_name"] == "Dough"
@@ -80,7 +77,7 @@ async def test_restored_duplicates_stay_hidden_by_their_original(
     chunks = sorted(await store_sources(ctx, LONG), key=lambda chunk: chunk.chunk_id)
     original = make_extraction(chunks[position], make_decision(), "flour")
     duplicates = [
-        make_extraction(chunk, make_decision(), "flour", duplicate_of=original.extraction_id)
+        make_extraction(chunk, make_decision(), "flour", group=original.group)
         for chunk in (chunks[5], chunks[30], chunks[55])
     ]
     await store_extractions(ctx, original, *duplicates)
@@ -88,30 +85,8 @@ async def test_restored_duplicates_stay_hidden_by_their_original(
     before = await read_knowledge(ctx)
 
     await forget(app, source_id="long")
-    await promote_duplicates(ctx, make_ample_budget(), Report())
+    assert await read_topic_counts(ctx) == {}
     await forget(app, source_id="long", forgotten=False)
-    await promote_duplicates(ctx, make_ample_budget(), Report())
-    await index_all(ctx)
-    assert describe_differences(before, await read_knowledge(ctx)) == ""
-
-
-async def test_a_duplicate_is_not_promoted_while_its_source_is_restored(
-    app: App, ctx: Context, apps: Apps
-) -> None:
-    """The job runs after a commit that has restored the duplicate but not the original."""
-    chunks = sorted(await store_sources(ctx, LONG), key=lambda chunk: chunk.chunk_id)
-    original = make_extraction(chunks[-1], make_decision(), "flour")
-    duplicate = make_extraction(chunks[0], make_decision(), duplicate_of=original.extraction_id)
-    await store_extractions(ctx, original, duplicate)
-    before = await read_knowledge(ctx)
-    await forget(app, source_id="long")
-
-    async def promote() -> None:
-        await promote_duplicates(ctx, make_ample_budget(), Report())
-
-    racing = apps(call_after_commit(2, promote))
-    await forget(racing, source_id="long", forgotten=False)
-    await promote()
     await index_all(ctx)
     assert describe_differences(before, await read_knowledge(ctx)) == ""
 

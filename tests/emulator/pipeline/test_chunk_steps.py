@@ -4,6 +4,7 @@ The job of a step loads the due chunks, and stores its results, which ends the s
 was edited in between stays pending.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -179,12 +180,12 @@ async def test_extra_writes_are_committed_with_their_step_or_not_at_all(ctx: Con
     unchanged, edited, _ = await store_baking_chunks(ctx)
     change = {"content": "New.", "content_hash": "new"}
     await set_fields(ctx, f"chunks/{edited.chunk_id}", change)
-    results = [
-        StepResult(chunk, {"mark": 1}, (make_extra_write(chunk.chunk_id),))
-        for chunk in (unchanged, edited)
-    ]
+    results = [StepResult(chunk, {"mark": 1}) for chunk in (unchanged, edited)]
 
-    assert await ChunkQueue(ctx.database).complete("card", results) == 1
+    async def build_extra_writes(results: Sequence[StepResult]) -> list[Write]:
+        return [make_extra_write(result.chunk.chunk_id) for result in results]
+
+    assert await ChunkQueue(ctx.database).complete("card", results, build_extra_writes) == 1
 
     assert set(await read_documents(ctx, "extras")) == {unchanged.chunk_id}
     stored = await read_documents(ctx, "chunks")
@@ -194,7 +195,7 @@ async def test_extra_writes_are_committed_with_their_step_or_not_at_all(ctx: Con
 
 async def test_an_extraction_stored_during_a_step_is_not_overwritten(ctx: Context) -> None:
     chunk, *_ = await store_baking_chunks(ctx)
-    extracted = {"a": {"type": "decision", "topics": []}}
+    extracted = {"decision-a": "decision-a"}
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"extracted": extracted})
     result = StepResult(chunk, {"extracted": {}})
     assert await ChunkQueue(ctx.database).complete("extract", [result]) == 0
@@ -223,15 +224,14 @@ LONG_TEXT = "x" * (MAX_COMMIT_BYTES // 6)
 
 async def test_a_large_batch_is_stored_in_several_commits(ctx: Context) -> None:
     chunks = await store_baking_chunks(ctx)
-    results = [
-        StepResult(
-            chunk,
-            {"mark": 1},
-            tuple(make_extra_write(f"{chunk.chunk_id} {n}", LONG_TEXT) for n in range(3)),
-        )
-        for chunk in chunks
-    ]
-    assert await ChunkQueue(ctx.database).complete("card", results) == len(chunks)
+    results = [StepResult(chunk, {"mark": 1}) for chunk in chunks]
+
+    async def build_extra_writes(results: Sequence[StepResult]) -> list[Write]:
+        ids = [f"{result.chunk.chunk_id} {n}" for result in results for n in range(3)]
+        return [make_extra_write(document_id, LONG_TEXT) for document_id in ids]
+
+    queue = ChunkQueue(ctx.database)
+    assert await queue.complete("card", results, build_extra_writes) == len(chunks)
     assert len(await read_documents(ctx, "extras")) == 3 * len(chunks)
 
 

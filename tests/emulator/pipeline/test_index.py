@@ -125,9 +125,9 @@ async def test_a_second_run_has_nothing_to_do(notes: Context, app: App) -> None:
     await index(notes, make_ample_budget())
     meter = Meter()
     assert await index(app.context(Caller(), meter), make_ample_budget()) == Report()
-    # Empty queries for pending chunks, long postings of chunks and of traces, deletion markers,
-    # and sources that are being forgotten or were edited; and the version of the analyzer.
-    assert meter.documents_read == 9
+    # Empty queries for pending chunks, long postings of chunks and of traces, and sources that are
+    # being forgotten or were edited; and the version of the analyzer.
+    assert meter.documents_read == 8
     assert meter.documents_written == 0
 
 

@@ -36,7 +36,7 @@ async def test_extractions_and_their_counts_are_deleted_with_their_chunk(ctx: Co
         make_extraction(first, make_decision(), "sailing", "weather"),
         make_extraction(first, make_warning(), "weather"),
         staying,
-        make_extraction(third, make_warning(), "weather", duplicate_of=staying.extraction_id),
+        make_extraction(third, make_warning(), "weather", group=staying.group),
     )
     assert await read_topic_counts(ctx) == {
         "sailing": {"decision": 1, "all": 1},

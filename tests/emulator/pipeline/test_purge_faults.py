@@ -76,16 +76,6 @@ async def test_a_failing_workspace_blocks_no_other(
     assert report.failures == []
 
 
-async def test_a_failing_step_blocks_no_other(app: App, apps: Apps, clock: SettableClock) -> None:
-    await make_idle_workspaces(app, clock, "only")
-    await set_fields(make_job_context(app), "gone_extractions/one", {})
-    hook = make_failing_hook(FIFTH_COMMIT, InvalidArgument("too much"))
-    report = await purge(make_job_context(apps(hook, clock=clock)), make_ample_budget())
-    assert [failure.name for failure in report.failures] == ["duplicates"]
-    assert report.counts["topics"] == 1
-    assert report.counts["rag_tasks"] == 1
-
-
 async def test_an_outage_of_the_database_ends_the_run(
     app: App, apps: Apps, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,8 +41,10 @@ MODEL_NAME = LocalEmbedder.model
 
 
 def make_extraction(content: Content, confidence: float = 0.9) -> Extraction:
+    extraction_id = compute_extraction_id("c", content)
     return Extraction(
-        extraction_id=compute_extraction_id("c", content),
+        extraction_id=extraction_id,
+        group=extraction_id,
         content=content,
         topics=("keys",),
         quote="q",

@@ -53,6 +53,7 @@ def test_an_extraction_names_its_chunk_source_and_model() -> None:
         confidence=0.9,
         model="m",
         extracted_at=NOW,
+        group=extraction.extraction_id,
     )
     assert extraction == expected
     [other_extraction] = extract({"decisions": [make_finding(confidence=0.6)]}, model="another")

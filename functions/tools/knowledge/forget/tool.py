@@ -88,7 +88,7 @@ class Out(Result):
 async def forget(args: In, ctx: Context) -> Out:
     """Move a passage or a source to where nothing reads it, or bring it back.
 
-    Costs two to four round trips for a passage, and two for each 25 passages of a source.
+    Costs three to six round trips for a passage, and up to six for each 25 passages of a source.
 
     Raises:
         InvalidInput: Neither or both ids are given.

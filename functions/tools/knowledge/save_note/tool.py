@@ -60,7 +60,8 @@ async def save_note(args: In, ctx: Context) -> Out:
     Costs three round trips. For a new note: the reads of the embedding space and of the passage;
     the search for the nearest notes and the read of the claim to the text; the commit. A fourth one
     reads a note that has the text already. For a change: the reads of the note, of the revision to
-    bring back and of the passage; the reads of the embedding space and of the claim; the commit.
+    bring back and of the passage; the reads of the embedding space and of the claim; the commit. Up
+    to three more delete the extractions of passages that disappear.
 
     Raises:
         InvalidInput: Arguments are missing or exclude each other, or a text contains a secret.
@@ -127,7 +128,7 @@ async def _change(source_id: str, args: In, ctx: Context) -> Out:
         notes.load_deleted_chunks(note, chunked.chunks),
         _load_claim(note, content, args, ctx),
     )
-    writes = notes.build_update_writes(
+    writes = await notes.build_update_writes(
         note, chunked, vectors, deleted, claim=claim, now=ctx.clock()
     )
     waiting = len(missing) - len(vectors.by_chunk)
