@@ -45,6 +45,7 @@ class ForgottenSource:
         document: The fields of the source's document, until the source is deleted for good.
         missing: Whether ingest forgot the source because its origin no longer had it. It is
             restored when the origin has it again.
+        moved: What the unfinished operation has moved so far, as `ContentCounts` names it.
     """
 
     source_id: str
@@ -57,6 +58,7 @@ class ForgottenSource:
     purge_at: datetime | None = None
     document: dict[str, Any] | None = None
     missing: bool = False
+    moved: dict[str, int] | None = None
 
 
 _CODEC: Final = Codec(ForgottenSource, "source_id", readers={"unfinished": Unfinished})

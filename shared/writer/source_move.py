@@ -7,7 +7,7 @@ that it is unchanged. If two calls or jobs move the same source, one of them the
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from shared.core.bisection import bisect_batch
@@ -32,6 +32,7 @@ from shared.knowledge.source_repository import MOVING, READ_AGAIN, RESTORED
 from shared.writer.forgetting import Forgetting
 from shared.writer.forgotten_chunks import (
     CHUNKS_PER_COMMIT,
+    ContentCounts,
     count_contents,
     forgotten_with_source_query,
 )
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database
     from shared.writer.forgetting import Forgetter
-    from shared.writer.forgotten_chunks import ContentCounts
 
 
 class MovedElsewhere(Conflict):
@@ -51,14 +51,26 @@ class MovedElsewhere(Conflict):
 
 
 class SourceMove:
-    """The move of one source with all its chunks."""
+    """The move of one source with all its chunks.
 
-    def __init__(self, database: Database, source_id: str, update_time: Any) -> None:
+    Attributes:
+        total: What was moved so far, by earlier calls, too.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        source_id: str,
+        update_time: Any,
+        moved: Mapping[str, int] | None = None,
+    ) -> None:
         """Continue a move that has begun.
 
         Args:
             update_time: The update time of the source's record in `forgotten_sources`.
+            moved: What the record says was moved so far.
         """
+        self.total = ContentCounts(**(moved or {}))
         self._database = database
         self._source_id = source_id
         self._update_time = update_time
@@ -170,12 +182,16 @@ class SourceMove:
         forgetting = Forgetting(self._database)
         record = {"of_source": self._source_id}
 
+        def count(chunks: Sequence[Document]) -> ContentCounts:
+            return count_contents(chunk.fields for chunk in chunks)
+
         async def forget(chunks: Sequence[Document]) -> None:
-            await self._commit(await forgetting.build_move_writes(chunks, record, now))
+            writes = await forgetting.build_move_writes(chunks, record, now)
+            await self._commit(writes, count(chunks))
 
         query = Query(CHUNKS).where("source_id", "==", self._source_id).limit(CHUNKS_PER_COMMIT)
         async for chunks in self._commit_pages(query, forget):
-            yield count_contents(chunk.fields for chunk in chunks)
+            yield count(chunks)
 
     async def restore_chunks(self, now: datetime) -> AsyncIterator[ContentCounts]:
         """Move the chunks of a source back that is being restored.
@@ -188,16 +204,20 @@ class SourceMove:
         """
         restoring = Restoring(self._database)
 
+        def count(chunks: Sequence[Document]) -> ContentCounts:
+            return count_contents(chunk.get("document") for chunk in chunks)
+
         async def restore(chunks: Sequence[Document]) -> None:
-            await self._commit(await restoring.build_move_back_writes(chunks, now))
+            writes = await restoring.build_move_back_writes(chunks, now)
+            await self._commit(writes, count(chunks))
 
         query = forgotten_with_source_query(self._source_id)
         async for chunks in self._commit_pages(query, restore):
-            yield count_contents(chunk.get("document") for chunk in chunks)
+            yield count(chunks)
 
     def build_last_forget_writes(self) -> list[Write]:
         """Build the writes that delete a source whose chunks were moved."""
-        finished = dict.fromkeys(("unfinished", "steps"), DELETE_FIELD)
+        finished = dict.fromkeys(("unfinished", "moved"), DELETE_FIELD)
         return [
             Update(self._record, finished, self._update_time),
             Delete(self._source),
@@ -216,12 +236,13 @@ class SourceMove:
         fields = build_forgotten_fields(remaining)
         return [*writes, Update(self._record, fields, self._update_time)]
 
-    async def _commit(self, writes: Sequence[Write]) -> None:
-        """Commit writes, and with them the next revision of the record."""
-        step = {"steps": Increment(1)}
+    async def _commit(self, writes: Sequence[Write], counts: ContentCounts) -> None:
+        """Commit writes, and add what they move to the record."""
+        moved = {f"moved.{name}": Increment(count) for name, count in asdict(counts).items()}
         self._update_time = await self._database.commit(
-            [*writes, Update(self._record, step, self._update_time)]
+            [*writes, Update(self._record, moved, self._update_time)]
         )
+        self.total += counts
 
     async def _commit_pages(
         self, query: Query, process: Callable[[Sequence[Document]], Awaitable[None]]

@@ -70,8 +70,10 @@ class Out(Result):
     title: str | None = Field(description="The source's title, until it is deleted for good.")
     forgotten: bool = Field(description="Whether it is forgotten now.")
     changed: bool = Field(description="Whether this call changed anything.")
-    removed: Removed | None = Field(description="What this call took out.")
-    restored: Removed | None = Field(description="What this call brought back.")
+    removed: Removed | None = Field(
+        description="What was taken out, by earlier calls that ran out of time, too."
+    )
+    restored: Removed | None = Field(description="What was brought back, likewise.")
     remaining: int | None = Field(
         description="Passages that are still to be moved; the job `index` completes it."
     )
@@ -193,13 +195,12 @@ class _Call:
             return begun
         move, source = begun
         title = source.get("title")
-        counts, is_complete = await self._add_up(move.forget_chunks(self._forgetter.now))
-        if is_complete:
-            out = self._report_change(None, source_id, title, counts)
+        if await self._move_in_time(move.forget_chunks(self._forgetter.now)):
+            out = self._report_change(None, source_id, title, move.total)
             return await self._ctx.commit(move.build_last_forget_writes(), out)
-        remaining = max(1, source.get("chunk_count") - counts.chunks)
+        remaining = max(1, source.get("chunk_count") - move.total.chunks)
         return await self._ctx.commit(
-            [], self._report_change(None, source_id, title, counts, remaining)
+            [], self._report_change(None, source_id, title, move.total, remaining)
         )
 
     async def _begin_forgetting(self, source_id: str) -> tuple[SourceMove, Document] | Out:
@@ -219,7 +220,7 @@ class _Call:
             raise _make_unfinished_error(source_id, "restored")
         database = self._ctx.database
         if record.unfinished is Unfinished.FORGETTING:
-            return SourceMove(database, source_id, snapshot.update_time), source
+            return SourceMove(database, source_id, snapshot.update_time, record.moved), source
         begin = SourceMove.begin_forgetting
         return await begin(database, source, record, snapshot, self._forgetter), source
 
@@ -230,13 +231,12 @@ class _Call:
             return begun
         move, record, document = begun
         title = _get_title(document)
-        counts, is_complete = await self._add_up(move.restore_chunks(self._forgetter.now))
-        if is_complete:
-            out = self._report_change(None, source_id, title, counts)
+        if await self._move_in_time(move.restore_chunks(self._forgetter.now)):
+            out = self._report_change(None, source_id, title, move.total)
             return await self._ctx.commit(move.build_last_restore_writes(record), out)
-        remaining = max(1, document["chunk_count"] - counts.chunks)
+        remaining = max(1, document["chunk_count"] - move.total.chunks)
         return await self._ctx.commit(
-            [], self._report_change(None, source_id, title, counts, remaining)
+            [], self._report_change(None, source_id, title, move.total, remaining)
         )
 
     async def _begin_restoring(
@@ -258,7 +258,7 @@ class _Call:
             raise _make_unfinished_error(source_id, "forgotten")
         self._require_restorable({PURGE_AT: record.purge_at})
         if record.unfinished is Unfinished.RESTORING:
-            move = SourceMove(database, source_id, snapshot.update_time)
+            move = SourceMove(database, source_id, snapshot.update_time, record.moved)
         else:
             move = await SourceMove.begin_restoring(
                 database, record, snapshot, by_user=record.forgotten_by == INGEST
@@ -326,14 +326,12 @@ class _Call:
                 " again."
             )
 
-    async def _add_up(self, moves: AsyncIterator[ContentCounts]) -> tuple[ContentCounts, bool]:
-        """Move chunks until the time is up. Return what was moved, and whether that was all."""
-        total = ContentCounts()
-        async for counts in moves:
-            total += counts
+    async def _move_in_time(self, moves: AsyncIterator[ContentCounts]) -> bool:
+        """Move chunks until the time is up. Return whether that was all."""
+        async for _ in moves:
             if time.monotonic() - self._started_at > MOVE_SECONDS:
-                return total, False
-        return total, True
+                return False
+        return True
 
     def _report_change(
         self,
