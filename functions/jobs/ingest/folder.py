@@ -79,7 +79,6 @@ class FollowedFolder(FollowedFiles):
         self._path = path
         self.command = carrel("ingest FOLDER --yes")
         self.roots: Sequence[Root] = ()
-        self.error: InvalidInput | None = None
 
     async def list_items(self) -> Sequence[Sequence[str]]:
         """List all files as one batch, and compare them with their stored states.

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from functions.jobs.ingest.readers.source_file import SourceFile
+    from shared.core.errors import CarrelError
     from shared.firestore.database import Database
 
 UNREAD: Final = 0
@@ -66,6 +67,7 @@ class FollowedFiles(ABC):
 
     name: str
     note: str = ""
+    error: CarrelError | None = None
     command: str
 
     def __init__(self, database: Database, address: str, *, follows_readwise: bool) -> None:

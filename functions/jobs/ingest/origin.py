@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from functions.jobs.ingest.missing_sources import Missing
+    from shared.core.errors import CarrelError
     from shared.knowledge.source import Source
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
@@ -42,11 +43,13 @@ class FollowedOrigin(Protocol):
     Attributes:
         name: The name for people, such as that of the folder.
         note: What a person should know about the run, if anything.
+        error: Why nothing can be read, although it is known what was read before.
         kept_ids: The ids of sources that stay although their log of additions no longer has them.
     """
 
     name: str
     note: str
+    error: CarrelError | None
     kept_ids: AbstractSet[str]
 
     async def list_items(self) -> Sequence[Sequence[str]]:
@@ -112,6 +115,8 @@ async def sync(  # noqa: PLR0913 - two ways to confirm what is missing
         report.counts["sources kept"] += len(origin.kept_ids)
     missing = origin.find_missing() if is_complete else None
     ids = _select_forgettable(origin.name, missing, confirmed, report, forgets_all=forgets_all)
+    if origin.error and not ids:
+        raise origin.error
     forgotten: set[str] = set()
     for block in split(sorted(ids), BATCH_SIZE):
         if budget.spent:

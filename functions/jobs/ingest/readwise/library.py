@@ -35,7 +35,7 @@ from functions.jobs.ingest.readwise.books import (
 )
 from functions.jobs.ingest.readwise.client import ReadwiseClient
 from shared.core.blocks import split
-from shared.core.errors import InvalidInput
+from shared.core.errors import CarrelError, InvalidInput
 from shared.knowledge.followed import Followed
 from shared.runtime.job import DeadLetters, Failure
 from shared.writer.ingestion import BATCH_SIZE
@@ -82,6 +82,7 @@ class FollowedLibrary:
 
     name = "Readwise"
     note = ""
+    error: CarrelError | None = None
     kept_ids: AbstractSet[str] = frozenset()
 
     def __init__(self, client: ReadwiseClient, database: Database) -> None:
