@@ -385,7 +385,7 @@ async def _withdraw_or_restore_traces(
 ) -> None:
     """Withdraw or restore the sample's traces one after another, as their contributor does."""
     from functions.tools.traces.withdraw_trace.tool import In, withdraw_trace
-    from shared.writer.forgotten_chunks import RESTORABLE_SOURCES
+    from shared.knowledge.forgotten_chunks import RESTORABLE_SOURCES
 
     for trace_id in trace_ids:
         try:

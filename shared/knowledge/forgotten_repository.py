@@ -1,7 +1,7 @@
 """`forgotten_sources/{source_id}`: what was forgotten of a source, so that ingest leaves it out.
 
 These documents stay for good, because ingest reads them whenever a source is new or has changed.
-The forgotten chunks themselves are in `forgotten/{chunk_id}` (`shared.writer.forgotten_chunks`)
+The forgotten chunks themselves are in `forgotten/{chunk_id}` (`shared.knowledge.forgotten_chunks`)
 until they can no longer be restored.
 """
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 COLLECTION: Final = "forgotten_sources"
+INGEST: Final = "ingest"
+"""The name that a record has in place of a user's id if ingest forgot a source or a chunk."""
 
 
 class Unfinished(StrEnum):

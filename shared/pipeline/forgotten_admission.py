@@ -13,11 +13,11 @@ from shared.firestore.retention import PURGE_AT
 from shared.firestore.values import ArrayRemove
 from shared.firestore.writes import Set, Write, delete_if_unchanged, put_if_unchanged
 from shared.knowledge.chunk import parse_source_id
+from shared.knowledge.forgotten_chunks import COLLECTION as FORGOTTEN_CHUNKS
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
 from shared.knowledge.forgotten_repository import ForgottenSource, build_forgotten_fields
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import READ_AGAIN
-from shared.writer.forgotten_chunks import COLLECTION as FORGOTTEN_CHUNKS
 from shared.writer.source_move import MovedElsewhere
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from shared.core.dates import from_microseconds, to_microseconds
 from shared.firestore.documents import Reference
 from shared.firestore.queries import Query
 from shared.firestore.retention import PURGE_AT
+from shared.knowledge.forgotten_chunks import COLLECTION as FORGOTTEN_CHUNKS
+from shared.knowledge.forgotten_chunks import RESTORABLE_SOURCES
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
-from shared.writer.forgetting import INGEST
-from shared.writer.forgotten_chunks import COLLECTION as FORGOTTEN_CHUNKS
-from shared.writer.forgotten_chunks import RESTORABLE_SOURCES
+from shared.knowledge.forgotten_repository import INGEST
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from shared.extractions.groups import COLLECTION as EXTRACTIONS
 from shared.extractions.groups import ExtractionGroups
@@ -19,23 +19,19 @@ from shared.firestore.retention import PURGE_AT
 from shared.firestore.values import ArrayUnion, Increment
 from shared.firestore.writes import Set, Write, put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
+from shared.knowledge.forgotten_chunks import COLLECTION, RESTORABLE_SOURCES, get_extraction_ids
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
 from shared.knowledge.forgotten_repository import ForgottenSource
 from shared.knowledge.map_repository import Maps
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import READ_AGAIN, REWRITE
 from shared.writer.chunk_changes import build_removal
-from shared.writer.forgotten_chunks import COLLECTION, RESTORABLE_SOURCES, get_extraction_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from shared.firestore.database import Database
-
-
-INGEST: Final = "ingest"
-"""The name that a record has in place of a user's id if ingest forgot a source or a chunk."""
 
 
 @dataclass(frozen=True, slots=True)

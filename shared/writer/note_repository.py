@@ -29,6 +29,7 @@ from shared.index.postings import KNOWLEDGE
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import of_source_query
+from shared.knowledge.forgotten_chunks import get_extraction_ids
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import (
     FORMER_REVISIONS,
@@ -39,7 +40,6 @@ from shared.knowledge.source_repository import (
 )
 from shared.writer.chunk_changes import INDEXED_FIELDS, plan_indexed
 from shared.writer.chunked_source import build_source_document
-from shared.writer.forgotten_chunks import get_extraction_ids
 from shared.writer.note import Note, NoteContent
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from shared.index.stored_vector import NO_VECTOR
 from shared.knowledge.chunk import Kept
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.cluster_repository import COLLECTION as CLUSTERS
+from shared.knowledge.forgotten_chunks import COLLECTION
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
 from shared.knowledge.source_repository import READ_AGAIN, REWRITE
-from shared.writer.forgotten_chunks import COLLECTION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,6 +21,12 @@ from shared.firestore.retention import PURGE_AT
 from shared.firestore.values import DELETE_FIELD, Increment
 from shared.firestore.writes import Delete, Set, Update, Write, put_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
+from shared.knowledge.forgotten_chunks import (
+    CHUNKS_PER_COMMIT,
+    ContentCounts,
+    count_contents,
+    forgotten_with_source_query,
+)
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
 from shared.knowledge.forgotten_repository import (
     ForgottenSource,
@@ -30,12 +36,6 @@ from shared.knowledge.forgotten_repository import (
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import MOVING, READ_AGAIN, RESTORED
 from shared.writer.forgetting import Forgetting
-from shared.writer.forgotten_chunks import (
-    CHUNKS_PER_COMMIT,
-    ContentCounts,
-    count_contents,
-    forgotten_with_source_query,
-)
 from shared.writer.restoring import Restoring
 
 if TYPE_CHECKING:

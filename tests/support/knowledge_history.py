@@ -19,11 +19,11 @@ from functions.jobs.repair.job import repair
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
+from shared.knowledge.forgotten_chunks import RESTORABLE_CHUNKS, RESTORABLE_SOURCES
 from shared.knowledge.source import Section
 from shared.runtime.job import Report
 from shared.runtime.messages import CallAnswer
 from shared.writer.chunked_source import ChunkedSource
-from shared.writer.forgotten_chunks import RESTORABLE_CHUNKS, RESTORABLE_SOURCES
 from shared.writer.note import CATEGORY, NoteContent
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
 from tests.support.index_history import WORDS, History

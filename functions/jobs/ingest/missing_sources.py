@@ -11,7 +11,9 @@ from functions.jobs.ingest.readers.fields import to_one_line
 from shared.core.blocks import split
 from shared.core.dates import format_day
 from shared.core.installation import carrel
+from shared.knowledge.forgotten_chunks import RESTORABLE_SOURCES
 from shared.knowledge.forgotten_repository import (
+    INGEST,
     ForgottenSource,
     ForgottenSources,
     Unfinished,
@@ -20,8 +22,7 @@ from shared.knowledge.source_repository import RESTORED, Sources
 from shared.pipeline.forgotten_admission import build_source_admission
 from shared.runtime.job import Failure
 from shared.text.counts import format_count
-from shared.writer.forgetting import INGEST, Forgetter, Forgetting
-from shared.writer.forgotten_chunks import RESTORABLE_SOURCES
+from shared.writer.forgetting import Forgetter, Forgetting
 from shared.writer.ingestion import BATCH_SIZE
 from shared.writer.source_move import SourceMove
 

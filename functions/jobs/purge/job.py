@@ -11,11 +11,11 @@ from functions.jobs.purge.knowledge import (
     delete_empty_topics,
 )
 from functions.jobs.purge.sweep import Sweep
+from shared.knowledge.forgotten_chunks import RESTORABLE_CHUNKS, RESTORABLE_SOURCES
 from shared.pipeline.worker import run_isolated
 from shared.runtime.job import Job, Report
 from shared.traces.repository import WITHDRAWN_TRACES
 from shared.workspaces.erasure import make_retention
-from shared.writer.forgotten_chunks import RESTORABLE_CHUNKS, RESTORABLE_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

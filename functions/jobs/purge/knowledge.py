@@ -14,8 +14,8 @@ from shared.firestore.queries import Query
 from shared.firestore.retention import Retention
 from shared.firestore.writes import delete_if_unchanged
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
+from shared.knowledge.forgotten_chunks import get_extraction_ids
 from shared.knowledge.map_repository import Maps
-from shared.writer.forgotten_chunks import get_extraction_ids
 from shared.writer.indexing import STEP
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ import pytest
 from infra.build.discovery import tools
 from shared.core.caller import Caller, Role
 from shared.core.errors import Unavailable
+from shared.knowledge import forgotten_chunks
 from shared.runtime.context import App
 from shared.runtime.tool import Effect
 from shared.workspaces.model import content_id
-from shared.writer import forgotten_chunks, source_editing, source_move
+from shared.writer import source_editing, source_move
 from tests.support.forgetting import LONG, store_base
 from tests.support.jobs import make_job_context
 from tests.support.kills import Base, Work, assert_repeatable

@@ -28,11 +28,11 @@ from infra.build.discovery import jobs
 from shared.core.errors import Unavailable
 from shared.core.settings import Settings
 from shared.index.postings import KNOWLEDGE, TRACES
+from shared.knowledge.forgotten_chunks import RESTORABLE_SOURCES
 from shared.runtime.context import App, Context
 from shared.runtime.job import AlreadyRunning, Job, run_job
 from shared.traces.repository import WITHDRAWN_TRACES
 from shared.writer import commits, source_editing
-from shared.writer.forgotten_chunks import RESTORABLE_SOURCES
 from tests.support.bulk_embedding import open_bulk_services, open_pending_base, run_bulk_embedding
 from tests.support.cards import make_card_reply, make_source_of_notes
 from tests.support.database_dump import find_orphans, read_all_documents

@@ -16,8 +16,8 @@ from syrupy.assertion import SnapshotAssertion
 from functions.jobs.purge.job import purge
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Update
+from shared.knowledge.forgotten_chunks import RESTORABLE_SOURCES
 from shared.runtime.context import App, Context
-from shared.writer.forgotten_chunks import RESTORABLE_SOURCES
 from tests.support.apps import Apps
 from tests.support.clock import NOON, SettableClock
 from tests.support.commit_hooks import call_before_commit

@@ -7,8 +7,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from functions.jobs.purge.job import purge
 from shared.core.caller import Caller
+from shared.knowledge.forgotten_chunks import RESTORABLE_SOURCES
 from shared.runtime.context import App, Context
-from shared.writer.forgotten_chunks import RESTORABLE_SOURCES
 from tests.support.clock import NOON, SettableClock
 from tests.support.forgetting import forget
 from tests.support.jobs import make_ample_budget

@@ -16,11 +16,11 @@ from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.firestore.documents import Reference
 from shared.firestore.leases import Leases
+from shared.knowledge.forgotten_chunks import CHUNKS_PER_COMMIT
 from shared.knowledge.forgotten_repository import ForgottenSources
 from shared.knowledge.source import Section
 from shared.runtime.context import App, Context
 from shared.writer.forgetting import Forgetter
-from shared.writer.forgotten_chunks import CHUNKS_PER_COMMIT
 from shared.writer.source_move import SourceMove
 from tests.support.apps import Apps
 from tests.support.clock import NOON

@@ -11,9 +11,9 @@ from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.purge.job import purge
 from shared.core.caller import Caller, Role
 from shared.core.settings import Settings
+from shared.knowledge.forgotten_chunks import RESTORABLE_SOURCES
 from shared.runtime.context import App, Context
 from shared.runtime.job import Report
-from shared.writer.forgotten_chunks import RESTORABLE_SOURCES
 from tests.support.apps import Apps
 from tests.support.clock import SettableClock
 from tests.support.commit_hooks import call_after_commit

@@ -15,15 +15,15 @@ from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from shared.core.installation import carrel, when_job_runs
 from shared.firestore.retention import PURGE_AT
 from shared.knowledge.chunk import parse_source_id
-from shared.knowledge.forgotten_repository import ForgottenSources, Unfinished
+from shared.knowledge.forgotten_chunks import RESTORABLE_SOURCES, ContentCounts, count_contents
+from shared.knowledge.forgotten_repository import INGEST, ForgottenSources, Unfinished
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import MOVING
 from shared.pipeline.forgotten_admission import build_chunk_admission, build_source_admission
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.text.counts import format_count
-from shared.writer.forgetting import INGEST, Forgetter, Forgetting, build_keep_forgotten_write
-from shared.writer.forgotten_chunks import RESTORABLE_SOURCES, ContentCounts, count_contents
+from shared.writer.forgetting import Forgetter, Forgetting, build_keep_forgotten_write
 from shared.writer.restoring import Restoring
 from shared.writer.source_move import SourceMove
 
