@@ -19,10 +19,10 @@ from shared.knowledge.forgotten_repository import (
     Unfinished,
 )
 from shared.knowledge.source_repository import RESTORED, Sources
-from shared.pipeline.forgotten_admission import build_source_admission
 from shared.runtime.job import Failure
 from shared.text.counts import format_count
 from shared.writer.forgetting import Forgetter, Forgetting
+from shared.writer.forgotten_admission import build_source_admission
 from shared.writer.ingestion import BATCH_SIZE
 from shared.writer.source_move import SourceMove
 

@@ -19,11 +19,11 @@ from shared.knowledge.forgotten_chunks import RESTORABLE_SOURCES, ContentCounts,
 from shared.knowledge.forgotten_repository import INGEST, ForgottenSources, Unfinished
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import MOVING
-from shared.pipeline.forgotten_admission import build_chunk_admission, build_source_admission
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.text.counts import format_count
 from shared.writer.forgetting import Forgetter, Forgetting, build_keep_forgotten_write
+from shared.writer.forgotten_admission import build_chunk_admission, build_source_admission
 from shared.writer.restoring import Restoring
 from shared.writer.source_move import SourceMove
 
