@@ -5,6 +5,7 @@ map unless told otherwise, which costs a write and storage.
 """
 
 import json
+from datetime import timedelta
 from typing import Final
 
 from functions.jobs.purge.job import make_sweeps
@@ -39,6 +40,22 @@ def test_each_retention_has_a_policy_or_a_sweep() -> None:
     assert swept <= retentions().keys()
     assert list_policies(KNOWLEDGE) | list_policies(ACCESS) == by_policy | INVALID
     assert list_policies(ACCESS) == {("calls", "purge_at")} | INVALID
+
+
+def test_documents_are_kept_for_their_declared_periods() -> None:
+    assert {name: retention.duration for name, retention in retentions().items()} == {
+        "calls": timedelta(days=90),
+        "chunks": timedelta(days=7),
+        "forgotten": timedelta(days=30),
+        "forgotten_sources": timedelta(days=30),
+        "links": timedelta(days=30),
+        "note_revisions": timedelta(days=30),
+        "rag_tasks": timedelta(days=90, hours=1),
+        "replays": timedelta(days=2),
+        "runs": timedelta(days=30),
+        "tasks": timedelta(days=30),
+        "traces": timedelta(days=30),
+    }
 
 
 def test_nothing_hangs_on_what_firestore_deletes() -> None:
