@@ -141,17 +141,18 @@ def find_possible_moves(root: Root, roots: Sequence[Root]) -> dict[Path, Registr
 
     A folder that is gone may have been moved or renamed, or its disk may be unmounted: the caller
     must determine whether it has really moved. If only individual files of the new root are
-    ingested, it cannot replace a folder that was ingested as a whole.
-
-    Args:
-        roots: The registered folders. A root among them has not moved.
+    ingested, it cannot replace a folder that was ingested as a whole. A root that is registered or
+    contains another registered root replaces none, because their files may have the same paths.
     """
-    if any(other.path == root.path for other in roots):
-        return {}
     return {
         former.path: _move_folder(former, root, roots)
         for former in roots
-        if (root.whole or not former.whole) and is_gone(former.path)
+        if (root.whole or not former.whole)
+        and is_gone(former.path)
+        and not any(
+            other.path.is_relative_to(root.path) and not other.path.is_relative_to(former.path)
+            for other in roots
+        )
     }
 
 

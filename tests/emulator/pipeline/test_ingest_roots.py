@@ -198,6 +198,25 @@ async def test_a_renamed_folder_keeps_its_ids(ctx: Context, tmp_path: Path, path
     assert [root.former_name for root in await read_roots(ctx)] == ["", "", ""]
 
 
+async def test_a_folder_does_not_move_onto_one_that_contains_another_root(
+    ctx: Context, tmp_path: Path
+) -> None:
+    """The renamed folder has a file with the name of one in the other root."""
+    first = write_file(tmp_path, "k/A/n.md", "First.").parent
+    second = write_file(tmp_path, "k/B/A/n.md", "Second.").parents[1]
+    for folder in (first, second):
+        await ingest_cleanly(ctx, folder)
+    before = await read_stored_texts(ctx)
+
+    second.rename(tmp_path / "k/Bx")
+    assert (await ingest_cleanly(ctx, tmp_path / "k")).note == ""
+    assert await read_stored_texts(ctx) == before
+
+    (first / "n.md").write_text("Edited.")
+    await ingest_cleanly(ctx, tmp_path / "k")
+    assert sorted((await read_stored_texts(ctx)).values()) == ["Edited.", "Second."]
+
+
 async def test_a_copy_of_an_existing_folder_is_a_separate_root(
     ctx: Context, tmp_path: Path
 ) -> None:
