@@ -3,6 +3,7 @@
 A run requests a list of the changed books, and then the complete books, thirty at a time.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,6 +15,7 @@ from pydantic import SecretStr
 from functions.jobs.ingest.job import count, ingest
 from functions.jobs.ingest.readwise.books import PendingBook
 from functions.jobs.ingest.readwise.library import DEAD_LETTERS, MARGIN
+from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 from shared.runtime.context import App, Context
@@ -244,7 +246,8 @@ async def test_an_invalid_book_is_retried_and_blocks_no_other(
         assert requested_ids == [None, "8"][: 1 + failure_counts[-1]]
     assert failure_counts == [1, 1, 1, 1, 0]
     assert await DEAD_LETTERS.load(ctx, 9) == [Failure("Readwise: Book 8", reason)]
-    assert [await DEAD_LETTERS.retry(ctx) for _ in range(2)] == [1, 0]
+    retried = await asyncio.gather(DEAD_LETTERS.retry(ctx), DEAD_LETTERS.retry(ctx))
+    assert sorted(retried) == [0, 1]
     assert len((await run_ingest(ctx)).failures) == 1
 
     readwise.put_book(8, "Knead well.", "Rest it.")
@@ -254,6 +257,21 @@ async def test_an_invalid_book_is_retried_and_blocks_no_other(
         "readwise-7": ["Reef early."],
         "readwise-8": ["Knead well.", "Rest it."],
     }
+
+
+async def test_a_change_revives_a_book_that_failed_too_often(
+    ctx: Context, readwise: FakeReadwise
+) -> None:
+    readwise.put_book(7, "Reef early.")
+    readwise.put_highlight(7, 0, "Reef early.", note=[])
+    for _ in range(MAX_TRIES):
+        await run_ingest(ctx)
+    assert len(await DEAD_LETTERS.load(ctx, 9)) == 1
+
+    readwise.advance(days=1)
+    readwise.put_highlight(7, 0, "Reef earlier.")
+    await run_ingest(ctx)
+    assert await read_texts(ctx) == {"readwise-7": ["Reef earlier."]}
 
 
 async def test_unknown_fields_are_reported_once_per_run(
@@ -304,8 +322,8 @@ async def test_a_new_chunk_layout_reads_the_whole_account_again(
     ctx: Context, readwise: FakeReadwise
 ) -> None:
     readwise.put_book(7, "Reef early.")
-    await run_ingest(ctx)
     readwise.advance(days=1)
+    await run_ingest(ctx)
     [(name, state)] = (await read_documents(ctx, "followed")).items()
     await set_fields(ctx, f"followed/{name}", {"layout": state["layout"] - 1})
     assert (await run_ingest(ctx)).counts["read"] == 1
