@@ -226,7 +226,7 @@ async def ingest_confirmed(
 ) -> Report:
     """Ingest a path, and forget only the confirmed missing sources; see `sync`."""
     report = Report()
-    await sync(_follow(path, ctx), ctx, budget, report, confirmed=confirmed)
+    await sync(_follow(path, ctx), ctx, budget, report, confirmed.__contains__)
     report.note = f"{report.note} {describe_removed(report, ctx.zone)}".strip()
     return report
 

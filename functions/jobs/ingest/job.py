@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +24,7 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.job import DeadLetters, Failure, Job, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractAsyncContextManager
 
     from functions.jobs.ingest.origin import FollowedOrigin
@@ -58,7 +59,7 @@ async def ingest(ctx: Context, budget: Budget) -> Report:
             and no other one has anything to report.
         Unavailable: The same, because an origin or the database does not answer.
     """
-    return await _ingest(ctx, budget, forgets_all=False)
+    return await _ingest(ctx, budget)
 
 
 async def ingest_confirmed(ctx: Context, budget: Budget) -> Report:
@@ -66,33 +67,41 @@ async def ingest_confirmed(ctx: Context, budget: Budget) -> Report:
 
     The user has confirmed that. Readwise needs no confirmation, because it names deleted books.
     """
-    return await _ingest(ctx, budget, forgets_all=True)
+    return await _ingest(ctx, budget, lambda _: True)
 
 
-async def _ingest(ctx: Context, budget: Budget, *, forgets_all: bool) -> Report:
-    """Fetch saved links, and then read the configured origins."""
+async def _ingest(
+    ctx: Context, budget: Budget, is_confirmed: Callable[[str], bool] | None = None
+) -> Report:
+    """Fetch saved links, and then read the configured origins; see `sync`."""
     origins = _collect_origins(ctx.settings)
     if not origins:
         _require_work(await SavedLinks(ctx.database).count_waiting())
     report = Report()
     errors: dict[str, CarrelError] = {}
-    for name, open_origin in {"links": None, **origins}.items():
-        try:
-            if open_origin is None:
-                await fetch_links(ctx, budget, report)
-                continue
+    with _collect_error("links", errors):
+        await fetch_links(ctx, budget, report)
+    for name, open_origin in origins.items():
+        with _collect_error(name, errors):
             async with open_origin(ctx, budget) as origin:
-                await sync(origin, ctx, budget, report, forgets_all=forgets_all)
-        except LeaseLost:
-            raise  # another run has taken over, so this one must stop
-        except CarrelError as error:
-            log.error("origin_failed", origin=name, **error_fields(error))
-            errors[name] = error
+                await sync(origin, ctx, budget, report, is_confirmed)
     if errors and errors.keys() >= origins.keys() and not any(report.counts.values()):
         raise next(iter(errors.values()))  # there is nothing to report of any other origin
     report.failures += [Failure.of(name, error) for name, error in errors.items()]
     report.note = f"{report.note} {describe_removed(report, ctx.zone)}".strip()
     return report
+
+
+@contextmanager
+def _collect_error(name: str, errors: dict[str, CarrelError]) -> Iterator[None]:
+    """Log an error of an origin, and add it to the errors, so that other origins are read."""
+    try:
+        yield
+    except LeaseLost:
+        raise  # another run has taken over, so this one must stop
+    except CarrelError as error:
+        log.error("origin_failed", origin=name, **error_fields(error))
+        errors[name] = error
 
 
 async def count(ctx: Context) -> int:

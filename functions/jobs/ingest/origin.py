@@ -18,7 +18,7 @@ from shared.runtime.job import Failure
 from shared.writer.ingestion import BATCH_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
@@ -78,14 +78,12 @@ class FollowedOrigin(Protocol):
         """Return the name of an item or source in messages."""
 
 
-async def sync(  # noqa: PLR0913 - two ways to confirm what is missing
+async def sync(
     origin: FollowedOrigin,
     ctx: Context,
     budget: Budget,
     report: Report,
-    *,
-    confirmed: AbstractSet[str] | None = None,
-    forgets_all: bool = False,
+    is_confirmed: Callable[[str], bool] | None = None,
 ) -> None:
     """Read what is new, batch by batch, and then forget what is missing.
 
@@ -93,11 +91,9 @@ async def sync(  # noqa: PLR0913 - two ways to confirm what is missing
     run that was killed.
 
     Args:
-        confirmed: The ids of missing sources that may be forgotten. By default, all of them may be
-            forgotten, unless more than a third of the files or sources is missing, which is
-            reported as a failure.
-        forgets_all: Whether all of them may be forgotten, however many they are, where `confirmed`
-            does not say which.
+        is_confirmed: Says of the id of a missing source whether it may be forgotten. By default,
+            all of them may be forgotten, unless more than a third of the files or sources is
+            missing, which is reported as a failure.
 
     Raises:
         InvalidInput: The origin cannot be read.
@@ -114,7 +110,7 @@ async def sync(  # noqa: PLR0913 - two ways to confirm what is missing
     if origin.kept_ids:
         report.counts["sources kept"] += len(origin.kept_ids)
     missing = origin.find_missing() if is_complete else None
-    ids = _select_forgettable(origin.name, missing, confirmed, report, forgets_all=forgets_all)
+    ids = _select_forgettable(origin.name, missing, report, is_confirmed)
     if origin.error and not ids:
         raise origin.error
     forgotten: set[str] = set()
@@ -166,17 +162,15 @@ def _report_problems(
 def _select_forgettable(
     name: str,
     missing: Missing | None,
-    confirmed: AbstractSet[str] | None,
     report: Report,
-    *,
-    forgets_all: bool,
+    is_confirmed: Callable[[str], bool] | None,
 ) -> AbstractSet[str]:
     """Return the missing sources that may be forgotten; report a failure if they are too many."""
     if missing is None:
         return frozenset()
-    if confirmed is not None:
-        return missing.ids & confirmed
-    if missing.is_alarming and not forgets_all:
+    if is_confirmed:
+        return frozenset(filter(is_confirmed, missing.ids))
+    if missing.is_alarming:
         report.failures.append(missing.make_alarm(name))
         return frozenset()
     return missing.ids
