@@ -142,7 +142,10 @@ class FollowedFiles(ABC):
             if not before[name].missing
         }
         before |= {name: stored[former_name] for name, former_name in self.renamed.items()}
-        self._before, self.states, self.dropped = before, dict(before), dict(self._replaced)
+        self._before, self.dropped = before, dict(self._replaced)
+        # Until a renamed file is read, its source has the title of the former name.
+        unread = {name: replace(before[name], version=UNREAD) for name in self.renamed}
+        self.states = before | unread
         readable = {name: version for name, version in listed.items() if version}
         followed = {name for name, state in before.items() if not state.missing}
         below = set(filter(self.is_followed, followed))
@@ -182,7 +185,6 @@ class FollowedFiles(ABC):
             self.states[name] = FileState(self._listed[name], ids)
             former = (*self._replaced.get(name, ()), *state.ids)
             self.dropped[name] = tuple(source_id for source_id in former if source_id not in ids)
-            self._used_ids.update(ids)
         self._read_names.update(files)
         return [problem for name in files for problem in self._find_shared_records(name, files)]
 

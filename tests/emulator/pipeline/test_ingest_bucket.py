@@ -31,6 +31,7 @@ from tests.support.jobs import (
     make_one_step_budget,
     make_spent_budget,
 )
+from tests.support.knowledge import set_fields
 from tests.support.source_files import format_json_lines, write_file
 from tests.support.stored_documents import read_chunk_texts, read_chunks, read_documents
 
@@ -117,6 +118,16 @@ async def test_a_run_reads_only_what_is_new(
     assert meter.documents_read == 5
     # The source and the chunk, and before and after these the state.
     assert meter.documents_written == 2 + 2
+
+
+async def test_a_new_chunk_layout_reads_the_whole_bucket_again(
+    ctx: Context, storage: FakeCloudStorage
+) -> None:
+    upload(storage, "a.md", REEF)
+    await run_ingest(ctx)
+    [(name, state)] = (await read_documents(ctx, "followed")).items()
+    await set_fields(ctx, f"followed/{name}", {"layout": state["layout"] - 1})
+    assert (await run_ingest(ctx)).counts["read"] == 1
 
 
 async def test_text_of_a_book_outranks_an_earlier_empty_record(
@@ -295,6 +306,22 @@ async def test_the_next_run_completes_one_out_of_time(
     assert (await run_ingest(ctx)).counts == {"read": 40, "sources": 40, "created": 40}
     assert len(await read_chunk_texts(ctx)) == 70
     assert await run_ingest(ctx) == Report()
+
+
+async def test_the_next_run_completes_renames_of_one_out_of_time(
+    ctx: Context, storage: FakeCloudStorage
+) -> None:
+    for number in range(31):
+        upload(storage, f"old {number:02}.md", f"Note {number}.")
+    await run_ingest(ctx)
+    for number in range(31):
+        remove(storage, f"old {number:02}.md")
+        upload(storage, f"new {number:02}.md", f"Note {number}.")
+    assert not (await ingest(ctx, make_one_step_budget())).finished
+
+    assert (await run_ingest(ctx)).counts == {"read": 1, "sources": 1, "updated": 1}
+    titles = [source["title"] for source in (await read_documents(ctx, "sources")).values()]
+    assert sorted(titles) == [f"new {number:02}" for number in range(31)]
 
 
 async def test_exports_are_skipped_if_readwise_is_synchronized(
