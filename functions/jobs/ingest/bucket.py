@@ -226,7 +226,8 @@ class BucketObjects:
 
         Raises:
             ObjectChanged: The object was changed or deleted since it was listed.
-            ObjectUnreadable: Permission to read the object is missing, or the download is damaged.
+            ObjectUnreadable: Permission to read the object or its key is missing, or the download
+                is damaged.
             Unavailable: Cloud Storage does not answer.
         """
         await asyncio.to_thread(self._download, name, generation, path)
@@ -248,7 +249,7 @@ class BucketObjects:
             }
 
     def _download(self, name: str, generation: int, path: Path) -> None:
-        from google.api_core.exceptions import Forbidden, NotFound, PreconditionFailed
+        from google.api_core.exceptions import BadRequest, Forbidden, NotFound, PreconditionFailed
         from google.cloud.storage.exceptions import DataCorruption
 
         download = partial(
@@ -260,11 +261,20 @@ class BucketObjects:
         )
         try:
             with translate_errors(
-                _make_bucket_error, Forbidden, NotFound, PreconditionFailed, DataCorruption
+                _make_bucket_error,
+                BadRequest,
+                Forbidden,
+                NotFound,
+                PreconditionFailed,
+                DataCorruption,
             ):
                 self._folder.retry(download, on_error=close_response)()
         except (NotFound, PreconditionFailed) as error:
             raise ObjectChanged from error
+        except BadRequest as error:
+            raise ObjectUnreadable(
+                "cannot be opened: it may be encrypted with a key that only its owner has"
+            ) from error
         except Forbidden as error:
             raise ObjectUnreadable(
                 "cannot be opened: the service account of this job may not read it"
@@ -281,8 +291,14 @@ def _make_bucket_error(error: Exception, _status: int) -> InvalidInput:
 
 
 def _compute_version(blob: Any) -> int:
-    """Return a number that follows from an object's content. A composite object has no MD5 hash."""
-    return int.from_bytes(base64.b64decode(blob.md5_hash or blob.crc32c)[:_VERSION_BYTES])
+    """Return a number that follows from an object's content, or the generation if it has no hash.
+
+    A composite object has no MD5 hash, and one that a key of the customer encrypts has none at all.
+    """
+    content_hash = blob.md5_hash or blob.crc32c
+    if content_hash is None:
+        return int(blob.generation)
+    return int.from_bytes(base64.b64decode(content_hash)[:_VERSION_BYTES])
 
 
 def _is_hidden(name: str) -> bool:

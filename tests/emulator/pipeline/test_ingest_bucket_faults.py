@@ -10,7 +10,7 @@ from functions.jobs.ingest.bucket import BucketObjects
 from shared.core.errors import InvalidInput, Unavailable
 from shared.core.settings import Settings
 from shared.runtime.context import Context
-from shared.runtime.job import Failure
+from shared.runtime.job import Failure, Report
 from tests.support.fakes.cloud_storage import (
     BROKEN,
     CUT_CONNECTION,
@@ -22,7 +22,7 @@ from tests.support.fakes.cloud_storage import (
     Operation,
 )
 from tests.support.ingest_runs import run_ingest
-from tests.support.stored_documents import read_chunk_texts
+from tests.support.stored_documents import read_chunk_texts, read_documents
 
 pytestmark = [pytest.mark.usefixtures("instant_sleep")]
 
@@ -92,9 +92,21 @@ async def test_an_outage_deletes_nothing(ctx: Context, storage: FakeCloudStorage
 
 
 async def test_a_listing_without_sizes_is_read(ctx: Context, storage: FakeCloudStorage) -> None:
-    storage.lists_sizes = False
+    storage.unlisted_fields = frozenset({"size"})
     assert (await run_ingest(ctx)).failures == []
     assert await read_chunk_texts(ctx) == ["Knead well.", "Reef early."]
+
+
+async def test_an_object_without_hashes_is_read_again_when_it_is_replaced(
+    ctx: Context, storage: FakeCloudStorage
+) -> None:
+    """Google lists no hashes of an object that a key of the customer encrypts."""
+    storage.unlisted_fields = frozenset({"md5Hash", "crc32c"})
+    assert (await run_ingest(ctx)).failures == []
+    storage.put("library", "notes/b.md", "Knead long.")
+    assert (await run_ingest(ctx)).counts["read"] == 1
+    assert await read_chunk_texts(ctx) == ["Knead long.", "Reef early."]
+    assert await run_ingest(ctx) == Report()
 
 
 async def test_control_characters_in_a_name_are_not_printed(
@@ -114,17 +126,41 @@ async def test_a_missing_bucket_is_reported_with_its_setting(
         await run_ingest(ctx)
 
 
-async def test_a_forbidden_file_is_reported_and_read_by_the_next_run(
-    ctx: Context, storage: FakeCloudStorage
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (400, "cannot be opened: it may be encrypted with a key that only its owner has"),
+        (403, "cannot be opened: the service account of this job may not read it"),
+    ],
+)
+async def test_a_refused_file_is_reported_and_read_by_the_next_run(
+    ctx: Context, storage: FakeCloudStorage, status: int, reason: str
 ) -> None:
     storage.delete("library", "notes/b.md")
     await run_ingest(ctx)
     storage.put("library", "notes/b.md", "Knead well.")
 
-    storage.faults["download"].append(FORBIDDEN)
-    reason = "cannot be opened: the service account of this job may not read it"
+    storage.faults["download"].append(Fault(status))
     assert (await run_ingest(ctx)).failures == [Failure(f"{ADDRESS}/b.md", reason)]
     assert await read_chunk_texts(ctx) == ["Reef early."]
 
     assert (await run_ingest(ctx)).failures == []
     assert await read_chunk_texts(ctx) == ["Knead well.", "Reef early."]
+
+
+async def test_a_renamed_file_that_is_refused_is_read_by_the_next_run(
+    ctx: Context, storage: FakeCloudStorage
+) -> None:
+    await run_ingest(ctx)
+    former_sources = await read_documents(ctx, "sources")
+    storage.delete("library", "notes/b.md")
+    storage.put("library", "notes/dough.md", "Knead well.")
+
+    storage.faults["download"].append(FORBIDDEN)
+    assert len((await run_ingest(ctx)).failures) == 1
+    assert await read_documents(ctx, "sources") == former_sources
+
+    assert (await run_ingest(ctx)).failures == []
+    sources = await read_documents(ctx, "sources")
+    assert sources.keys() == former_sources.keys()
+    assert sorted(source["title"] for source in sources.values()) == ["a", "dough"]

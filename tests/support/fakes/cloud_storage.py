@@ -107,7 +107,7 @@ class FakeCloudStorage(LoopbackServer):
         faults: For each operation, the faults of the next requests, in order.
         lasting_faults: For each operation, the fault of all requests after its `faults`.
         page_size: The maximum number of objects in a page of a listing.
-        lists_sizes: Whether listings include the sizes of objects.
+        unlisted_fields: The fields of objects that listings omit.
         calls: The number of requests for each operation.
         failed_downloads: The number of downloads with a fault.
         sessions: The resumable uploads by id.
@@ -121,7 +121,7 @@ class FakeCloudStorage(LoopbackServer):
         self.faults: defaultdict[Operation, deque[Fault]] = defaultdict(deque)
         self.lasting_faults: dict[Operation, Fault] = {}
         self.page_size = page_size
-        self.lists_sizes = True
+        self.unlisted_fields: frozenset[str] = frozenset()
         self.calls: Counter[Operation] = Counter()
         self.failed_downloads = 0
         self.sessions: dict[str, _Session] = {}
@@ -284,9 +284,7 @@ class _Handler(LoopbackHandler):
 
     def _list_item(self, name: Name) -> dict[str, Any]:
         resource = self.server.blobs[name].to_resource(name)
-        if not self.server.lists_sizes:
-            del resource["size"]
-        return resource
+        return {key: resource[key] for key in resource.keys() - self.server.unlisted_fields}
 
     def _answer_for_blob(self, operation: Operation) -> _Response:
         blob = self.server.blobs.get(self._name)
