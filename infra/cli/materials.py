@@ -81,7 +81,7 @@ def erase(user: str, task_id: str, *, yes: bool, as_json: bool) -> None:
         "user": user,
         "workspace": task_id,
         "erased at": f"{erased_at:%F %T} UTC",
-        **{kind: str(deleted[kind]) for kind in ("documents", "parts", "passages")},
+        **{kind: str(deleted[kind]) for kind in ("documents", "parts")},
         "answers": f"{deleted['answers']} stored for repeated calls",
         "workspaces": str(deleted["task"]),
     }
@@ -135,7 +135,7 @@ async def _erase(database: Database, user: str, task_id: str) -> dict[str, int]:
     deleted = Counter[str]()
     async for kind, count in erasure.complete():
         deleted[kind] += count
-    counts = {kind: deleted[kind] for kind in ("documents", "parts", "passages", "answers")}
+    counts = {kind: deleted[kind] for kind in ("documents", "parts", "answers")}
     return {**counts, "task": deleted[WORKSPACES]}
 
 

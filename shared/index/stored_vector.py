@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 COMPACT: Final = "embedding_f16"
 NO_VECTOR: Final = dict.fromkeys(("embedding", COMPACT, "embedding_model"), DELETE_FIELD)
 """The fields of an update that deletes a document's vector."""
-_NUMBER_BYTES: Final = 2
+NUMBER_BYTES: Final = 2
 """The size of a half-precision float."""
 
 
@@ -50,7 +50,7 @@ def to_compact(vector: Sequence[float]) -> bytes:
 
 def from_compact(encoded: bytes) -> Vector:
     """Decode a vector of half-precision floats."""
-    return struct.unpack(f"<{len(encoded) // _NUMBER_BYTES}e", encoded)
+    return struct.unpack(f"<{len(encoded) // NUMBER_BYTES}e", encoded)
 
 
 def read_compact(
@@ -70,5 +70,5 @@ def read_compact(
     }
     if dimension is None:
         return vectors
-    size = _NUMBER_BYTES * dimension
+    size = NUMBER_BYTES * dimension
     return {document_id: vector for document_id, vector in vectors.items() if len(vector) == size}

@@ -1,8 +1,8 @@
 """Erases workspaces that have not been used for long, or that a user wants erased.
 
-While a workspace is being erased, calls cannot upload to it. Documents and parts are deleted before
-passages: the commits of an upload or an answer fail if the document no longer exists, so a
-concurrent call cannot store passages after their deletion.
+While a workspace is being erased, calls cannot upload to it. Documents are deleted before parts,
+and parts before answers: the commits of an upload or an answer fail if the parts no longer exist,
+so a concurrent call cannot store anything after its deletion.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from shared.core.setting_groups import KeyInfoSettings
 from shared.firestore.idempotency_records import about_query
 from shared.firestore.retention import Dependents, Retention
-from shared.workspaces.repository import DOCUMENTS, PARTS, PASSAGES, TOUCH_INTERVAL, WORKSPACES
+from shared.workspaces.repository import DOCUMENTS, PARTS, TOUCH_INTERVAL, WORKSPACES
 
 if TYPE_CHECKING:
     from shared.firestore.documents import Reference
@@ -40,7 +40,6 @@ def make_retention(days: int) -> Retention:
         dependents=(
             Dependents.below(DOCUMENTS, 100),
             Dependents.below(PARTS, 8),
-            Dependents.below(PASSAGES, 50),
             Dependents(name="answers", query=_answers_query, commit_size=8),
         ),
     )

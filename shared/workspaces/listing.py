@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from shared.firestore.queries import Query
 from shared.firestore.retention import ERASURE_BEGUN
+from shared.workspaces.model import DocumentStatus
 from shared.workspaces.repository import DOCUMENTS, WORKSPACES
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class UserWorkspaces:
 
     def __init__(self, database: Database, user_id: str) -> None:
         self._database = database
+        self._user_id = user_id
         self._path = f"users/{user_id}/{WORKSPACES}"
 
     async def list_latest(self, limit: int) -> list[WorkspaceSummary]:
@@ -50,6 +52,14 @@ class UserWorkspaces:
             .limit(limit)
         )
         return [_to_summary(snapshot) for snapshot in await self._database.find(query)]
+
+    async def count_waiting(self) -> int:
+        """Count the documents that wait for vectors. Costs one Firestore round trip."""
+        return await self._database.count(
+            Query(DOCUMENTS, in_group=True)
+            .where("user_id", "==", self._user_id)
+            .where("status", "==", DocumentStatus.WAITING.value)
+        )
 
     async def count_documents(self, task_ids: Sequence[str]) -> list[int]:
         """Count the documents of each workspace, including incomplete documents.

@@ -45,9 +45,9 @@ EXAMPLES: Final = {
         missing={"document": "materials"},
         change={"query": "rust"},
         costs=(
-            ({"query": "comet", "materials": _TEXT}, Cost(6, 4, 10)),
-            ({"query": "zoo", "document": DOCUMENT}, Cost(2, 5)),
-            ({"query": "zoo", "scope": "task"}, Cost(3, 6)),
+            ({"query": "comet", "materials": _TEXT}, Cost(6, 5, 5)),
+            ({"query": "zoo", "document": DOCUMENT}, Cost(2, 3)),
+            ({"query": "zoo", "scope": "task"}, Cost(2, 4)),
         ),
         refused=(
             ({"query": "zoo", "document": DOCUMENT}, "NOT_FOUND", "materials"),

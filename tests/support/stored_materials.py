@@ -1,4 +1,4 @@
-"""A text for `extract_key_info` that is embedded in two batches, and what the tool stores for it.
+"""A text for `extract_key_info` that is stored in two parts, and what the tool stores for it.
 
 The tool stores passages and their vectors in a workspace of the user. An upload is a call that
 stores a text, and has a random id.
@@ -17,11 +17,13 @@ from tests.support.fakes.openai import MODEL, FakeOpenAI
 from tests.support.materials import READER, extract_error
 from tests.support.tool_calls import call
 
-PARAGRAPH_COUNT: Final = 40
-"""The number of passages of the text, which are a full batch and a partial one."""
+PARAGRAPH_COUNT: Final = 80
+"""The number of passages of the text, which are a full part and a partial one."""
+PART_SIZE: Final = 64
+"""The number of passages that are embedded before they are stored."""
 DIMENSION: Final = 16
 """The dimension of vectors: short vectors are stored quickly."""
-TIME_FIELDS: Final = {"created_at", "touched_at", "brought_at", "kept_at", "next_at"}
+TIME_FIELDS: Final = {"created_at", "touched_at", "uploaded_at", "kept_at", "next_at"}
 """The fields with times, which `read_workspaces` omits."""
 QUERY: Final = "thing 31 became what"
 """The default query, which one passage answers."""
@@ -65,7 +67,7 @@ def list_embedded_passages(fake: FakeOpenAI) -> list[str]:
 async def read_workspaces(app: App, caller: Caller = READER) -> dict[str, dict[str, Any]]:
     """Return all documents of a user's workspaces, by path, without times and upload ids.
 
-    An upload id is removed from paths and facets if a document's field `arrival` names it.
+    An upload id is removed from paths if a document names it.
     """
     client = app.context(Caller(), Meter()).database.connection.client
     documents: dict[str, dict[str, Any]] = {}
@@ -77,19 +79,8 @@ async def read_workspaces(app: App, caller: Caller = READER) -> dict[str, dict[s
             async for document in collection.stream():
                 path = f"{task.id}/{collection.id}/{document.id}"
                 documents[path] = _drop_times(document.to_dict())
-    upload_ids = {fields.pop("arrival") for fields in documents.values() if "arrival" in fields}
-    for fields in documents.values():
-        if "prepaid" in fields:  # the id is random
-            fields["prepaid"] = fields["prepaid"] is not None
-        if "facets" in fields:
-            fields["facets"] = {_strip_ids(facet, upload_ids) for facet in fields["facets"]}
+    upload_ids = {fields.pop("upload_id") for fields in documents.values() if "upload_id" in fields}
     return {_strip_ids(name, upload_ids): fields for name, fields in documents.items()}
-
-
-async def read_texts_with_vectors(app: App) -> set[str]:
-    """Return the texts of the passages that are stored with a vector."""
-    documents = await read_workspaces(app)
-    return {fields["text"] for fields in documents.values() if "embedding" in fields}
 
 
 async def assert_workspace_is_empty(app: App, *materials: str, **arguments: Any) -> None:
@@ -120,7 +111,4 @@ def _strip_ids(name: str, upload_ids: set[str]) -> str:
 
 
 def _drop_times(fields: dict[str, Any] | None) -> dict[str, Any]:
-    remaining = {name: value for name, value in (fields or {}).items() if name not in TIME_FIELDS}
-    if "embedding" in remaining:
-        remaining["embedding"] = tuple(remaining["embedding"])
-    return remaining
+    return {name: value for name, value in (fields or {}).items() if name not in TIME_FIELDS}

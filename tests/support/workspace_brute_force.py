@@ -12,6 +12,7 @@ from typing import Any, Final
 from shared.ai.embedding import Purpose
 from shared.index import bm25
 from shared.index.bm25 import Postings, Totals, pack
+from shared.index.stored_vector import from_compact, to_compact
 from shared.text.folding import normalize_line
 from shared.text.splitting import split_passages
 from shared.text.terms import terms
@@ -53,7 +54,7 @@ async def score_by_brute_force(texts: Iterable[str], query: str) -> ExpectedScor
         [query, *texts_by_id.values()], Purpose.DOCUMENT
     )
     dense = {
-        passage_id: sum(map(mul, query_vector, vector))
+        passage_id: sum(map(mul, query_vector, from_compact(to_compact(vector))))
         for passage_id, vector in zip(texts_by_id, vectors, strict=True)
     }
     lexical = _compute_bm25(texts_by_id, terms(query))

@@ -15,8 +15,8 @@ from shared.firestore.database import LeaseLost
 from shared.index.embedding_space import EmbeddingSpace
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Failure, Job, Report
-from shared.workspaces.embedding import RejectedPassage, embed_stored_passages
-from shared.workspaces.model import DocumentStatus, describe_rejection
+from shared.workspaces.embedding import RejectedPassage, embed_document
+from shared.workspaces.model import DocumentStatus
 from shared.workspaces.queue import WorkspaceQueue
 from shared.workspaces.repository import DocumentErased
 
@@ -35,10 +35,10 @@ TURN_SECONDS: Final = 60.0
 async def ingest_materials(ctx: Context, budget: Budget) -> Report:
     """Embed waiting documents in turns. Each becomes `READY` when all its passages have vectors.
 
-    Each batch of vectors is one commit, and a passage with a vector is not embedded again.
-    Therefore the next run continues where a killed run stopped. A document that fails is retried
-    after increasingly long waits (see `schedule_retry`), and marked as failed when its attempts are
-    used up, or immediately if the model rejects a passage. It never blocks other documents.
+    The vectors of each part are one commit, and are not computed again. Therefore the next run
+    continues where a killed run stopped. A document that fails is retried after increasingly long
+    waits (see `schedule_retry`), and marked as failed when its attempts are used up, or immediately
+    if the model rejects a passage. It never blocks other documents.
 
     Raises:
         Unavailable: The embedding provider or the database is down.
@@ -49,14 +49,10 @@ async def ingest_materials(ctx: Context, budget: Budget) -> Report:
     report = Report()
     # Vectors of two models must never be mixed in one database.
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
-    while due := await WorkspaceQueue(ctx.database).list_due(ctx.clock(), PAGE_SIZE):
+    queue = WorkspaceQueue(ctx.database)
+    while due := await queue.list_due(ctx.clock(), PAGE_SIZE):
         for workspace, document in due:
-            try:
-                is_done = await _process(workspace, document, ctx, budget, report)
-            except DocumentErased:
-                report.counts["erased"] += 1
-                is_done = True
-            if is_done:
+            if await _process(workspace, document, ctx, budget, report):
                 budget.progress(1)
             if budget.spent:
                 report.finished = False
@@ -70,22 +66,19 @@ async def _process(
     """Work on a document for one turn. Return whether this run is done with the document."""
     try:
         status = await _embed(workspace, document, ctx, budget, report)
-    except RejectedPassage as error:
-        contents = await workspace.load_contents(document)
-        await _give_up(workspace, document, describe_rejection(contents, error.passage_id), report)
-    except (DocumentErased, LeaseLost):
-        # Both are Carrel errors, too, but neither means that the document failed.
+    except RejectedPassage as rejection:
+        _report_failed(document, rejection.message, report)
+    except DocumentErased:
+        report.counts["erased"] += 1
+    except LeaseLost:
         raise
     except CarrelError as error:
         await _defer(workspace, document, error, ctx, report)
     else:
         if status is DocumentStatus.WAITING:
-            # The turn is over, so the document goes to the end of the queue. Only failures without
-            # a success between them count as tries. The stored status is not overwritten, because a
-            # call may have embedded the rest of the document by now.
-            await workspace.update(document, next_at=ctx.clock(), tries=0)
+            # The turn is over, so the document goes to the end of the queue.
+            await workspace.update(document, next_at=ctx.clock())
             return False
-        await workspace.update(document, status=status)
         report.counts[status.value] += 1
     return True
 
@@ -93,26 +86,27 @@ async def _process(
 async def _embed(
     workspace: Workspace, document: WorkspaceDocument, ctx: Context, budget: Budget, report: Report
 ) -> DocumentStatus:
-    """Embed as many passages as there is time for, and return the document's new status."""
+    """Embed as many parts as there is time for, and return the document's new status."""
     if document.profile.model != ctx.embedder.model:
         # The document was prepared for another model, so this run cannot embed it. As an upload
         # that is still arriving, it is no longer queued, and the next upload starts again.
+        await workspace.update(document, status=DocumentStatus.ARRIVING)
         return DocumentStatus.ARRIVING
-    contents = await workspace.load_contents(document)
-    passage_ids = [passage_id for part in contents for passage_id in part.ids]
+    [parts] = await workspace.load_parts([document])
     turn_end = time.monotonic() + TURN_SECONDS
-
-    def has_time(_remaining: int) -> bool:
-        # A turn may end after any batch, so the number of remaining passages does not matter.
-        return not budget.spent and time.monotonic() < turn_end
-
-    def on_embedded(passage_count: int) -> None:
-        report.counts["embedded"] += passage_count
-
-    complete = await embed_stored_passages(
-        passage_ids, document, workspace, ctx, has_time=has_time, on_embedded=on_embedded
+    embedded, embedded_parts = await embed_document(
+        document,
+        parts,
+        workspace,
+        ctx,
+        lambda: not budget.spent and time.monotonic() < turn_end,
     )
-    return DocumentStatus.READY if complete else DocumentStatus.WAITING
+    report.counts["embedded"] += sum(
+        len(part.passages)
+        for part, former in zip(embedded_parts, parts, strict=True)
+        if part.vectors and not former.vectors
+    )
+    return embedded.status
 
 
 async def _defer(
@@ -136,26 +130,17 @@ async def _defer(
     tries = document.tries + 1
     next_at = schedule_retry(tries, ctx.clock())
     if next_at is None:
-        await _give_up(workspace, document, "the text could not be embedded", report)
+        reason = "the text could not be embedded"
+        await workspace.update(document, status=DocumentStatus.FAILED, reason=reason)
+        _report_failed(document, reason, report)
         return
     report.failures.append(Failure.of(document.document_id, error))
     await workspace.update(document, next_at=next_at, tries=tries)
 
 
-async def _give_up(
-    workspace: Workspace, document: WorkspaceDocument, reason: str, report: Report
-) -> None:
-    """Mark a document as failed, unless a call has since embedded it or uploaded it again."""
-    stored = await workspace.load_document(document.document_id)
-    latest = stored.document
-    if (
-        latest
-        and latest.upload_id == document.upload_id
-        and latest.status is DocumentStatus.WAITING
-    ):
-        await workspace.mark_failed(stored, reason)
-        report.counts[DocumentStatus.FAILED.value] += 1
-        report.failures.append(Failure(document.document_id, reason))
+def _report_failed(document: WorkspaceDocument, reason: str, report: Report) -> None:
+    report.counts[DocumentStatus.FAILED.value] += 1
+    report.failures.append(Failure(document.document_id, reason))
 
 
 async def count_waiting(ctx: Context) -> int:

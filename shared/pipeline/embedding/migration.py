@@ -179,7 +179,7 @@ class _MigrationRun:
         """Queue the documents of workspaces for their own job. Return whether all are queued."""
         database = self.ctx.database
         query = Query(DOCUMENTS, in_group=True).order_by("__name__")
-        query = query.select(["making", "status"]).limit(MAX_WRITES)
+        query = query.select(["profile", "status"]).limit(MAX_WRITES)
         page_query = query
         while page := await database.find(page_query):
             if self.budget.spent:
@@ -231,16 +231,15 @@ def _build_workspace_update(data: dict[str, Any], target: Space) -> dict[str, An
     An incomplete document does not change, because its caller uploads it again.
     """
     model, dimension = target
-    embedding_job = data.get("making", {})
+    profile = data.get("profile", {})
     is_complete = data.get("status") in {DocumentStatus.READY, DocumentStatus.WAITING}
-    if not is_complete or (embedding_job.get("model"), embedding_job.get("dimension")) == target:
+    if not is_complete or (profile.get("model"), profile.get("dimension")) == target:
         return {}
     return {
-        "making": {**embedding_job, "model": model, "dimension": dimension},
+        "profile": {**profile, "model": model, "dimension": dimension},
         "status": DocumentStatus.WAITING.value,
         "tries": 0,
         "reason": None,
-        "worked_until": None,
     }
 
 

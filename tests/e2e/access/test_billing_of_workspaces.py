@@ -37,7 +37,7 @@ from tests.support.stored_materials import (
 PRICE: Final = 1_000
 """The price of a call, in millionths of a dollar."""
 TEXT: Final = make_text()
-LONG_TEXT: Final = make_text(60)
+LONG_TEXT: Final = make_text(120)
 """A text that is too long for one call."""
 
 
@@ -137,18 +137,17 @@ async def test_a_call_without_funds_does_no_work(
     assert deployment.read_balance(user) == PRICE - 1
 
 
-def test_a_pending_call_is_paid_and_its_first_answer_is_free(
+def test_a_pending_call_is_free_and_each_answer_is_paid(
     deployment: Deployment, make_key: MakeKey
 ) -> None:
     key = make_key("materials.pending")
     pending = deployment.extract(key, materials=LONG_TEXT)
-    assert read_outcome(pending) == Outcome("pending", PRICE)
+    assert read_outcome(pending) == Outcome("pending", 0)
     document = pending["structuredContent"]["document"]
     deployment.fake.usual = make_error_reply(429, retry_after="60")
     assert read_outcome(deployment.extract(key, document=document)) == Outcome("UNAVAILABLE")
-    assert deployment.read_balance("materials.pending") == FUNDS - PRICE
+    assert deployment.read_balance("materials.pending") == FUNDS
     deployment.fake.usual = Reply()
-    assert read_outcome(deployment.extract(key, document=document)) == Outcome("ready", 0)
-    assert deployment.read_balance("materials.pending") == FUNDS - PRICE
-    assert read_outcome(deployment.extract(key, document=document)) == Outcome("ready", PRICE)
-    assert deployment.read_balance("materials.pending") == FUNDS - 2 * PRICE
+    for paid in (1, 2):
+        assert read_outcome(deployment.extract(key, document=document)) == Outcome("ready", PRICE)
+        assert deployment.read_balance("materials.pending") == FUNDS - paid * PRICE

@@ -61,14 +61,13 @@ def test_erasing_a_workspace_prints_a_receipt() -> None:
     assert lines == {
         "user": "ann@example.com",
         "documents": "3",
-        "parts": "6",
-        "passages": "2",
+        "parts": "3",
         "answers": "3 stored for repeated calls",
         "workspace": "notes",
         "workspaces": "1",
     }
     # In the order of the receipt, without the user: 3 + 6 + 2 + 3 + 1.
-    assert before - count_documents() == {"ann@example.com": 15}
+    assert before - count_documents() == {"ann@example.com": 10}
     assert count_documents()["bob"] == before["bob"]
 
 
@@ -94,7 +93,7 @@ def test_an_interrupted_erasure_is_shown_and_can_be_finished() -> None:
     assert receipt == {
         "user": "ann@example.com",
         "task": "notes",
-        "deleted": {"documents": 1, "parts": 2, "passages": 1, "answers": 1, "task": 1},
+        "deleted": {"documents": 1, "parts": 1, "answers": 1, "task": 1},
     }
     assert count_documents().total() == 0
 
@@ -168,6 +167,6 @@ def test_a_long_list_is_cut_to_the_latest_50_workspaces() -> None:
 def test_the_purge_prints_what_it_deleted() -> None:
     upload("old", MAST, BREAD, now=datetime.now(UTC) - timedelta(days=91))
     upload("recent")
-    deleted = "purge: 2 documents, 4 parts, 2 passages, 2 answers, 1 rag_tasks ("
+    deleted = "purge: 2 documents, 2 parts, 2 answers, 1 rag_tasks ("
     assert f"\n{deleted}" in run_carrel("jobs", "run", "purge").stdout
     assert "purge: nothing to do" in run_carrel("jobs", "run", "purge").stdout

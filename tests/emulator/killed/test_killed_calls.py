@@ -190,7 +190,6 @@ WRITES: Final = {
     "edit_source": [Write(edit_source)],
     "extract_key_info": [
         Write(upload_text, uncompared=frozenset({"known"}), check=check_text_is_whole),
-        Write(upload_text, LOW_LIMIT, uncompared=frozenset({"prepaid"})),
         Write(resume_text, LOW_LIMIT),
     ],
     "forget": [

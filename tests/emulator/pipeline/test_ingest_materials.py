@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from functions.jobs.ingest_materials.job import JOB, count_waiting, ingest_materials
+from shared.core.dates import Clock, utc_now
 from shared.core.errors import Unavailable
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Update
@@ -21,6 +22,7 @@ from shared.runtime.context import App
 from shared.runtime.job import Budget, Report, run_job
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import DocumentErased, Workspace
+from tests.support.clock import SettableClock
 from tests.support.commit_hooks import CommitHook, WatchedApp, call_after_commit, send_commit
 from tests.support.fakes.openai import HANG, FakeOpenAI, Reply, make_error_reply
 from tests.support.jobs import make_ample_budget, make_job_context
@@ -29,13 +31,13 @@ from tests.support.monotonic_clock import MonotonicClock
 from tests.support.stored_documents import read_leased_jobs
 from tests.support.stored_materials import (
     PARAGRAPH_COUNT,
+    PART_SIZE,
     QUERY,
     call_extract_with_deadline,
     list_embedded_passages,
     make_openai_settings,
     make_paragraph,
     make_text,
-    read_texts_with_vectors,
     read_workspaces,
 )
 
@@ -43,8 +45,6 @@ OpenApp = Callable[..., App]
 
 TEXT: Final = make_text()
 DOCUMENT_ID: Final = content_id(TEXT)
-BATCH_SIZE: Final = 32
-"""The number of passages that are embedded with one request."""
 SUCCESS: Final = Reply()
 
 
@@ -67,9 +67,10 @@ async def open_app(fake: FakeOpenAI, project: str) -> AsyncIterator[OpenApp]:
     """
     apps: list[App] = []
 
-    def make_app(hook: CommitHook = send_commit, **fields: Any) -> App:
+    def make_app(hook: CommitHook = send_commit, clock: Clock = utc_now, **fields: Any) -> App:
         fields = {"extract_materials_characters": 500} | fields
-        apps.append(WatchedApp(make_openai_settings(fake, project, **fields), hook))
+        settings = make_openai_settings(fake, project, **fields)
+        apps.append(WatchedApp(settings, hook, clock=clock))
         return apps[-1]
 
     yield make_app
@@ -128,7 +129,7 @@ async def test_passages_shared_by_texts_of_a_workspace_are_embedded_once(
     report = await run_job(JOB, app)
 
     assert isinstance(report, Report)
-    assert report.counts == {"embedded": of_reader + of_stranger, "ready": 3}
+    assert report.counts["ready"] == 3
     assert len(list_embedded_passages(fake)) == of_reader + of_stranger
 
 
@@ -136,12 +137,12 @@ async def test_a_run_out_of_time_leaves_the_rest_to_the_next(app: App, fake: Fak
     await extract_result(app, QUERY, materials=TEXT)
 
     report = await ingest_materials(make_job_context(app), make_budget_of_batches(fake, 1))
-    assert report.counts == {"embedded": BATCH_SIZE}
+    assert report.counts == {"embedded": PART_SIZE}
     assert not report.finished
     assert (await extract_error(app, QUERY, scope="task")).code == "NOT_FOUND"
 
     report = await ingest_materials(make_job_context(app), make_ample_budget())
-    assert report.counts == {"embedded": PARAGRAPH_COUNT - BATCH_SIZE, "ready": 1}
+    assert report.counts == {"embedded": PARAGRAPH_COUNT - PART_SIZE, "ready": 1}
     assert TEXT.split("\n\n") == list_embedded_passages(fake)
 
 
@@ -152,9 +153,9 @@ async def test_a_run_out_of_time_leaves_the_rest_to_the_next(app: App, fake: Fak
 async def test_an_outage_ends_a_run_and_the_next_resumes(
     app: App, open_app: OpenApp, fake: FakeOpenAI, reply: Reply, monotonic: MonotonicClock
 ) -> None:
-    """The first batch succeeds, and all later requests fail."""
+    """The first part succeeds, and all later requests fail."""
     await extract_result(app, QUERY, materials=TEXT)
-    fake.script.append(SUCCESS)
+    fake.script.extend([SUCCESS, SUCCESS])
     fake.usual = reply
     fake.on_hang = partial(monotonic.advance_soon, 30)  # as long as embedding may take
 
@@ -163,22 +164,20 @@ async def test_an_outage_ends_a_run_and_the_next_resumes(
     assert error.value.retry_after
     assert await read_leased_jobs(make_job_context(app)) == set()
     assert (await extract_error(app, QUERY, scope="task")).code == "NOT_FOUND"
-    first_batch = {make_paragraph(number) for number in range(BATCH_SIZE)}
-    assert await read_texts_with_vectors(app) == first_batch
 
     fake.usual = SUCCESS
     count_before = len(list_embedded_passages(fake))
     report = await run_job(JOB, app)
     assert isinstance(report, Report)
-    assert report.counts == {"embedded": PARAGRAPH_COUNT - BATCH_SIZE, "ready": 1}
-    assert list_embedded_passages(fake)[count_before:] == TEXT.split("\n\n")[BATCH_SIZE:]
+    assert report.counts == {"embedded": PARAGRAPH_COUNT - PART_SIZE, "ready": 1}
+    assert list_embedded_passages(fake)[count_before:] == TEXT.split("\n\n")[PART_SIZE:]
 
 
 async def test_a_text_that_the_model_refuses_fails_and_delays_no_other(
     app: App, fake: FakeOpenAI
 ) -> None:
-    """The model refuses a passage of the second batch; an upload of the text tries again."""
-    refused_passage = make_paragraph(35)
+    """The model refuses a passage of the second part; an upload of the text tries again."""
+    refused_passage = make_paragraph(70)
     fake.rejected_words = refused_passage
     await extract_result(app, QUERY, materials=TEXT)
     await extract_result(app, QUERY, materials=make_text(30, first=100))
@@ -189,7 +188,7 @@ async def test_a_text_that_the_model_refuses_fails_and_delays_no_other(
     assert sum(steps) == 2
     start = TEXT.index(refused_passage)
     message = f"characters {start} to {start + len(refused_passage)}"
-    assert report.counts == {"embedded": BATCH_SIZE + 30, "failed": 1, "ready": 1}
+    assert report.counts == {"embedded": 30, "failed": 1, "ready": 1}
     assert [failure.name for failure in report.failures] == [DOCUMENT_ID]
     assert message in report.failures[0].reason
     for _ in range(2):
@@ -207,21 +206,25 @@ async def test_a_text_that_the_model_refuses_fails_and_delays_no_other(
     assert (await extract_result(app, QUERY, document=DOCUMENT_ID))["status"] == "ready"
 
 
-async def test_a_failing_text_is_deferred_and_delays_no_other(app: App, fake: FakeOpenAI) -> None:
+async def test_a_failing_text_is_deferred_and_delays_no_other(
+    open_app: OpenApp, fake: FakeOpenAI, clock: SettableClock
+) -> None:
     """The provider sends an invalid answer to one text only."""
+    app = open_app(clock=clock)
     await extract_result(app, QUERY, materials=TEXT)
     await extract_result(app, QUERY, materials=make_text(30, first=100))
-    fake.words_without_vector = make_paragraph(35)
+    fake.words_without_vector = make_paragraph(70)
 
     report = await run_job(JOB, app)
 
     assert isinstance(report, Report)
-    assert report.counts == {"embedded": BATCH_SIZE + 30, "ready": 1}
+    assert report.counts == {"embedded": 30, "ready": 1}
     assert [failure.name for failure in report.failures] == [DOCUMENT_ID]
     assert await count_waiting(make_job_context(app)) == 1
     assert await run_job(JOB, app) == Report()
 
     fake.words_without_vector = ""
+    clock.advance(minutes=2)
     assert (await extract_result(app, QUERY, document=DOCUMENT_ID))["status"] == "ready"
 
 
@@ -231,7 +234,7 @@ async def test_a_text_of_another_model_must_be_uploaded_again(
     """The text was to be embedded with a model that the settings no longer name."""
     await extract_result(app, QUERY, materials=TEXT)
     document = Reference("users/reader/rag_tasks/default/documents", DOCUMENT_ID)
-    change = Update(document, {"making.model": "words-2"})
+    change = Update(document, {"profile.model": "words-2"})
     await make_job_context(app).database.commit([change])
 
     report = await run_job(JOB, app)
@@ -283,7 +286,7 @@ async def test_a_call_and_a_run_that_embed_one_text_both_finish(
 
 
 async def test_a_partly_erased_document_cannot_be_updated(app: App) -> None:
-    """The erasure has deleted the document, and not yet its passages."""
+    """The erasure has deleted the document, and not yet its parts."""
     await extract_result(app, QUERY, materials=TEXT)
     ctx = make_job_context(app)
     workspace = Workspace(ctx.database, "reader", "default")
@@ -295,6 +298,5 @@ async def test_a_partly_erased_document_cannot_be_updated(app: App) -> None:
         .delete()
     )
 
-    # A mere conflict with another writer would be retried, and end as Unavailable.
     with pytest.raises(DocumentErased):
-        await workspace.update(document, next_at=None)
+        await workspace.update(document, tries=1)

@@ -37,7 +37,7 @@ from tests.support.workspaces import (
 )
 
 COMMIT_SIZES = {kind.name: kind.commit_size for kind in UNUSED_WORKSPACES.dependents}
-ONE_WORKSPACE = Counter(documents=1, parts=2, passages=4, rag_tasks=1)
+ONE_WORKSPACE = Counter(documents=1, parts=1, rag_tasks=1)
 """The deleted documents, by kind, if a workspace that contains only `TEXT` is erased."""
 
 
@@ -184,14 +184,12 @@ async def test_the_answer_of_an_erased_workspace_is_not_replayed(
     assert (await call_extract(app, QUESTION, **arguments)).receipt.replayed
 
 
-async def add_passages(ctx: Context, task: str, count: int) -> None:
-    """Add this many passages to a workspace, as uploads do."""
-    passages = ctx.database.connection.client.collection(
-        f"{open_workspace(ctx, task).path}/passages"
-    )
+async def add_parts(ctx: Context, task: str, count: int) -> None:
+    """Add this many parts to a workspace, as uploads do."""
+    parts = ctx.database.connection.client.collection(f"{open_workspace(ctx, task).path}/parts")
     batch = ctx.database.connection.client.batch()
     for number in range(count):
-        batch.set(passages.document(f"more-{number}"), {"text": "more", "facets": []})
+        batch.set(parts.document(f"more-{number}"), {"data": b"more"})
     await batch.commit()
 
 
@@ -200,7 +198,7 @@ async def test_the_next_run_continues_one_without_time(
 ) -> None:
     for task in ("first", "second"):
         await upload_text(app, task)
-    await add_passages(ctx, "first", 2 * COMMIT_SIZES["passages"])
+    await add_parts(ctx, "first", 2 * COMMIT_SIZES["parts"])
     clock.advance(days=91)
 
     reports = [await purge(ctx, make_spent_budget())]
@@ -208,8 +206,8 @@ async def test_the_next_run_continues_one_without_time(
         reports.append(await purge(ctx, make_spent_budget()))
 
     assert max(report.counts.total() for report in reports) <= max(COMMIT_SIZES.values())
-    # Four runs for each workspace, two more for the further pages of passages, and the last one.
-    assert len(reports) == 2 * 4 + 2 + 1
+    # Three runs for each workspace, two more for the further pages of parts, and the last one.
+    assert len(reports) == 2 * 3 + 2 + 1
     counts = sum((report.counts for report in reports), Counter[str]())
-    assert counts == ONE_WORKSPACE + ONE_WORKSPACE + Counter(passages=2 * COMMIT_SIZES["passages"])
+    assert counts == ONE_WORKSPACE + ONE_WORKSPACE + Counter(parts=2 * COMMIT_SIZES["parts"])
     assert await read_write_times(ctx, "users/") == {}

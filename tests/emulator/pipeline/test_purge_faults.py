@@ -32,8 +32,8 @@ from tests.support.knowledge import set_fields
 from tests.support.tcp_proxy import run_emulator_proxy, use_emulator_at
 from tests.support.workspaces import read_write_times, upload_text
 
-FIFTH_COMMIT: Final = 5
-"""The first commit after the erasure of a workspace, which takes four."""
+FOURTH_COMMIT: Final = 4
+"""The first commit after the erasure of a workspace, which takes three."""
 
 
 async def make_idle_workspaces(app: App, clock: SettableClock, *names: str) -> None:
@@ -61,7 +61,7 @@ async def test_a_failing_workspace_blocks_no_other(
     app: App, apps: Apps, clock: SettableClock, error_type: Callable[[str], Exception]
 ) -> None:
     await make_idle_workspaces(app, clock, "first", "second", "third")
-    ctx = make_job_context(apps(make_failing_hook(FIFTH_COMMIT, error_type("no")), clock=clock))
+    ctx = make_job_context(apps(make_failing_hook(FOURTH_COMMIT, error_type("no")), clock=clock))
 
     report = await purge(ctx, make_ample_budget())
     assert [failure.name for failure in report.failures] == ["rag_tasks/second"]

@@ -1,7 +1,7 @@
 """`extract_key_info` survives an embedding model that fails, is slow, or refuses texts.
 
-An upload stores the passages that are embedded so far, so that a repeated call continues with the
-others.
+A text is stored before it is embedded, and its vectors part by part, so that a repeated call
+continues with the next part.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from shared.ai.openai_embedding import OpenAIEmbedder
 from shared.ai.retrying import ATTEMPTS_IN_TIME
 from shared.runtime.context import App
-from shared.workspaces.model import DocumentStatus, content_id
+from shared.workspaces.model import content_id
 from tests.support.apps import Apps
 from tests.support.fakes.openai import (
     CUT_CONNECTION,
@@ -30,6 +30,7 @@ from tests.support.monotonic_clock import MonotonicClock
 from tests.support.stored_materials import (
     DIMENSION,
     PARAGRAPH_COUNT,
+    PART_SIZE,
     QUERY,
     assert_says_to_call_again,
     assert_workspace_is_empty,
@@ -37,7 +38,6 @@ from tests.support.stored_materials import (
     list_embedded_passages,
     make_paragraph,
     make_text,
-    read_texts_with_vectors,
     read_workspaces,
 )
 
@@ -46,7 +46,7 @@ Open = Callable[..., App]
 
 TEXT: Final = make_text()
 BATCH_SIZE: Final = 32
-"""The number of passages that are embedded with one request; the text fills one batch and a bit."""
+"""The number of passages that are embedded with one request."""
 OK: Final = Reply()
 ATTEMPT_SECONDS: Final = 30.0
 """The seconds after which an attempt to embed times out."""
@@ -97,8 +97,8 @@ async def test_a_busy_model_is_tried_again(app: App, calm_app: App, fake: FakeOp
     failures = [make_error_reply(429, retry_after="0"), make_error_reply(503), CUT_CONNECTION]
     fake.script.extend([OK, *failures])
     result = await extract_result(app, QUERY, materials=TEXT)
-    # The second batch of eight passages fails three times. The query comes last.
-    assert fake.text_counts == [BATCH_SIZE, 8, 8, 8, 8, 1]
+    # The second batch fails three times. The query comes last.
+    assert fake.text_counts == [*[BATCH_SIZE] * 5, PARAGRAPH_COUNT - PART_SIZE, 1]
     assert await extract_result(calm_app, QUERY, materials=TEXT) == result
     assert await read_workspaces(calm_app) == await read_workspaces(app)
 
@@ -119,7 +119,7 @@ async def test_a_model_that_stays_down_is_an_outage(
     app: App, calm_app: App, fake: FakeOpenAI, reply: Reply, monotonic: MonotonicClock
 ) -> None:
     """A call after it embeds the rest, and leaves the same documents."""
-    fake.script.append(OK)
+    fake.script.extend([OK, OK])
     fake.usual = reply
     fake.on_hang = partial(monotonic.advance_soon, ATTEMPT_SECONDS)
     error = (await call_extract_with_deadline(app, seconds=1_000, materials=TEXT)).error
@@ -127,16 +127,15 @@ async def test_a_model_that_stays_down_is_an_outage(
     if reply.headers:
         assert error
         assert error.retry_after == 600
-    await assert_workspace_is_empty(app, TEXT)
-    stored = await read_texts_with_vectors(app)
-    assert stored == {make_paragraph(number) for number in range(BATCH_SIZE)}
+    await assert_workspace_is_empty(app)
 
     fake.usual = OK
     count_before = len(list_embedded_passages(fake))
     result = await extract_result(app, QUERY, materials=TEXT)
-    remaining_passages = [make_paragraph(number) for number in range(BATCH_SIZE, PARAGRAPH_COUNT)]
+    remaining_passages = [make_paragraph(number) for number in range(PART_SIZE, PARAGRAPH_COUNT)]
     assert list_embedded_passages(fake)[count_before:] == remaining_passages
-    assert result == await extract_result(calm_app, QUERY, materials=TEXT)
+    expected = await extract_result(calm_app, QUERY, materials=TEXT)
+    assert result == expected | {"known": True}
     assert await read_workspaces(calm_app) == await read_workspaces(app)
 
 
@@ -148,7 +147,8 @@ async def test_a_refused_passage_is_named_by_its_characters(app: App, fake: Fake
     assert error.code == "VALIDATION_ERROR"
     assert span in error.details["materials"]
     assert span in error.message
-    await assert_workspace_is_empty(app, TEXT)
+    await assert_workspace_is_empty(app)
+    assert span in (await extract_error(app, QUERY, document=content_id(TEXT))).message
 
     fake.rejected_words = ""
     result = await extract_result(app, QUERY, materials=TEXT)
@@ -160,7 +160,7 @@ async def test_a_query_without_a_vector_is_ranked_by_words(
     app: App, fake: FakeOpenAI, target: str
 ) -> None:
     if target == "materials":
-        fake.script.extend([OK, OK])
+        fake.script.extend([OK] * 3)
     else:
         await extract_result(app, QUERY, materials=TEXT)
     fake.usual = make_error_reply(429, retry_after="600")
@@ -176,36 +176,18 @@ async def test_a_query_without_a_vector_is_ranked_by_words(
 
 
 async def test_a_text_uploaded_twice_at_once_is_stored_once(
-    app: App, calm_app: App, open_app: Open
+    app: App, calm_app: App, open_app: Open, fake: FakeOpenAI
 ) -> None:
+    """The calls that come second are pending."""
     expected = await extract_result(calm_app, QUERY, materials=TEXT)
     apps = (app, open_app()) * 2
     results = await asyncio.gather(
         *(extract_result(uploading_app, QUERY, materials=TEXT) for uploading_app in apps)
     )
-    assert [result | {"known": False} for result in results] == [expected] * 4
+    assert {result["status"] for result in results} <= {"ready", "pending"}
+    assert await extract_result(app, QUERY, materials=TEXT) == expected | {"known": True}
+    assert len(list_embedded_passages(fake)) == 2 * PARAGRAPH_COUNT
     assert await read_workspaces(calm_app) == await read_workspaces(app)
-
-
-async def test_simultaneous_texts_share_equal_passages(app: App, fake: FakeOpenAI) -> None:
-    other_text = f"{make_text(20)}\n\nAn end of its own."
-    texts = (TEXT, other_text)
-    await asyncio.gather(*(extract_result(app, QUERY, materials=text) for text in texts))
-
-    stored = await read_workspaces(app)
-    passages = [fields for path, fields in stored.items() if "/passages/" in path]
-    assert len(passages) == PARAGRAPH_COUNT + 1
-    both_documents = {f"document:{content_id(text)}" for text in texts}
-    shared_passages = [passage for passage in passages if both_documents <= passage["facets"]]
-    assert len(shared_passages) == 20
-    for text in texts:
-        status = stored[f"default/documents/{content_id(text)}"]["status"]
-        assert status == DocumentStatus.READY.value
-
-    count_before = len(list_embedded_passages(fake))
-    result = await extract_result(app, QUERY, scope="task")
-    assert result["considered"] == PARAGRAPH_COUNT + 1
-    assert len(list_embedded_passages(fake)) == count_before
 
 
 async def test_a_key_that_the_model_refuses_is_not_an_outage(
@@ -216,5 +198,5 @@ async def test_a_key_that_the_model_refuses_is_not_an_outage(
     answer = await call_extract_with_deadline(wrong, materials=TEXT)
     assert answer.error
     assert answer.error.code not in ("UNAVAILABLE", "VALIDATION_ERROR")
-    await assert_workspace_is_empty(right, TEXT)
+    await assert_workspace_is_empty(right)
     assert (await extract_result(right, QUERY, materials=TEXT))["status"] == "ready"

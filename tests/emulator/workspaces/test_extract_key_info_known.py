@@ -10,7 +10,10 @@ from functions.jobs.ingest_materials.job import ingest_materials
 from shared.ai.embedding import Purpose
 from shared.runtime.context import App
 from shared.text.terms import ANALYZER_VERSION
+from shared.workspaces import repository
 from tests.support.apps import Apps
+from tests.support.clock import SettableClock
+from tests.support.commit_hooks import call_after_commit
 from tests.support.fakes.recording_embedder import RecordingEmbedder
 from tests.support.jobs import make_ample_budget, make_job_context
 from tests.support.materials import (
@@ -26,9 +29,9 @@ from tests.support.materials import (
 from tests.support.monotonic_clock import MonotonicClock
 from tests.support.stored_documents import read_app_documents
 from tests.support.stored_materials import (
+    PART_SIZE,
     assert_says_to_call_again,
     assert_workspace_is_empty,
-    read_texts_with_vectors,
 )
 
 LONG_TEXT = "\n\n".join(f"Line {number} of a long log." for number in range(100))
@@ -36,6 +39,10 @@ STORED = "users/reader/rag_tasks/default"
 """The path of the workspace."""
 BATCH_SIZE = 32
 """The number of passages that are embedded at a time."""
+
+
+class Killed(Exception):
+    """The process is killed."""
 
 
 @pytest.fixture
@@ -54,9 +61,7 @@ async def test_a_known_text_embeds_only_the_query(app: App, embedder: RecordingE
 
 
 @pytest.mark.requirement("001-D3", "001-P3")
-async def test_shared_passages_are_embedded_and_stored_once(
-    app: App, embedder: RecordingEmbedder
-) -> None:
+async def test_shared_passages_are_embedded_once(app: App, embedder: RecordingEmbedder) -> None:
     """They have the positions of the text that is asked about."""
     await extract_result(app, "rye", materials=f"{MAST}\n\n{BREAD}\n\n{BREAD}")
     bread_on_many_lines = BREAD.replace(" ", "\n")
@@ -65,11 +70,7 @@ async def test_shared_passages_are_embedded_and_stored_once(
     assert result["known"] is False
     assert result["contexts"][0] == bread_on_many_lines
     assert result["passages"][0]["position"] == 3
-    distinct_passages = sorted((MAST, BREAD, COMET, BRIDGE))
-    assert sorted(embedder.passages) == distinct_passages
-    stored_passages = await read_app_documents(app, f"{STORED}/passages")
-    assert sorted(fields["text"] for fields in stored_passages.values()) == distinct_passages
-    assert len(await read_app_documents(app, f"{STORED}/documents")) == 2
+    assert sorted(embedder.passages) == sorted((MAST, BREAD, COMET, BRIDGE))
 
 
 @pytest.mark.requirement("001-E1")
@@ -147,7 +148,7 @@ def make_slow_embedder(clock: MonotonicClock, seconds: float) -> RecordingEmbedd
 async def test_a_call_without_time_is_pending_and_the_next_continues(
     apps: Apps, monotonic: MonotonicClock
 ) -> None:
-    """No passage is embedded twice. A further call begins at the end, as a job does not."""
+    """No passage is embedded twice."""
     embedder = make_slow_embedder(monotonic, seconds=200)
     app = apps(embedder=embedder)
     result = (await call_extract(app, QUERY, materials=VERY_LONG_TEXT, seconds=1_000)).result
@@ -156,40 +157,61 @@ async def test_a_call_without_time_is_pending_and_the_next_continues(
     assert result["contexts"] == []
     assert result["known"] is False
     assert result["ask_again_after"] > 0
-    assert embedder.passages == VERY_MANY[: len(embedder.passages)]
-    assert await read_texts_with_vectors(app) == set(embedder.passages)
+    assert embedder.passages == VERY_MANY[:PART_SIZE]
     assert (await extract_error(app, QUERY, scope="task")).code == "NOT_FOUND"
 
-    first_passages, embedder.passages = embedder.passages, []
     answer = await call_extract(app, QUERY, document=result["document"], seconds=1_000)
     assert answer.result
     assert answer.result["status"] == "pending"
     assert answer.result["known"] is True
     assert answer.receipt.price == 0
-    assert embedder.passages
-    assert embedder.passages == VERY_MANY[::-1][: len(embedder.passages)]
+    assert embedder.passages == VERY_MANY[: 2 * PART_SIZE]
 
     embedder.meanwhile = None
     ready = await extract_result(app, QUERY, document=result["document"], seconds=1_000)
     assert ready["status"] == "ready"
     assert ready["contexts"][0] == VERY_MANY[7]
-    assert sorted(first_passages + embedder.passages) == sorted(VERY_MANY)
+    assert embedder.passages == VERY_MANY
 
 
-async def test_a_call_that_times_out_is_repeated(apps: Apps, monotonic: MonotonicClock) -> None:
-    """At most the two batches in progress are embedded again."""
+async def test_a_call_that_times_out_is_repeated(
+    apps: Apps, monotonic: MonotonicClock, clock: SettableClock
+) -> None:
+    """No other call embeds the text until the first one must have ended."""
     embedder = make_slow_embedder(monotonic, seconds=400)
-    app = apps(embedder=embedder)
+    app = apps(embedder=embedder, clock=clock)
     answer = await call_extract(app, QUERY, materials=VERY_LONG_TEXT, seconds=300)
     assert_says_to_call_again(answer.error)
-    await assert_workspace_is_empty(app, VERY_LONG_TEXT)
     assert 0 < len(embedder.passages) < len(VERY_MANY)
 
     embedder.meanwhile = None
+    result = await extract_result(app, QUERY, materials=VERY_LONG_TEXT)
+    assert result["status"] == "pending"
+    clock.advance(seconds=300)
     result = await extract_result(app, QUERY, materials=VERY_LONG_TEXT, seconds=1_000)
     assert result["contexts"][0] == VERY_MANY[7]
     assert set(embedder.passages) == set(VERY_MANY)
-    assert len(embedder.passages) <= len(VERY_MANY) + 2 * BATCH_SIZE
+
+
+async def test_an_upload_that_broke_off_starts_again(
+    apps: Apps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part is stored by a commit of its own, as those of a long text."""
+
+    async def die() -> None:
+        raise Killed
+
+    monkeypatch.setattr(repository, "MAX_WRITTEN_BYTES", 1)
+    for commit in (2, 4):  # the first commit records the embedding model
+        await call_extract(
+            apps(call_after_commit(commit, die)), QUERY, materials=VERY_LONG_TEXT, task_id="killed"
+        )
+        await assert_workspace_is_empty(apps(), VERY_LONG_TEXT, task_id="killed")
+    result = await extract_result(apps(), QUERY, materials=VERY_LONG_TEXT, task_id="killed")
+    assert result["contexts"][0] == VERY_MANY[7]
+    assert result["known"] is False
+    parts = await read_app_documents(apps(), "users/reader/rag_tasks/killed/parts")
+    assert len(parts) == len(VERY_MANY) / PART_SIZE
 
 
 async def test_the_receipt_has_the_times_of_embedding_and_bm25(app: App) -> None:
@@ -216,21 +238,15 @@ async def test_audit_facts_are_sizes_scores_and_hashes(app: App) -> None:
 
 
 @pytest.mark.requirement("001-D5", "001-E3", "001-E4")
-async def test_the_stored_fields_of_a_document_keep_their_names(
+async def test_a_document_names_its_model_and_its_analyzer(
     app: App, embedder: RecordingEmbedder
 ) -> None:
-    """Existing databases have these names, some of which differ from those in the code."""
     await extract_result(app, "bread", materials=TEXT)
     [fields] = (await read_app_documents(app, f"{STORED}/documents")).values()
-    assert fields.keys() == {
-        *("document_id", "arrival", "status", "making", "passage_characters"),
-        *("characters", "passages", "parts", "brought_at", "prepaid", "reason", "worked_until"),
-        *("next_at", "tries"),
-    }
-    assert fields["making"] == {
+    assert fields["profile"] == {
         "model": embedder.model,
         "dimension": embedder.dimension,
         "analysis": ANALYZER_VERSION,
     }
-    passages = await read_app_documents(app, f"{STORED}/passages")
-    assert {passage["embedding_model"] for passage in passages.values()} == {embedder.model}
+    [part] = (await read_app_documents(app, f"{STORED}/parts")).values()
+    assert part["embedding_model"] == embedder.model

@@ -11,6 +11,7 @@ from shared.ai.embedding import Purpose, Vector
 from shared.runtime.context import App
 from shared.workspaces.model import content_id
 from tests.support.apps import Apps
+from tests.support.clock import SettableClock
 from tests.support.commit_hooks import call_after_commit
 from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import extract_result
@@ -87,18 +88,18 @@ async def test_a_missing_database_is_an_outage_without_embedding(
 
 @pytest.mark.parametrize("fault", ["refuse", "hang"])
 async def test_a_call_does_not_wait_for_a_database_that_is_lost(
-    proxy: TcpProxy, apps: Apps, monotonic: MonotonicClock, fault: str
+    proxy: TcpProxy, apps: Apps, monotonic: MonotonicClock, clock: SettableClock, fault: str
 ) -> None:
     """It may be lost after any commit, which is tested for all tools that write."""
     embedder = HangingEmbedder() if fault == "hang" else WordEmbedder()
-    app = apps(
-        call_after_commit(3, partial(disconnect, proxy, fault, monotonic)), embedder=embedder
-    )
+    hook = call_after_commit(2, partial(disconnect, proxy, fault, monotonic))
+    app = apps(hook, embedder=embedder, clock=clock)
     answer = await call_extract_with_deadline(connect(app, proxy), seconds=DEADLINE, materials=TEXT)
-    assert app.commits >= 3
+    assert app.commits >= 2
     assert_says_to_call_again(answer.error)
     await proxy.restore()
-    assert (await extract_result(apps(), QUERY, materials=TEXT))["status"] == "ready"
+    clock.advance(seconds=DEADLINE)
+    assert (await extract_result(apps(clock=clock), QUERY, materials=TEXT))["status"] == "ready"
 
 
 async def test_connections_broken_for_a_moment_are_restored(proxy: TcpProxy, apps: Apps) -> None:

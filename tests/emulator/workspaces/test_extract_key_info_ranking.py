@@ -1,7 +1,4 @@
-"""`extract_key_info` ranks passages as a comparison with all of them does.
-
-A new text is ranked in memory, and a stored one with queries to the database. Both must agree.
-"""
+"""`extract_key_info` ranks passages as a comparison with all of them does."""
 
 import itertools
 import random
@@ -14,9 +11,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from functions.tools.workspaces.extract_key_info import tool
-from shared.ai.local_embedding import LocalEmbedder
 from shared.runtime.context import App
+from shared.workspaces import repository
 from tests.support.apps import Apps
 from tests.support.clock import SettableClock
 from tests.support.materials import extract_result
@@ -27,7 +23,7 @@ from tests.support.workspace_brute_force import (
     score_by_brute_force,
 )
 
-MAX_DOCUMENTS = tool.MAX_DOCUMENTS
+MAX_DOCUMENTS: Final = repository.MAX_SEARCHED_DOCUMENTS
 """The maximum number of texts that a call searches."""
 
 WORDS: Final = (
@@ -88,10 +84,10 @@ def assert_quoted(texts: dict[str, str], result: dict[str, Any]) -> None:
     assert len({" ".join(quote.split()) for quote in quoted}) == len(quoted)
 
 
-@pytest.mark.requirement("001-F8", "001-A4", "001-A6")
+@pytest.mark.requirement("001-F6", "001-F8", "001-A4", "001-A6")
 @few_examples
 @given(TEXTS, QUERIES)
-async def test_memory_and_database_rank_as_brute_force(app: App, text: str, query: str) -> None:
+async def test_new_and_stored_texts_rank_as_brute_force(app: App, text: str, query: str) -> None:
     await assert_best_passages(app, text, query)
 
 
@@ -106,21 +102,6 @@ async def test_more_passages_than_candidates_rank_the_same(app: App, passages: i
     text = make_filler(f"shelf of {passages}", passages)
     for query in ("anchor in a storm", "über 麦", "oven of salt and yeast", "unheard"):
         await assert_best_passages(app, text, query)
-
-
-@pytest.mark.requirement("001-F6")
-@pytest.mark.slow
-async def test_memory_and_database_agree_with_the_local_model(
-    apps: Apps, local_embedder: LocalEmbedder
-) -> None:
-    app = apps(embedder=local_embedder)
-    text = make_filler("shelf of the model", 80)
-    for query in ("anchor in a storm", "oven of salt and yeast", "unheard"):
-        options: dict[str, Any] = {"task_id": query[:5], "top_k": 20}
-        in_memory = await extract_result(app, query, materials=text, **options)
-        document = in_memory["document"]
-        from_database = await extract_result(app, query, document=document, **options)
-        assert from_database == in_memory | {"known": True}
 
 
 @pytest.mark.requirement("001-F7")
@@ -141,7 +122,6 @@ async def test_a_workspace_is_ranked_as_one_text(
 
 @pytest.mark.requirement("001-D10")
 async def test_a_workspace_of_many_texts_is_ranked_as_one_text(app: App) -> None:
-    """There are more texts than one Firestore query compares."""
     texts = [f"{make_filler(f'text {number}', 4)}\n\nmark {number}" for number in range(35)]
     documents = {}
     for text in texts:
@@ -154,7 +134,7 @@ async def test_a_workspace_of_many_texts_is_ranked_as_one_text(app: App) -> None
 
 
 async def test_another_passage_length_applies_to_a_new_upload(apps: Apps) -> None:
-    """The earlier passages and parts are gone, and the document is still found by its id."""
+    """The earlier parts are gone, and the document is still found by its id."""
     text = " ".join(f"{sentence}." for sentence in make_filler("long", 60).split("\n\n"))
     results = {}
     for characters in (1_500, 200, 600):
@@ -164,7 +144,7 @@ async def test_another_passage_length_applies_to_a_new_upload(apps: Apps) -> Non
         by_task = await extract_result(app, "anchor storm", scope="task", top_k=MAX_CONTEXTS)
         assert by_text == upload | {"known": True}
         assert by_task["passages"] == upload["passages"]
-        assert len(await read_app_documents(app, "users/reader/rag_tasks/default/parts")) == 2
+        assert len(await read_app_documents(app, "users/reader/rag_tasks/default/parts")) == 1
         results[characters] = upload["considered"]
     assert results[200] > results[600] > results[1_500]
     result = await extract_result(apps(), "anchor", document=upload["document"])
@@ -221,7 +201,7 @@ async def test_equal_scores_in_a_text_are_in_the_order_of_the_text(app: App) -> 
 async def test_only_a_truncated_workspace_says_so(
     app: App, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(tool, "MAX_DOCUMENTS", limit)
+    monkeypatch.setattr(repository, "MAX_SEARCHED_DOCUMENTS", limit)
     for number in range(limit):
         await extract_result(app, "anchor", materials=f"anchor {number}")
     result = await extract_result(app, "anchor", scope="task")
@@ -231,8 +211,7 @@ async def test_only_a_truncated_workspace_says_so(
     await extract_result(app, "anchor", materials="one more anchor")
     truncated_result = await extract_result(app, "anchor", scope="task")
     assert truncated_result["considered"] == limit
-    # The message was made before the test changed the limit.
-    assert f"latest {MAX_DOCUMENTS}" in truncated_result["message"]
+    assert f"latest {limit} texts" in truncated_result["message"]
 
 
 async def test_matching_words_outrank_distant_vectors(app: App) -> None:

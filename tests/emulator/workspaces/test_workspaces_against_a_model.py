@@ -214,9 +214,7 @@ async def assert_stored(model: WorkspaceModel) -> None:
             expected.add(workspace)
         for document in map(content_id, texts):
             expected.add(f"{workspace}/documents/{document}")
-            expected |= {f"{workspace}/parts/{document}", f"{workspace}/parts/{document}.0"}
-        for passage in split_passages(*texts):
-            expected.add(f"{workspace}/passages/{content_id(passage)}")
+            expected.add(f"{workspace}/parts/{document}.0")
     assert {UPLOAD_ID.sub("", path) for path in stored_paths} == expected
 
 

@@ -2,24 +2,27 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
-from shared.index.bm25 import Totals, unpack
-from shared.workspaces.model import (
-    DocumentPart,
-    ParsedPassage,
+from shared.workspaces.model import IndexProfile, WorkspacePassage, content_id
+from shared.workspaces.parts import (
+    MAX_PASSAGES_PER_PART,
     build_parts,
-    collect_postings,
-    content_id,
+    decode_part,
+    decode_vectors,
+    encode_part,
+    encode_vectors,
 )
 
 MIB: Final = 1024 * 1024
+PROFILE: Final = IndexProfile(model="words", dimension=4, analysis=1)
 
 
-def make_passages(count: int, words: int, end_of_text: str = "\n") -> list[ParsedPassage]:
-    """Make passages of incompressible words whose original text differs from the cleaned one."""
+def make_passages(count: int, words: int, end_of_text: str = "\n") -> list[WorkspacePassage]:
+    """Make passages of incompressible words."""
     generator = random.Random(6)  # noqa: S311 - no secret
     passages = []
     end = 0
@@ -27,52 +30,39 @@ def make_passages(count: int, words: int, end_of_text: str = "\n") -> list[Parse
         counts = Counter(f"{generator.getrandbits(64):x}" for _ in range(words))
         clean = " ".join(counts)
         start, end = end, end + len(clean)
-        passages.append(
-            ParsedPassage(
-                content_id(clean), position, start, end, f"{clean}{end_of_text}", clean, counts
-            )
-        )
+        passage_id, text = content_id(clean), f"{clean}{end_of_text}"
+        passages.append(WorkspacePassage(passage_id, position, start, end, text, counts))
     return passages
 
 
 @pytest.mark.requirement("001-D5")
 @pytest.mark.parametrize(
-    ("words", "end_of_text"), [(60, "\n"), (3, "\u200b" * 1_000)], ids=["words", "original text"]
+    ("words", "end_of_text", "dimension"),
+    [(800, "\n", 768), (3, "\u200b" * 20_000, 768), (60, "\n", 8_000)],
+    ids=["words", "text", "vectors"],
 )
-def test_each_part_fits_a_firestore_document(words: int, end_of_text: str) -> None:
-    parts = build_parts(make_passages(3_000, words, end_of_text))
-    assert len(parts) > 3
-    assert max(len(part.to_bytes()) for part in parts) < MIB
+def test_each_part_fits_a_firestore_document(words: int, end_of_text: str, dimension: int) -> None:
+    profile = replace(PROFILE, dimension=dimension)
+    parts = build_parts(make_passages(300, words, end_of_text), profile)
+    assert len(parts) > 300 / MAX_PASSAGES_PER_PART
+    for part in parts:
+        fields = encode_part(part)
+        ids = sum(map(len, fields["ids"]))
+        assert ids + len(fields["data"]) + len(part.passages) * dimension * 2 < MIB
 
 
 @pytest.mark.requirement("001-D5")
-def test_parts_contain_every_span_and_every_word() -> None:
-    passages = make_passages(600, 60)
-    parts = [DocumentPart.from_bytes(part.to_bytes()) for part in build_parts(passages)]
-    assert len(parts) > 1
-
-    spans = {passage_id: span for part in parts for passage_id, span in part.iterate_spans()}
-    assert spans.keys() == {passage.passage_id for passage in passages}
-
-    for passage in passages:
-        span = spans[passage.passage_id]
-        assert (span.position, span.start, span.end, span.text) == (
-            passage.position,
-            passage.start,
-            passage.end,
-            passage.text,
-        )
-
-    last_passage = passages[-1]
-    word = next(iter(last_passage.counts))
-    postings, totals = collect_postings(parts, [word, "nowhere"])
-    assert postings.keys() == {word}
-
-    assert unpack(postings[word].entries[last_passage.passage_id]) == (1, 60)
-    assert totals == Totals(documents=600, length=600 * 60)
+def test_parts_are_read_as_they_were_stored() -> None:
+    passages = make_passages(2 * MAX_PASSAGES_PER_PART + 1, 60)
+    parts = [decode_part(encode_part(part), PROFILE) for part in build_parts(passages, PROFILE)]
+    assert [len(part.passages) for part in parts] == [MAX_PASSAGES_PER_PART] * 2 + [1]
+    assert [passage for part in parts for passage in part.passages] == passages
+    assert not any(part.vectors for part in parts)
 
 
-def test_a_passage_of_several_documents_counts_once() -> None:
-    passages = make_passages(3, 5)
-    _, totals = collect_postings([*build_parts(passages), *build_parts(passages[:2])], [])
-    assert totals == Totals(documents=3, length=15)
+def test_vectors_of_another_model_or_dimension_are_missing() -> None:
+    vectors = [bytes([number] * 8) for number in range(2)]
+    fields = {"ids": ["a", "b"], **encode_vectors(vectors, PROFILE)}
+    assert decode_vectors(fields, PROFILE) == vectors
+    for profile in (replace(PROFILE, model="other"), replace(PROFILE, dimension=3)):
+        assert not decode_vectors(fields, profile)

@@ -5,31 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from shared.search.candidates import DENSE_POOL
+from shared.search.corpus import Corpus
 from shared.search.filter_plan import Selection
 from shared.search.hybrid import rank
-from shared.search.query import Degradation, Mode, SearchQuery
-from shared.workspaces.repository import DocumentErased
+from shared.search.query import Mode, SearchQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from functions.tools.workspaces.extract_key_info.corpus import PassageLocation, WorkspaceCorpus
+    from functions.tools.workspaces.extract_key_info.corpus import WorkspaceCorpus
     from shared.runtime.context import Context
     from shared.search.query import Candidate
-    from shared.workspaces.model import WorkspacePassage
+    from shared.workspaces.model import WorkspaceDocument, WorkspacePassage
 
 SEMANTIC_WEIGHT: Final = 0.65
 """The weight of similarity in meaning; words (BM25) have the rest."""
-_UNREACHABLE: Final = "The embedding model cannot be reached"
-_WITHOUT_MEANING: Final = {
-    Degradation.EMBEDDING_UNAVAILABLE: _UNREACHABLE,
-    Degradation.REEMBEDDING: _UNREACHABLE,
-    Degradation.SEMANTIC_TIMED_OUT: "The search by meaning did not finish in time",
-}
 _RANKED_BY_WORDS: Final = (
-    "{}, so the passages are ranked by words alone. Ask again later to find passages that use other"
-    " words."
+    "The embedding model cannot be reached, so the passages are ranked by words alone. Ask again"
+    " later to find passages that use other words."
 )
 
 
@@ -38,12 +29,12 @@ class RankedPassage:
     """A passage of the answer.
 
     Attributes:
-        text: The original text of the passage.
+        document: The document from which the passage is quoted.
     """
 
     hit: Candidate[WorkspacePassage]
-    location: PassageLocation
-    text: str
+    document: WorkspaceDocument
+    passage: WorkspacePassage
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,52 +55,30 @@ class RankedPassages:
 
 
 async def rank_passages(
-    query: str, searched: WorkspaceCorpus, top_k: int, ctx: Context
+    query: str, corpus: WorkspaceCorpus, top_k: int, ctx: Context
 ) -> RankedPassages:
-    """Rank passages. Costs two round trips, or none if the corpus is in memory.
+    """Rank passages. Costs one round trip, which checks the embedding model.
 
     Passages with equal scores are ordered by document, the latest first, and then as in the text.
-
-    Raises:
-        DocumentErased: A document has since been erased.
-        Unavailable: The database is down.
     """
     question = SearchQuery(query, Mode.HYBRID, Selection(), SEMANTIC_WEIGHT, may_be_far=True)
-    ranking = await rank(question, searched.corpus, ctx)
-    outage = _WITHOUT_MEANING.get(ranking.degradation) if ranking.degradation else None
-    locations = searched.locate([hit.id for hit in ranking.hits])
-    hits = [hit for hit in ranking.hits if hit.id in locations]
-    best = sorted(hits, key=lambda hit: _sort_key(hit, locations[hit.id]))[:top_k]
-    if outage and best:  # the scores are plain BM25, without an upper limit
-        best = [replace(hit, score=hit.score / best[0].score) for hit in best]
-    texts = await _load_texts(best, searched)
-    # If there are fewer neighbours than passages, some were erased during the search.
-    neighbours = DENSE_POOL if outage else sum(hit.is_neighbour for hit in hits)
-    is_complete = searched.is_complete and all(hit.id in texts for hit in best)
-    if not is_complete or neighbours < min(DENSE_POOL, ranking.documents):
-        raise DocumentErased("The document was erased during the search. Upload it again.")
+    ranking = await rank(question, Corpus(corpus, corpus), ctx)
+    ranked = [
+        RankedPassage(hit, corpus.documents[hit.id], corpus.passages[hit.id])
+        for hit in ranking.hits
+    ]
+    best = sorted(ranked, key=_make_sort_key)[:top_k]
+    is_by_words = ranking.degradation is not None and ranking.degradation.is_lexical_only
+    if is_by_words and best:  # the scores are plain BM25, without an upper limit
+        top = best[0].hit.score
+        best = [replace(item, hit=replace(item.hit, score=item.hit.score / top)) for item in best]
     return RankedPassages(
-        passages=[
-            RankedPassage(hit, locations[hit.id], locations[hit.id].span.text or texts[hit.id])
-            for hit in best
-        ],
-        considered=ranking.documents or len(hits),  # unknown if the search by words timed out
+        passages=best,
+        considered=len(corpus.passages),
         matches=ranking.matches,
-        message=_RANKED_BY_WORDS.format(outage) if outage else ranking.timeout_message,
+        message=_RANKED_BY_WORDS if is_by_words else ranking.timeout_message,
     )
 
 
-async def _load_texts(
-    hits: Sequence[Candidate[WorkspacePassage]], searched: WorkspaceCorpus
-) -> dict[str, str]:
-    """Load the cleaned texts of passages. Costs one round trip if only words found some of them."""
-    texts = {hit.id: hit.document.text for hit in hits if hit.document}
-    missing = [hit.id for hit in hits if hit.id not in texts]
-    passages = await searched.corpus.documents.get_all(missing)
-    return texts | {passage.id: passage.text for passage in passages}
-
-
-def _sort_key(
-    hit: Candidate[WorkspacePassage], location: PassageLocation
-) -> tuple[float, float, int]:
-    return -hit.score, -location.document.uploaded_at.timestamp(), location.span.position
+def _make_sort_key(item: RankedPassage) -> tuple[float, float, int]:
+    return -item.hit.score, -item.document.uploaded_at.timestamp(), item.passage.position

@@ -67,14 +67,14 @@ class Out(Result):
     message: str | None = Field(description="A note on this answer, if any.")
 
 
-def to_passage_result(passage: RankedPassage) -> PassageResult:
+def to_passage_result(item: RankedPassage) -> PassageResult:
     """Convert a ranked passage to its result in the answer."""
-    hit, location = passage.hit, passage.location
+    hit, passage = item.hit, item.passage
     return PassageResult(
-        document=location.document.document_id,
-        start=location.span.start,
-        end=location.span.end,
-        position=location.span.position,
+        document=item.document.document_id,
+        start=passage.start,
+        end=passage.end,
+        position=passage.position,
         score=round(hit.score, 4),
         similarity=None if hit.similarity is None else round(hit.similarity, 4),
         bm25=round(hit.bm25, 4),

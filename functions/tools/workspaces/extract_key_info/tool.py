@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from functions.tools.workspaces.extract_key_info.arguments import (
     In,
@@ -13,14 +12,17 @@ from functions.tools.workspaces.extract_key_info.arguments import (
     make_argument_error,
     validate_request,
 )
-from functions.tools.workspaces.extract_key_info.corpus import (
-    make_memory_corpus,
-    make_stored_corpus,
-)
+from functions.tools.workspaces.extract_key_info.corpus import WorkspaceCorpus
 from functions.tools.workspaces.extract_key_info.ranking import rank_passages
 from functions.tools.workspaces.extract_key_info.results import Out
-from functions.tools.workspaces.extract_key_info.settlement import defer, settle_answer
-from functions.tools.workspaces.extract_key_info.upload import get_current_profile, resume, upload
+from functions.tools.workspaces.extract_key_info.settlement import settle_answer, settle_pending
+from functions.tools.workspaces.extract_key_info.upload import (
+    get_current_document,
+    get_current_profile,
+    get_reusable_document,
+    resume,
+    upload,
+)
 from shared.core.caller import Tier
 from shared.core.errors import NotFound, ToolFailure
 from shared.runtime.capabilities import Capability
@@ -29,28 +31,21 @@ from shared.workspaces.model import DocumentStatus
 
 if TYPE_CHECKING:
     from functions.tools.workspaces.extract_key_info.arguments import ExtractionRequest
-    from functions.tools.workspaces.extract_key_info.corpus import WorkspaceCorpus
     from functions.tools.workspaces.extract_key_info.upload import RequestedDocument
     from shared.runtime.context import Context
     from shared.runtime.outcome import Outcome
-    from shared.workspaces.model import WorkspaceDocument
-    from shared.workspaces.repository import DocumentRecord, WorkspaceRecord
-
-MAX_DOCUMENTS: Final = 200
-"""The maximum number of documents that a call searches: the latest in the workspace."""
-_TRUNCATED: Final = f"Only the latest {MAX_DOCUMENTS} texts of the workspace were searched."
 
 
 async def extract_key_info(args: In, ctx: Context) -> Outcome[Out]:
     """Find the passages that answer a question.
 
-    A stored document costs two or three round trips: the first reads its record, the second its
-    terms and the nearest passages, the third the texts of passages that only words found. Scope
-    task costs one or two more. A new document is ranked in memory, and costs about seven round
-    trips and one for each 32 passages, most of them during the embedding.
+    A stored document costs three round trips: for its record, its passages and the check of the
+    embedding model. Scope task costs one more. A new document costs about seven round trips, and
+    one for each 64 passages.
 
     Raises:
         InvalidInput: The arguments name no text, or one that cannot be embedded.
+        RateLimited: Too many texts of the user are still being embedded.
         NotFound: The document is not in the workspace, or the workspace is empty.
         Conflict: The document was erased during the call, or the knowledge base is embedded with
             another model.
@@ -67,22 +62,25 @@ async def extract_key_info(args: In, ctx: Context) -> Outcome[Out]:
 async def _answer(request: ExtractionRequest, ctx: Context) -> Outcome[Out]:
     """Load what is stored or upload what is new, rank the passages, and settle the call."""
     requested = await _load_or_upload(request, ctx)
-    if requested and not requested.is_ready:
-        pending = await defer(requested, request, ctx)
-        return pending or await _answer(replace(request, text=None), ctx)
-    corpus = await _load_corpus(requested, request, ctx)
+    if requested and requested.document.status is not DocumentStatus.READY:
+        return await settle_pending(requested, request, ctx)
+    if requested and request.scope is not SearchScope.TASK:
+        corpus, note = WorkspaceCorpus([(requested.document, requested.parts)]), None
+    else:
+        corpus, note = await _load_whole_workspace(request, ctx)
     ranked = await rank_passages(request.query, corpus, request.top_k, ctx)
-    return await settle_answer(ranked, corpus.note, requested, request, ctx)
+    return await settle_answer(ranked, note, requested, request, ctx)
 
 
 async def _load_or_upload(request: ExtractionRequest, ctx: Context) -> RequestedDocument | None:
     """Return the document that was stored before or is uploaded now, or None if none is named."""
     if request.document_id is None:
         return None
-    record = await request.workspace.load_document(request.document_id)
-    document = _get_current_document(record, ctx)
-    if request.text is not None and not _can_reuse(document, ctx):
-        return await upload(request.text, record, request.workspace, ctx)
+    workspace = request.workspace
+    record = await workspace.load_document(request.document_id)
+    if request.text is not None and not get_reusable_document(record, ctx):
+        return await upload(request.text, record, workspace, ctx)
+    document = get_current_document(record, ctx)
     if document and document.status is DocumentStatus.FAILED:
         raise make_argument_error(
             "materials", document.reason or "the embedding model refuses the text"
@@ -93,77 +91,38 @@ async def _load_or_upload(request: ExtractionRequest, ctx: Context) -> Requested
         )
         message = f"The document {problem}. Send the text as materials, or the right task_id."
         raise NotFound(message, details={"document": problem})
-    return await resume(record, document, request.workspace, ctx)
-
-
-def _get_current_document(record: DocumentRecord, ctx: Context) -> WorkspaceDocument | None:
-    """Return the stored document, unless it is being erased or its vectors are outdated."""
-    document = record.document
-    if record.workspace.erasing or document is None or document.profile != get_current_profile(ctx):
-        return None
-    return document
-
-
-def _can_reuse(document: WorkspaceDocument | None, ctx: Context) -> bool:
-    """Return whether a stored document serves a call that sent its text.
-
-    After a failed upload it does not, so that the upload is retried.
-    """
-    return (
-        document is not None
-        and document.status in {DocumentStatus.WAITING, DocumentStatus.READY}
-        and document.passage_characters == ctx.settings.extract_passage_characters
-    )
-
-
-async def _load_corpus(
-    requested: RequestedDocument | None, request: ExtractionRequest, ctx: Context
-) -> WorkspaceCorpus:
-    """Return the corpus of the requested document, or of the whole workspace."""
-    record = requested.record if requested else None
-    if requested is None or request.scope is SearchScope.TASK:
-        workspace = record.workspace if record else await request.workspace.load()
-        return await _load_whole_workspace(workspace, request, ctx)
-    if contents := requested.contents:
-        return make_memory_corpus(
-            requested.document, contents.parts, contents.texts, contents.vectors
-        )
-    if record:
-        await _touch(record.workspace, request, ctx)
-    return make_stored_corpus([requested.document], request.workspace)
+    await workspace.touch(record.workspace, ctx.clock())
+    return await resume(record, document, workspace, ctx)
 
 
 async def _load_whole_workspace(
-    workspace: WorkspaceRecord, request: ExtractionRequest, ctx: Context
-) -> WorkspaceCorpus:
-    """Return the corpus of the workspace's latest documents, up to `MAX_DOCUMENTS`.
+    request: ExtractionRequest, ctx: Context
+) -> tuple[WorkspaceCorpus, str | None]:
+    """Return the corpus of the workspace's latest documents, and a note on what it leaves out.
 
     Raises:
         NotFound: No document can be searched.
     """
-    documents, waiting = await asyncio.gather(
-        request.workspace.list_ready(get_current_profile(ctx), MAX_DOCUMENTS + 1),
-        request.workspace.count_waiting(),
+    workspace = request.workspace
+    record, searchable, waiting = await asyncio.gather(
+        workspace.load(),
+        workspace.list_searchable(get_current_profile(ctx)),
+        workspace.count_waiting(),
     )
-    if workspace.erasing:
-        documents = []
-        waiting = 0
+    documents = [] if record.erasing else searchable.documents
     embedding = f"Texts that are still being embedded: {waiting}." if waiting else ""
     if not documents:
         problem = f"the workspace {request.workspace_id} has no text that can be searched"
         advice = f"{embedding} Ask again in a minute." if waiting else "Send the text as materials."
         message = f"extract_key_info found nothing to search: {problem}. {advice}"
         raise NotFound(message, details={"task_id": problem})
-    await _touch(workspace, request, ctx)
-    truncated = _TRUNCATED if len(documents) > MAX_DOCUMENTS else ""
-    note = f"{truncated} {embedding}".strip() or None
-    return make_stored_corpus(documents[:MAX_DOCUMENTS], request.workspace, note=note)
-
-
-async def _touch(workspace: WorkspaceRecord, request: ExtractionRequest, ctx: Context) -> None:
-    """Record that the workspace is in use."""
-    writes = request.workspace.build_touch_writes(workspace, ctx.clock())
-    await ctx.database.commit_skipping_conflicts(writes)
+    _, parts = await asyncio.gather(
+        workspace.touch(record, ctx.clock()), workspace.load_parts(documents)
+    )
+    count = len(documents)
+    omission = f"Only the latest {count} texts of the workspace were searched."
+    note = f"{omission if searchable.truncated else ''} {embedding}".strip() or None
+    return WorkspaceCorpus(zip(documents, parts, strict=True)), note
 
 
 TOOL = Tool(
