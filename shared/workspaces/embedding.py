@@ -60,7 +60,7 @@ async def embed_document(
         try:
             vectors = await _embed(parts[number].passages, known, ctx)
         except RejectedPassage as rejection:
-            await workspace.update(document, status=DocumentStatus.FAILED, reason=rejection.message)
+            await workspace.mark_failed(document, rejection.message)
             raise
         status = DocumentStatus.READY if number == waiting[-1] else document.status
         document = await workspace.store_vectors(document, number, vectors, status)

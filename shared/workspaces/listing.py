@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from shared.firestore.queries import Query
 from shared.firestore.retention import ERASURE_BEGUN
-from shared.workspaces.model import DocumentStatus
 from shared.workspaces.repository import DOCUMENTS, WORKSPACES
 
 if TYPE_CHECKING:
@@ -53,12 +52,15 @@ class UserWorkspaces:
         )
         return [_to_summary(snapshot) for snapshot in await self._database.find(query)]
 
-    async def count_waiting(self) -> int:
-        """Count the documents that wait for vectors. Costs one Firestore round trip."""
+    async def count_unpaid(self) -> int:
+        """Count the documents about which only pending answers were given.
+
+        Costs one Firestore round trip.
+        """
         return await self._database.count(
             Query(DOCUMENTS, in_group=True)
             .where("user_id", "==", self._user_id)
-            .where("status", "==", DocumentStatus.WAITING.value)
+            .where("unpaid", "==", True)  # noqa: FBT003 - a value of the field
         )
 
     async def count_documents(self, task_ids: Sequence[str]) -> list[int]:

@@ -63,6 +63,7 @@ class WorkspaceDocument:
         parts: The number of Firestore documents that store the passages.
         next_at: From when a call or a job may embed the document, if it waits. Whoever embeds it
             sets a later time, so that nobody else does meanwhile.
+        unpaid: Whether a pending answer about the document was free, and no answer has quoted it.
         tries: How often a job has failed to embed the document since the last success.
         reason: Why the document failed, or None.
     """
@@ -77,6 +78,7 @@ class WorkspaceDocument:
     parts: int
     uploaded_at: datetime
     next_at: datetime
+    unpaid: bool = False
     tries: int = 0
     reason: str | None = None
 

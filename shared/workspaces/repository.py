@@ -274,6 +274,14 @@ class Workspace:
         await self._commit([self.build_existence_guard(document), update])
         return replace(document, **changes)
 
+    async def mark_failed(self, document: WorkspaceDocument, reason: str) -> None:
+        """Record that a document cannot be embedded. Costs one Firestore round trip.
+
+        Raises:
+            DocumentErased: The document has been erased meanwhile, or uploaded again.
+        """
+        await self.update(document, status=DocumentStatus.FAILED, reason=reason, unpaid=False)
+
     async def claim(self, record: DocumentRecord, until: datetime) -> bool:
         """Postpone a waiting document's next embedding, so that only this caller embeds it now.
 
@@ -298,6 +306,10 @@ class Workspace:
     def build_existence_guard(self, document: WorkspaceDocument) -> Write:
         """Build a write that fails, together with its commit, if the upload was erased."""
         return Update(self._list_parts(document)[0], {"kept_at": SERVER_TIMESTAMP})
+
+    def build_payment(self, document: WorkspaceDocument) -> Write:
+        """Build the write that records that an answer has quoted an unpaid document."""
+        return self._build_update(document, {"unpaid": False})
 
     def _build_update(self, document: WorkspaceDocument, changes: dict[str, Any]) -> Write:
         reference = self._get_reference(DOCUMENTS, document.document_id)

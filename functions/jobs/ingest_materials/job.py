@@ -90,7 +90,7 @@ async def _embed(
     if document.profile.model != ctx.embedder.model:
         # The document was prepared for another model, so this run cannot embed it. As an upload
         # that is still arriving, it is no longer queued, and the next upload starts again.
-        await workspace.update(document, status=DocumentStatus.ARRIVING)
+        await workspace.update(document, status=DocumentStatus.ARRIVING, unpaid=False)
         return DocumentStatus.ARRIVING
     [parts] = await workspace.load_parts([document])
     turn_end = time.monotonic() + TURN_SECONDS
@@ -131,7 +131,7 @@ async def _defer(
     next_at = schedule_retry(tries, ctx.clock())
     if next_at is None:
         reason = "the text could not be embedded"
-        await workspace.update(document, status=DocumentStatus.FAILED, reason=reason)
+        await workspace.mark_failed(document, reason)
         _report_failed(document, reason, report)
         return
     report.failures.append(Failure.of(document.document_id, error))

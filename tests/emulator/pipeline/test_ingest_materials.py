@@ -247,25 +247,6 @@ async def test_a_text_of_another_model_must_be_uploaded_again(
     assert out["contexts"][0] == make_paragraph(31)
 
 
-async def test_a_run_out_of_time_keeps_a_text_that_a_call_completed(
-    app: App, open_app: OpenApp, fake: FakeOpenAI
-) -> None:
-    """The call completes the text during the first commit of the run."""
-    await extract_result(app, QUERY, materials=TEXT)
-    outs: list[dict[str, Any]] = []
-
-    async def complete_by_call() -> None:
-        outs.append(await extract_result(app, QUERY, document=DOCUMENT_ID))
-
-    interrupted_app = open_app(call_after_commit(1, complete_by_call))
-    await ingest_materials(make_job_context(interrupted_app), make_budget_of_batches(fake, 1))
-
-    [out] = outs
-    assert out["status"] == "ready"
-    out_of_task = await extract_result(app, QUERY, scope="task")
-    assert out | {"known": None} == out_of_task | {"document": DOCUMENT_ID, "known": None}
-
-
 async def test_a_call_and_a_run_that_embed_one_text_both_finish(
     app: App, open_app: OpenApp
 ) -> None:

@@ -29,8 +29,6 @@ from tests.support.apps import Apps
 from tests.support.commit_hooks import (
     KILL_AT_SOME_OR_ALL_COMMITS,
     CommitHook,
-    Response,
-    Send,
     WatchedApp,
     call_after_commit,
     call_before_commit,
@@ -146,9 +144,7 @@ async def assert_whole_or_gone(app: App, expected: ExpectedState) -> None:
     documents = await read_workspaces(app)
     is_erasing = documents.get("default", {}).get("touched_at") == ERASURE_BEGUN
     status = documents.get(f"default/documents/{DOCUMENT}", {}).get("status")
-    if status == "ready" and not is_erasing:
-        assert documents == expected.documents, app.settings.google_cloud_project
-    elif status != "waiting" or is_erasing:
+    if is_erasing or status not in {"ready", "waiting"}:
         await assert_workspace_is_empty(app, TEXT)
 
     result = await extract_result(app, QUERY, materials=TEXT)
@@ -303,13 +299,6 @@ async def test_an_erasure_overtaken_by_one_that_died_completes(
     assert commit > 4
 
 
-async def test_erasures_at_the_same_time_all_complete(open_app: OpenApp) -> None:
-    app, other_app = open_app(1), open_app(1)
-    await upload(app)
-    await asyncio.gather(*(erase(erasing_app) for erasing_app in (app, other_app, app)))
-    assert await read_workspaces(app) == {}
-
-
 @KILL_AT_SOME_OR_ALL_COMMITS
 @pytest.mark.parametrize("next_event", ["upload", "purge"])
 async def test_a_partly_erased_workspace_is_not_found(
@@ -333,62 +322,6 @@ async def test_a_partly_erased_workspace_is_not_found(
             await run_job(PURGE, app)
             assert await read_workspaces(app) == {}, commit
         await assert_whole_or_gone(app, expected)
-    assert commit > 4
-
-
-async def erase_during_upload(open_on: OpenApp, upload_commit: int, erasure_commit: int) -> int:
-    """Upload a text, erase it during the upload, and let both continue at the same time.
-
-    Args:
-        open_on: Opens an app on the database of this attempt.
-        upload_commit: The commit of the upload after which the erasure begins.
-        erasure_commit: The commit of the erasure before which the erasure pauses.
-
-    Returns:
-        The number of commits of the erasure.
-    """
-    erasure_has_paused = asyncio.Event()  # or ended, if it has fewer commits
-    erasure_may_continue = asyncio.Event()
-    erasures: list[asyncio.Task[None]] = []
-
-    async def pause_erasure() -> None:
-        erasure_has_paused.set()
-        await erasure_may_continue.wait()
-
-    erasing_app = open_on(call_before_commit(erasure_commit, pause_erasure))
-
-    async def erase_all() -> None:
-        await erase(erasing_app)
-        erasure_has_paused.set()
-
-    async def begin_erasure_after_commit(commit: int, send: Send) -> Response:
-        try:
-            return await send()
-        finally:
-            if commit == upload_commit:
-                erasures.append(asyncio.create_task(erase_all()))
-                await erasure_has_paused.wait()
-            elif commit > upload_commit:
-                erasure_may_continue.set()
-
-    assert await upload(open_on(begin_erasure_after_commit)) in (None, "CONFLICT")
-    erasure_may_continue.set()
-    async with asyncio.timeout(ERASURE_SECONDS):
-        await erasures[0]
-    return erasing_app.commits
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("upload_commit", [2, 3, 4])
-async def test_an_erasure_completes_during_an_upload(
-    open_app: OpenApp, expected: ExpectedState, upload_commit: int
-) -> None:
-    for commit in list_commits(Scenario(erase, upload), step=1):
-        open_on = partial(open_app, commit)
-        erasure_commits = await erase_during_upload(open_on, upload_commit, commit)
-        await assert_whole_or_gone(open_app(commit), expected)
-        if erasure_commits < commit:
-            break
     assert commit > 4
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from functions.jobs.ingest_materials.job import JOB as INGEST_MATERIALS
-from functions.tools.workspaces.extract_key_info.upload import MAX_WAITING
+from functions.tools.workspaces.extract_key_info.upload import MAX_UNPAID
 from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.runtime.context import App
@@ -105,19 +105,21 @@ async def test_a_pending_answer_is_repeated_with_its_key(open_app: Open) -> None
         assert await call_for_outcome(app, idempotency_key="k", **arguments) == outcome
 
 
-async def test_only_so_many_texts_of_a_user_wait(open_app: Open) -> None:
+@pytest.mark.parametrize("target", [{"document": DOCUMENT}, {"scope": "task"}], ids=str)
+async def test_only_so_many_texts_are_embedded_for_nothing(
+    open_app: Open, target: dict[str, str]
+) -> None:
     app = open_app()
-    texts = [make_text(first=100 * number) for number in range(MAX_WAITING + 1)]
-    for number, text in enumerate(texts[:-1]):
+    texts = [make_text(10, first=100 * number) for number in range(MAX_UNPAID)]
+    texts[0] = TEXT
+    for number, text in enumerate(texts):
         assert await call_for_outcome(app, materials=text, task_id=str(number % 3)) == PENDING
-    answer = await call_extract_with_deadline(app, materials=texts[-1])
-    assert answer.error
-    assert answer.error.code == "RATE_LIMITED"
-    assert answer.error.retry_after
-    other_user = Caller.of("stranger")
-    assert await call_for_outcome(app, materials=texts[-1], caller=other_user) == PENDING
-    assert await call_for_outcome(app, document=content_id(texts[0]), task_id="0") == READY
-    assert await call_for_outcome(app, materials=texts[-1]) == PENDING
+    await run_job(INGEST_MATERIALS, app)
+    another = {"materials": make_text(first=9_000)}
+    assert await call_for_outcome(app, **another) == Outcome("CONFLICT", FREE)
+    assert await call_for_outcome(app, **another, caller=Caller.of("stranger")) == PENDING
+    assert await call_for_outcome(app, **target, task_id="0") == READY
+    assert await call_for_outcome(app, **another) == PENDING
 
 
 @KILL_AT_SOME_OR_ALL_COMMITS

@@ -23,7 +23,7 @@ from shared.workspaces.model import content_id
 from tests.support.apps import Apps
 from tests.support.fakes.recording_embedder import RecordingEmbedder
 from tests.support.jobs import make_job_context
-from tests.support.materials import BREAD, BRIDGE, COMET, MAST, call_extract, extract_result
+from tests.support.materials import BREAD, BRIDGE, COMET, MAST, call_extract
 from tests.support.workspaces import erase_workspace, read_write_times
 
 LONG_ID: Final = "a" * 199
@@ -181,7 +181,7 @@ def embedder() -> RecordingEmbedder:
 
 
 @pytest.mark.requirement(
-    "001-B1", "001-B3", "001-D1", "001-D6", "001-D7", "001-D8", "001-D12", "001-X4"
+    "001-B1", "001-B3", "001-D1", "001-D6", "001-D7", "001-D8", "001-D12", "001-P3", "001-X4"
 )
 @hypothesis_settings(
     max_examples=5,
@@ -224,25 +224,3 @@ def test_different_task_ids_are_different_workspaces() -> None:
     stored_ids = {safe_id(task_id) for task_id in ids}
     assert len(stored_ids) == len(ids) - 2
     assert set(map(safe_id, stored_ids)) == stored_ids
-
-
-@pytest.mark.requirement("001-P3")
-async def test_equal_texts_are_stored_for_each_workspace(
-    app: App, embedder: RecordingEmbedder
-) -> None:
-    callers = [Caller.of(user) for user in ("ann", "ann.b")]
-    for caller, task in itertools.product(callers, ("notes", "Notes")):
-        result = await extract_result(app, "rye", caller, materials=TEXTS[0], task_id=task)
-        assert not result["known"]
-    assert Counter(embedder.passages) == {MAST: 4, BREAD: 4}
-    ctx = make_job_context(app)
-
-    times_before = await read_write_times(ctx, "users/")
-    await erase_workspace(ctx, "notes", "ann")
-    erased = "users/ann/rag_tasks/notes/"
-    times_elsewhere = {
-        path: time for path, time in times_before.items() if not f"{path}/".startswith(erased)
-    }
-    assert await read_write_times(ctx, "users/") == times_elsewhere
-    result = await extract_result(app, "rye", callers[0], scope="task", task_id="Notes")
-    assert set(result["contexts"]) == {MAST, BREAD}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from functions.tools.workspaces.extract_key_info.arguments import ExtractionRequest
     from functions.tools.workspaces.extract_key_info.ranking import RankedPassage, RankedPassages
     from functions.tools.workspaces.extract_key_info.upload import RequestedDocument
+    from shared.firestore.writes import Write
     from shared.runtime.context import Context
     from shared.workspaces.model import WorkspaceDocument
 
@@ -68,7 +69,9 @@ async def settle_answer(
     if document_id:
         facts["document"] = document_id
     outcome = Outcome(out, facts=facts, belongs_to=request.workspace.name)
-    return await _store(outcome, (item.document for item in passages), request, ctx)
+    quoted = {item.document.document_id: item.document for item in passages}.values()
+    payments = [request.workspace.build_payment(document) for document in quoted if document.unpaid]
+    return await _store(outcome, quoted, payments, request, ctx)
 
 
 async def settle_pending(
@@ -99,7 +102,7 @@ async def settle_pending(
         "document": document.document_id,
     }
     outcome = Outcome(out, price=0, facts=facts, belongs_to=request.workspace.name)
-    return await _store(outcome, [document], request, ctx)
+    return await _store(outcome, [document], [], request, ctx)
 
 
 def _fit_passages(
@@ -117,18 +120,18 @@ def _fit_passages(
 async def _store(
     outcome: Outcome[Out],
     documents: Iterable[WorkspaceDocument],
+    payments: Sequence[Write],
     request: ExtractionRequest,
     ctx: Context,
 ) -> Outcome[Out]:
     """Store an answer for repeated calls, unless a document was erased during the call.
 
-    Costs one round trip, or none if the call has no idempotency key.
+    Costs one round trip, or none without payments and without an idempotency key.
     """
-    if not (ctx.idempotency and ctx.idempotency.has_key):
+    if not payments and not (ctx.idempotency and ctx.idempotency.has_key):
         return outcome
-    by_id = {document.document_id: document for document in documents}
-    guards = [request.workspace.build_existence_guard(document) for document in by_id.values()]
+    guards = [request.workspace.build_existence_guard(document) for document in documents]
     try:
-        return await ctx.commit(guards, outcome)
+        return await ctx.commit([*guards, *payments], outcome)
     except WriteConflict:
         return replace(outcome, replayable=False)

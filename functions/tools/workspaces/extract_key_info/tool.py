@@ -45,10 +45,9 @@ async def extract_key_info(args: In, ctx: Context) -> Outcome[Out]:
 
     Raises:
         InvalidInput: The arguments name no text, or one that cannot be embedded.
-        RateLimited: Too many texts of the user are still being embedded.
         NotFound: The document is not in the workspace, or the workspace is empty.
-        Conflict: The document was erased during the call, or the knowledge base is embedded with
-            another model.
+        Conflict: The document was erased during the call, too many texts of the user are unpaid, or
+            the knowledge base is embedded with another model.
         Unavailable: The embedding model or the database is down.
     """
     request = validate_request(args, ctx)

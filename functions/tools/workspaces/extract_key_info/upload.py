@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from functions.tools.workspaces.extract_key_info.arguments import make_argument_error
-from shared.core.errors import CarrelError, RateLimited
+from shared.core.errors import CarrelError, Conflict
 from shared.firestore.retention import Erasure
 from shared.index.embedding_space import EmbeddingSpace
 from shared.text.folding import normalize_line
@@ -47,10 +47,9 @@ MAX_PASSAGES: Final = 10_000
 """The maximum number of distinct passages in a text. Each is embedded and stored."""
 MAX_SPANS: Final = 100_000
 """The maximum number of passages in a text, including repetitions."""
-MAX_WAITING: Final = 20
-"""The maximum number of a user's texts that wait for vectors. Answers about them are free."""
-WAITING_SECONDS: Final = 60
-"""How soon a caller may upload again after MAX_WAITING was reached."""
+MAX_UNPAID: Final = 20
+"""The maximum number of a user's texts about which only pending answers were given, which are free.
+Without a maximum, any number of long texts would be embedded for nothing."""
 CALL_SECONDS: Final = 60.0
 """The maximum duration of a call without a deadline."""
 RESERVED_SHARE: Final = 0.2
@@ -111,18 +110,19 @@ async def upload(
 
     Raises:
         InvalidInput: The text is empty, has too many passages, or has one that the model rejects.
-        RateLimited: Too many texts of the user wait for vectors.
         Unavailable: The embedding provider or the database is down.
-        Conflict: The document has since been erased, or the knowledge base is embedded with another
-            model.
+        Conflict: The user has MAX_UNPAID unpaid texts, the document has since been erased, or the
+            knowledge base is embedded with another model.
     """
-    passages, waiting = await asyncio.gather(
+    passages, unpaid = await asyncio.gather(
         asyncio.to_thread(parse_passages, text, ctx.settings.extract_passage_characters),
-        UserWorkspaces(ctx.database, workspace.user_id).count_waiting(),
+        UserWorkspaces(ctx.database, workspace.user_id).count_unpaid(),
     )
-    if waiting >= MAX_WAITING:
-        message = f"{waiting} of your texts are still being embedded. Ask about them, or wait."
-        raise RateLimited(message, retry_after=WAITING_SECONDS)
+    if unpaid >= MAX_UNPAID:
+        raise Conflict(
+            f"The answers about {unpaid} of your texts were pending, and you have not asked again."
+            " Ask about one of them with document, then send this text again."
+        )
     profile = get_current_profile(ctx)
     parts = await asyncio.to_thread(build_parts, passages, profile)
     is_short = len(text) <= ctx.settings.extract_materials_characters
@@ -138,6 +138,7 @@ async def upload(
         parts=len(parts),
         uploaded_at=now,
         next_at=_end_of_call(ctx) if is_short else now,
+        unpaid=not is_short,
     )
     await EmbeddingSpace(ctx.database).claim(ctx.embedder)
     stored = await _store(document, parts, record, workspace, ctx)
@@ -178,12 +179,12 @@ async def _embed(
             document, requested.parts, workspace, ctx, _make_time_limit(ctx)
         )
         if document.status is DocumentStatus.WAITING:
-            document = await workspace.update(document, next_at=ctx.clock())
+            document = await workspace.update(document, next_at=ctx.clock(), unpaid=True)
     except RejectedPassage as rejection:
         raise make_argument_error("materials", rejection.message) from None
     except CarrelError:
         with suppress(CarrelError):  # the claim expires when the call ends, in any case
-            await workspace.update(document, next_at=ctx.clock())
+            await workspace.update(document, next_at=ctx.clock(), unpaid=True)
         raise
     return RequestedDocument(document=document, parts=parts, known=requested.known)
 
