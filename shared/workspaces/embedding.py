@@ -37,7 +37,7 @@ async def embed_document(
 ) -> tuple[WorkspaceDocument, list[DocumentPart]]:
     """Embed the parts that have no vectors, in order, and store each of them.
 
-    The vectors of passages that other documents of the workspace contain are reused. Costs up to
+    The vectors of passages that the workspace's latest documents contain are reused. Costs up to
     two round trips, and one for each part.
 
     Args:
@@ -65,6 +65,8 @@ async def embed_document(
         status = DocumentStatus.READY if number == waiting[-1] else document.status
         document = await workspace.store_vectors(document, number, vectors, status)
         embedded[number] = replace(parts[number], vectors=vectors)
+    if not waiting:  # the document waited for another model, which is no longer configured
+        document = await workspace.update(document, status=DocumentStatus.READY)
     return document, embedded
 
 

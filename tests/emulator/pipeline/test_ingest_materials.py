@@ -247,6 +247,18 @@ async def test_a_text_of_another_model_must_be_uploaded_again(
     assert out["contexts"][0] == make_paragraph(31)
 
 
+async def test_vectors_of_the_configured_model_are_kept(app: App, fake: FakeOpenAI) -> None:
+    """The text waited for another model, to which the base was not migrated in the end."""
+    await extract_result(app, QUERY, materials=TEXT)
+    await run_job(JOB, app)
+    document = Reference("users/reader/rag_tasks/default/documents", DOCUMENT_ID)
+    await make_job_context(app).database.commit([Update(document, {"status": "waiting"})])
+    count = len(fake.calls)
+    assert await run_job(JOB, app) == Report(Counter(embedded=0, ready=1))
+    assert len(fake.calls) == count
+    assert (await extract_result(app, QUERY, document=DOCUMENT_ID))["status"] == "ready"
+
+
 async def test_a_call_and_a_run_that_embed_one_text_both_finish(
     app: App, open_app: OpenApp
 ) -> None:

@@ -16,6 +16,7 @@ from shared.ai.embedding import Purpose
 from shared.core.caller import Caller
 from shared.runtime.context import App
 from shared.runtime.job import run_job
+from shared.workspaces import repository
 from shared.workspaces.model import content_id
 from tests.support.apps import Apps
 from tests.support.commit_hooks import (
@@ -136,8 +137,11 @@ async def test_an_overtaken_upload_leaves_the_document_ready(open_app: Open, ste
 
 
 @KILL_AT_SOME_OR_ALL_COMMITS
-async def test_a_repeated_commit_changes_nothing(open_app: Open, step: int) -> None:
-    """Google's client repeats commits by itself."""
+async def test_a_repeated_commit_changes_nothing(
+    open_app: Open, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Google's client repeats commits by itself. Here, each part has a commit of its own."""
+    monkeypatch.setattr(repository, "MAX_WRITTEN_BYTES", 1)
     calm_app = open_app(-1)
     await upload_and_run_job(calm_app)
     expected_documents = await read_workspaces(calm_app)
