@@ -20,7 +20,7 @@ import argparse
 import asyncio
 import json
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -53,7 +53,7 @@ from shared.search.relevance import (
     compute_coverage,
     compute_information,
 )
-from shared.text.terms import terms
+from shared.text.terms import count_terms, find_variants, terms
 from tests.support.knowledge import chunk_source
 
 if TYPE_CHECKING:
@@ -109,20 +109,21 @@ class MemoryCorpus:
         self._ids = list(texts)
         self._rows = {document: row for row, document in enumerate(self._ids)}
         self._vectors = vectors
-        self._term_counts = {document: Counter(terms(text)) for document, text in texts.items()}
+        self._term_counts = {document: count_terms(text) for document, text in texts.items()}
         entries: dict[str, dict[str, int]] = defaultdict(dict)
-        for document, frequencies in self._term_counts.items():
-            for term, tf in frequencies.items():
-                entries[term][document] = pack(tf, frequencies.total())
+        for document, counts in self._term_counts.items():
+            for term, tf in counts.by_term.items():
+                entries[term][document] = pack(tf, counts.length)
         self._postings = {term: Postings(len(entry), entry) for term, entry in entries.items()}
         self._totals = Totals(
-            len(texts), sum(frequencies.total() for frequencies in self._term_counts.values())
+            len(texts), sum(counts.length for counts in self._term_counts.values())
         )
 
     def search(self, query: Query, vector: Array) -> dict[str, SearchOutcome]:
         """Search in all three modes, and return the outcome of each."""
         similarities = self._vectors @ vector
         query_terms = terms(query.text)
+        query_terms += [term for term in find_variants(query.text) if term in self._postings]
         bm25 = score(query_terms, self._postings, self._totals)
         dense = [self._ids[row] for row in np.argsort(-similarities, kind="stable")[:DENSE_POOL]]
         lexical = sorted(bm25, key=lambda document: (-bm25[document], document))[:LEXICAL_POOL]
@@ -132,7 +133,7 @@ class MemoryCorpus:
         }
         information = compute_information(query_terms, self._postings, self._totals)
         term_coverage = {
-            document: compute_coverage(information, self._term_counts[document])
+            document: compute_coverage(information, self._term_counts[document].by_term)
             for document in candidates
         }
         scores = {

@@ -52,7 +52,7 @@ from shared.knowledge.source import Section, Source
 from shared.tasks.model import Priority, Task
 from shared.tasks.repository import Tasks
 from shared.text.spans import Span
-from shared.text.terms import terms
+from shared.text.terms import TITLE_WEIGHT, terms
 from shared.traces.model import Trace, TraceContent
 from shared.traces.repository import TRACE, TraceIndexEntry
 from shared.writer.chunk_documents import build_new_document
@@ -297,7 +297,11 @@ class SyntheticBase:
         """Return the state that `indexed_state` would compute."""
         facets = {facet.id: name for facet, name in document.facets.items()}
         dated_at = to_microseconds(document.dated_at) if document.dated_at else 0
-        return IndexedState(dict(self.texts.count_terms(text)), facets, dated_at)
+        counts = self.texts.count_terms(text)
+        length = counts.total()
+        for _ in range(TITLE_WEIGHT - 1):
+            counts += self.texts.count_terms(document.title)
+        return IndexedState(dict(counts), facets, dated_at, length)
 
     def _build_extraction(self, position: int, chunk: Chunk) -> Extraction:
         words = chunk.content.split()

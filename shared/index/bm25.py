@@ -73,10 +73,10 @@ def pack(tf: int, length: int) -> int:
     """Pack a term's frequency in a document and the document's length into one integer.
 
     Raises:
-        ValueError: The arguments do not satisfy `1 <= tf <= length < 2**20`.
+        ValueError: The arguments do not satisfy `1 <= tf` and `1 <= length < 2**20`.
     """
-    if not 1 <= tf <= length <= _LENGTH_MASK:
-        raise ValueError(f"need 1 <= tf <= length <= {_LENGTH_MASK}; got {tf}, {length}")
+    if not (tf >= 1 and 1 <= length <= _LENGTH_MASK):
+        raise ValueError(f"need 1 <= tf and 1 <= length <= {_LENGTH_MASK}; got {tf}, {length}")
     return tf << _LENGTH_BITS | length
 
 

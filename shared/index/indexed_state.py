@@ -7,13 +7,12 @@ for 2,600 characters).
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.dates import to_microseconds
 from shared.index.bm25 import pack
-from shared.text.terms import terms
+from shared.text.terms import count_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,22 +28,18 @@ class IndexedState:
     Attributes:
         facets: The name of each facet, as written, by the facet's id.
         dated_at: The document's date, in microseconds since 1970.
+        length: The number of terms, repeats included, without variants.
     """
 
     terms: Mapping[str, int] = field(default_factory=dict)
     facets: Mapping[str, str] = field(default_factory=dict)
     dated_at: int = 0
-
-    @property
-    def length(self) -> int:
-        """The number of terms, repeats included."""
-        return sum(self.terms.values())
+    length: int = 0
 
     def list_entries(self, names: IndexCollections) -> Iterator[tuple[PostingsRef, int]]:
         """Yield the postings that list the document, each with the document's entry."""
-        length = self.length
         for term, tf in self.terms.items():
-            yield (names.lexicon, term), pack(tf, length)
+            yield (names.lexicon, term), pack(tf, self.length)
         for facet in self.facets:
             yield (names.facets, facet), self.dated_at
 
@@ -67,10 +62,12 @@ def compute_indexed_state(document: Searchable) -> IndexedState:
 
     Takes a few milliseconds for a long text.
     """
+    counts = count_terms(document.indexed_text, document.title)
     return IndexedState(
-        terms=Counter(terms(document.indexed_text)),
+        terms=counts.by_term,
         facets={facet.id: name for facet, name in document.facets.items()},
         dated_at=to_microseconds(document.dated_at) if document.dated_at else 0,
+        length=counts.length,
     )
 
 
@@ -78,5 +75,8 @@ def read_indexed_state(data: Mapping[str, Any]) -> IndexedState:
     """Read from a document's stored fields how the index lists it now."""
     stored = data.get("indexed", {})
     return IndexedState(
-        stored.get("terms", {}), stored.get("facets", {}), stored.get("dated_at", 0)
+        stored.get("terms", {}),
+        stored.get("facets", {}),
+        stored.get("dated_at", 0),
+        stored.get("length", 0),
     )

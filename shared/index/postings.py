@@ -47,7 +47,7 @@ class IndexCollections:
     totals: PostingsRef
 
 
-LAYOUT: Final = 4
+LAYOUT: Final = 5
 """The version of the stored index. Raise it if the index job stores anything differently, such as
 another facet of chunks."""
 KNOWLEDGE: Final = IndexCollections("lexicon", "facets", ("meta", "lexicon"))

@@ -23,6 +23,10 @@ class Searchable(Protocol):
         """The text whose words are indexed."""
 
     @property
+    def title(self) -> str:
+        """The part of that text that is its title, or an empty text."""
+
+    @property
     def dated_at(self) -> datetime | None:
         """The document's date, or None before the document is stored."""
 

@@ -6,26 +6,13 @@ counts of its own terms only, and not the text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.firestore.field_paths import join_path
+from shared.text.terms import TermCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-
-@dataclass(frozen=True, slots=True)
-class TermCounts:
-    """How often the terms of a query occur in an indexed document.
-
-    Attributes:
-        by_term: The number of occurrences by term; terms that do not occur are missing.
-        length: The number of all terms in the document, repeats included.
-    """
-
-    by_term: Mapping[str, int]
-    length: int
 
 
 def list_term_count_fields(terms: Iterable[str]) -> list[str]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from shared.ai.embedding import Vector
     from shared.core.dates import DateSpan
     from shared.firestore.database import Database
-    from shared.index.term_counts import TermCounts
+    from shared.text.terms import TermCounts
 
     DateCursor = tuple[int, str]
     """A position in a listing by date: microseconds since 1970, and a document id."""

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Vector
     from shared.index.postings import SearchPostings
-    from shared.index.term_counts import TermCounts
     from shared.index.vector_index import Neighbour
     from shared.search.corpus import DocumentReader
     from shared.search.filter_plan import FilterPlan, Selection
+    from shared.text.terms import TermCounts
 
 DENSE_POOL: Final = 50
 """The number of documents that a vector search without filters fetches."""

@@ -34,7 +34,7 @@ from shared.search.relevance import (
     compute_information,
     get_tuning,
 )
-from shared.text.terms import terms
+from shared.text.terms import find_variants, terms
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
@@ -68,7 +68,8 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         RateLimited, PlatformFault: The search is only semantic, and the embedding provider refuses.
         Conflict: The database is embedded with another model.
     """
-    query_terms = _limit_terms(terms(query.text))
+    words = terms(query.text)
+    query_terms = _limit_terms([*words, *find_variants(query.text)])
     lexical_terms = query_terms if query.is_lexical else []
     seconds = _get_time_limit(query, ctx)
 
@@ -86,6 +87,8 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
     elif postings is None:
         # There are no neighbours to rank instead, so the search has to wait for the postings.
         postings = await _read_postings(lexical_terms, query, corpus, ctx)
+    # A word counts even if no document has it, but another way to write it does not.
+    lexical_terms = [term for term in lexical_terms if term in words or term in postings.terms]
     plan = plan_filters(query.selection, postings.facets)
     with _time_bm25(lexical_terms, ctx):
         scores = score(lexical_terms, postings.terms, postings.totals)

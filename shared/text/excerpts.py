@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from shared.text.markup import to_plain_line
 from shared.text.snippets import SNIPPET_LENGTH, find_grapheme_ends, truncate
-from shared.text.terms import MAX_TERM, find_occurrences
+from shared.text.terms import MAX_TERM, find_occurrences, find_variant_occurrences
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -89,11 +89,12 @@ def _find_offset(content: str, matches: Sequence[_Occurrence], start: int) -> in
 
 def _find_matches(line: str, query_terms: Collection[str]) -> list[_Occurrence]:
     """Return the occurrences of the query's terms in a line."""
-    return [
-        _Occurrence(term, start, end)
-        for term, start, end in find_occurrences(line)
-        if term in query_terms
-    ]
+    matches = {
+        _Occurrence(*occurrence)
+        for occurrence in (*find_occurrences(line), *find_variant_occurrences(line))
+        if occurrence[0] in query_terms
+    }
+    return sorted(matches, key=lambda match: (match.start, match.end, match.term))
 
 
 def _cut_around(line: str, match_start: int) -> str:

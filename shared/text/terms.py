@@ -25,12 +25,26 @@ of 0.66 are forms of one word ("care" and "car" collide).
 
 In scripts without spaces, and in Korean, whose particles are attached to the word, each pair of
 adjacent characters is a term. An emoji is a term in itself, whatever its skin colour.
+
+A word that has several spellings also has variants: further terms, by which it is found, but which
+do not count into the length of a text.
+
+| text | its terms | their variants |
+|---|---|---|
+| `getUserById` | `getuserbyid` | `get`, `user`, `id` |
+| `Node.js`, `HTTP/2` | `nod`, `js`, `http`, `2` | `nodej`, `http2` |
+| `1200kg` | `1200kg` | `1200`, `kg` |
+| `10,000` | `10`, `000` | `10000` |
+| `C#` | `c` | `c#` |
+| `人工` | `人工` | `人`, `工` |
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -40,7 +54,7 @@ import regex
 import Stemmer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
 _DATA: Final = Path(__file__).parent / "data"
@@ -54,6 +68,12 @@ ENGLISH: Final = _load_words("english")
 """The English stop words."""
 GERMAN: Final = _load_words("german")
 """The German stop words."""
+_IRREGULAR: Final[dict[str, str]] = dict(
+    line.split() for line in (_DATA / "irregular-forms.english.txt").read_text("utf-8").splitlines()
+)
+"""The word of each inflected form that a stemmer cannot reduce: `mice`, of `mouse`.
+
+Forms that are also other words are missing, such as `leaves` and `felt`."""
 
 AMBIGUOUS: Final = frozenset(
     {"als", "am", "an", "das", "den", "des", "die", "dies", "er", "es", "hat", "im", "in"}
@@ -63,12 +83,15 @@ AMBIGUOUS: Final = frozenset(
 names that look like them (ALS, ER, MIT)."""
 
 
-ANALYZER_VERSION: Final = 2
+ANALYZER_VERSION: Final = 3
 """The version of the analyzer. If it changes, the jobs index every text again."""
 
 MAX_TERM: Final = 64
 """A term has at most this many code points. A longer word is cut off. The longest German word in
 common use has 63 letters."""
+
+TITLE_WEIGHT: Final = 3
+"""How many times a term of a title counts."""
 
 _MAX_ELISION: Final = 2
 """A part of a word of up to this many letters before or after an apostrophe is dropped: the `l` of
@@ -83,20 +106,29 @@ _LETTER: Final = rf"[[\p{{L}}\p{{N}}]--[{_UNSPACED}]]"
 # The two letters of a flag, or a picture, without signs such as © and ↔.
 _EMOJI: Final = (
     r"\p{Regional_Indicator}{2}"
-    r"|[\p{Extended_Pictographic}&&[\u2600-\u27BF\U0001F000-\U0001FFFF]]"
+    r"|[\p{Extended_Pictographic}&&[\p{Emoji_Presentation}\u2600-\u27BF\U0001F000-\U0001FFFF]]"
 )
-# A run of characters of scripts without spaces, an emoji, or a word, which may have apostrophes.
+# A word, which may have apostrophes, a run of characters of scripts without spaces, or an emoji.
 _WORD: Final = regex.compile(
     rf"""(?V1)
-    (?P<unspaced>(?:[{_UNSPACED}]\p{{M}}*+)++)
+    (?:{_LETTER}\p{{M}}*+)++(?:'(?:{_LETTER}\p{{M}}*+)++)*+
+    | (?P<unspaced>(?:[{_UNSPACED}]\p{{M}}*+)++)
     | (?P<emoji>{_EMOJI})
-    | (?:{_LETTER}\p{{M}}*+)++(?:'(?:{_LETTER}\p{{M}}*+)++)*+
     """,
     regex.VERBOSE,
 )
 # A name in code, such as an_order, is a term as a whole, in addition to the terms of its words.
 _NAME: Final = regex.compile(r"[\p{L}\p{N}]++(?:_++[\p{L}\p{N}]++)++")
 _TOKEN: Final = re.compile(r"\S+")
+# Words with the signs between them, and the signs of C++ and C#.
+_COMPOUND: Final = re.compile(r"\w+(?:[-\u2010\u2011.,']\w+|/\d\w*)*(?:(?:\+\+|#)(?!\w))?")
+_PUNCTUATION: Final = ".,;:!?()[]\"'"
+# A part of a word: digits, capitals, or letters of which only the first may be a capital.
+_PART: Final = regex.compile(
+    r"(?V1)\p{N}+|\p{Lu}{2,}(?=s(?!\p{Ll}))|\p{Lu}+(?!\p{Ll})|\p{Lu}?[[\p{L}\p{M}]--\p{Lu}]+"
+)
+_THOUSANDS: Final = re.compile(r"(?<![\d.,])\d{1,3}([., '])\d{3}(?:\1\d{3})*(?![\d])")
+_SYLLABLE: Final = regex.compile(r"[\p{Han}\p{Hangul}]")
 _CHARACTER: Final = regex.compile(r".\p{M}*+", regex.DOTALL)
 # Soft hyphens and joiners are dropped, and typographic apostrophes replaced by plain ones.
 _SPELLING: Final = str.maketrans("\u2019", "'", "\u00ad\u200c\u200d\u2060\ufeff")
@@ -130,6 +162,19 @@ _PLAIN_LETTERS: Final = str.maketrans(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class TermCounts:
+    """How often terms occur in a document.
+
+    Attributes:
+        by_term: The number of occurrences by term; terms that do not occur are missing.
+        length: The number of terms in the document, repeats included, without variants.
+    """
+
+    by_term: Mapping[str, int]
+    length: int
+
+
 def terms(text: str) -> list[str]:
     """Return the terms of a query or a document, repeats included.
 
@@ -142,13 +187,37 @@ def terms(text: str) -> list[str]:
     stop_words = ENGLISH | GERMAN if _is_german(words) else ENGLISH
     result: list[str] = []
     for match in matches:
-        if match["unspaced"]:
-            result += _iterate_pairs(match[0])
-        elif match["emoji"]:
-            result.append(match[0])
-        else:
-            result += [_stem(word) for word in _split_elision(match[0]) if word not in stop_words]
+        match match.lastgroup:
+            case "unspaced":
+                result += _iterate_pairs(match[0])
+            case "emoji":
+                result.append(match[0])
+            case _:
+                words = _split_elision(match[0])
+                result += [_stem(word) for word in words if word not in stop_words]
     return result + [match[0][:MAX_TERM] for match in _NAME.finditer(normal)]
+
+
+def find_variants(text: str) -> list[str]:
+    """Return the variants of a query's words, repeats included."""
+    return list(_iterate_variants(_normalize_spelling(text)))
+
+
+def count_terms(text: str, title: str = "") -> TermCounts:
+    """Count the terms of a document and their variants.
+
+    Single Chinese and Korean characters count as well, for queries of one character.
+
+    Args:
+        title: The part of the text that is its title, whose terms count three times.
+    """
+    words = terms(text)
+    counts = Counter(words)
+    counts.update(find_variants(text))
+    counts.update((TITLE_WEIGHT - 1) * [*terms(title), *find_variants(title)])
+    if not text.isascii():
+        counts.update(_SYLLABLE.findall(_normalize(text)))
+    return TermCounts(counts, len(words) or min(1, len(counts)))
 
 
 def find_occurrences(text: str) -> Iterator[tuple[str, int, int]]:
@@ -169,6 +238,13 @@ def find_occurrences(text: str) -> Iterator[tuple[str, int, int]]:
             yield term, offset + start, offset + end
 
 
+def find_variant_occurrences(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield each variant of a text, as `find_occurrences` does, and each single character."""
+    yield from _find_variant_spans(text.replace("\u2019", "'"))
+    if not text.isascii():
+        yield from ((match[0], *match.span()) for match in _SYLLABLE.finditer(text))
+
+
 MIN_COPY: Final = 0.6
 """The minimum resemblance of a text and a copy of it with typos, other line breaks or renamed
 variables, as measured in `shared.traces.near_duplicates`."""
@@ -185,8 +261,57 @@ def compute_resemblance(terms: AbstractSet[str], other_terms: AbstractSet[str]) 
 
 
 def _normalize(text: str) -> str:
-    folded_text = unicodedata.normalize("NFKC", text.translate(_SPELLING)).casefold()
-    return unicodedata.normalize("NFKC", folded_text)
+    return unicodedata.normalize("NFKC", _normalize_spelling(text).casefold())
+
+
+def _normalize_spelling(text: str) -> str:
+    return unicodedata.normalize("NFKC", text.translate(_SPELLING))
+
+
+def _iterate_variants(text: str) -> Iterator[str]:
+    """Yield the variants in a text of normal spelling."""
+    yield from (variant for variant, _, _ in _find_variant_spans(text))
+    for match in _THOUSANDS.finditer(text):
+        yield "".join(filter(str.isdigit, match[0]))
+
+
+def _find_variant_spans(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the variants of compounds that are no longer than a term, with their spans."""
+    end = 0
+    for token in text.split():
+        word = token.strip(_PUNCTUATION)
+        if word.isalpha() and (word.islower() or word[1:].islower()):
+            continue  # a common word, as almost all are, and they take most of the time
+        start = text.index(token, end)
+        end = start + len(token)
+        for match in _COMPOUND.finditer(token):
+            if len(match[0]) <= MAX_TERM:
+                for variant in _find_compound_variants(match[0]):
+                    yield variant, start + match.start(), start + match.end()
+
+
+@lru_cache(maxsize=1 << 14)
+def _find_compound_variants(compound: str) -> tuple[str, ...]:
+    """Return the variants of the words of a compound, and of the compound."""
+    words = terms(compound)
+    variants = dict.fromkeys(_iterate_compound_variants(compound))
+    return tuple(variant for variant in variants if variant not in words)
+
+
+def _iterate_compound_variants(compound: str) -> Iterator[str]:
+    """Yield the parts of the words of a compound, and then what its words make together."""
+    folded = compound.casefold()
+    words = [match[0] for match in _WORD.finditer(compound) if not match.lastgroup]
+    for parts in (_PART.findall(word) for word in words if "'" not in word):
+        has_digits = any(map(str.isdigit, parts))
+        for part in map(str.casefold, parts if len(parts) > 1 else ()):
+            if (len(part) > 1 or has_digits) and part not in ENGLISH:
+                yield _stem(part)
+    joined = "".join(filter(str.isalnum, folded))
+    if compound.endswith(("+", "#")):
+        yield folded[:MAX_TERM]
+    elif joined != folded and "_" not in compound and not (joined.isdigit() or folded in ENGLISH):
+        yield _stem(joined)
 
 
 def _is_german(words: list[str]) -> bool:
@@ -226,7 +351,7 @@ def _find_token_occurrences(token: str) -> tuple[tuple[str, int, int], ...]:
     # Of all that normalization changes, only the apostrophe affects where words end.
     spans = [match.span() for match in _NAME.finditer(token)]
     for match in _WORD.finditer(token.replace("\u2019", "'")):
-        if match["unspaced"]:
+        if match.lastgroup == "unspaced":
             spans += _pair_spans(match)
         else:
             spans.append(match.span())
@@ -238,7 +363,7 @@ def _find_token_occurrences(token: str) -> tuple[tuple[str, int, int], ...]:
 @lru_cache(maxsize=1 << 15)
 def _stem(word: str) -> str:
     """Return the stem of a word, by the stemmers of its script, or the word if there are none."""
-    stem = word[:MAX_TERM]
+    stem = _IRREGULAR.get(word, word)[:MAX_TERM]
     script = _SCRIPT.search(stem)
     if script is None:
         return stem

@@ -119,6 +119,11 @@ class Trace:
         return f"{self.content.embedding_text} {' '.join(self.content.tags)}"
 
     @property
+    def title(self) -> str:
+        """The problem in one line."""
+        return self.content.title
+
+    @property
     def dated_at(self) -> datetime:
         """The time by which traces are ordered in lists."""
         return self.updated_at

@@ -93,6 +93,7 @@ class WorkspacePassage:
         start: The start of the passage in the document, in code points.
         text: The original text, `document[start:end]`.
         counts: How often each term occurs.
+        length: The number of terms, repeats included, without variants.
     """
 
     id: str
@@ -101,11 +102,17 @@ class WorkspacePassage:
     end: int
     text: str
     counts: Mapping[str, int]
+    length: int
 
     @property
     def indexed_text(self) -> str:
         """The text whose words are indexed."""
         return self.text
+
+    @property
+    def title(self) -> str:
+        """An empty text, because a passage has no title."""
+        return ""
 
     @property
     def dated_at(self) -> None:

@@ -59,7 +59,14 @@ def build_parts(passages: Sequence[WorkspacePassage], profile: IndexProfile) -> 
 def encode_part(part: DocumentPart) -> dict[str, Any]:
     """Return the stored fields of a part without vectors."""
     rows = [
-        (passage.position, passage.start, passage.end, passage.text, passage.counts)
+        (
+            passage.position,
+            passage.start,
+            passage.end,
+            passage.text,
+            passage.counts,
+            passage.length,
+        )
         for passage in part.passages
     ]
     data = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()

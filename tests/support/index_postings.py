@@ -19,7 +19,7 @@ from shared.index.postings import IndexCollections, PostingsRef
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk import Chunk
 from shared.runtime.context import Context
-from shared.text.terms import terms
+from shared.text.terms import count_terms
 from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_chunks, read_documents, read_tombstones
 
@@ -45,11 +45,11 @@ class ExpectedPostings:
     def add(self, chunk: Chunk) -> None:
         """Add the entries of a chunk."""
         assert chunk.dated_at
-        chunk_terms = terms(chunk.indexed_text)
-        self.totals["documents"] += bool(chunk_terms)
-        self.totals["length"] += len(chunk_terms)
-        for term, tf in Counter(chunk_terms).items():
-            entry = pack(tf, len(chunk_terms))
+        counts = count_terms(chunk.indexed_text, chunk.title)
+        self.totals["documents"] += bool(counts.by_term)
+        self.totals["length"] += counts.length
+        for term, tf in counts.by_term.items():
+            entry = pack(tf, counts.length)
             self.entries.setdefault(("lexicon", term), {})[chunk.chunk_id] = entry
         for facet, name in chunk.facets.items():
             entry = to_microseconds(chunk.dated_at)

@@ -60,6 +60,11 @@ class Jotting:
         return self.text
 
     @property
+    def title(self) -> str:
+        """No title."""
+        return ""
+
+    @property
     def facets(self) -> Mapping[Facet, str]:
         """The tags and the month."""
         tags = {make_named_facet(Kind.TAG, tag): tag for tag in self.tags}

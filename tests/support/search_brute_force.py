@@ -5,7 +5,6 @@ The reference results use the chunks' texts and vectors, and none of the product
 
 import math
 import random
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,7 +16,7 @@ from shared.knowledge.chunk import Chunk
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Context
 from shared.search.fusion import Scores, diversify_ranking, fuse
-from shared.text.terms import terms
+from shared.text.terms import count_terms, terms
 from tests.support.fakes.embedder import compute_similarity
 from tests.support.knowledge import index_all, store_sources
 from tests.support.stored_documents import read_chunks
@@ -130,17 +129,19 @@ def compute_bm25(all_chunks: Sequence[EmbeddedChunk], query: str) -> dict[str, f
     The formula is that of Lucene: https://en.wikipedia.org/wiki/Okapi_BM25
     """
     term_counts = {
-        entry.chunk.chunk_id: Counter(terms(entry.chunk.indexed_text)) for entry in all_chunks
+        entry.chunk.chunk_id: count_terms(entry.chunk.indexed_text, entry.chunk.title)
+        for entry in all_chunks
     }
     documents = len(term_counts)
-    average_length = sum(counts.total() for counts in term_counts.values()) / documents
+    average_length = sum(counts.length for counts in term_counts.values()) / documents
     scores = dict.fromkeys(term_counts, 0.0)
     for term in terms(query):
-        df = sum(term in counts for counts in term_counts.values())
+        df = sum(term in counts.by_term for counts in term_counts.values())
         idf = math.log(1 + (documents - df + 0.5) / (df + 0.5))
         for chunk_id, counts in term_counts.items():
-            norm = 1.2 * (0.25 + 0.75 * counts.total() / average_length)
-            scores[chunk_id] += idf * counts[term] / (counts[term] + norm)
+            norm = 1.2 * (0.25 + 0.75 * counts.length / average_length)
+            tf = counts.by_term.get(term, 0)
+            scores[chunk_id] += idf * tf / (tf + norm)
     return scores
 
 

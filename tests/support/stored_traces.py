@@ -13,7 +13,7 @@ from shared.index.facets import parse_facet_id
 from shared.index.indexed_state import read_indexed_state
 from shared.index.postings import PostingsRef
 from shared.runtime.context import App
-from shared.text.terms import terms
+from shared.text.terms import count_terms
 from shared.traces.repository import to_trace
 from shared.traces.trust import FeedbackTag, Vote, VoteTally, VoteType
 from tests.support.stored_documents import read_app_documents
@@ -33,12 +33,12 @@ async def assert_trace_postings_are_exact(app: App) -> None:
             assert data["indexed"]["terms"] == {}
             assert not {"embedding", "embedding_f16", "dated_at"} & data.keys()
             continue
-        counts = Counter(terms(trace.indexed_text))
-        assert read_indexed_state(data).terms == counts
+        counts = count_terms(trace.indexed_text, trace.title)
+        assert read_indexed_state(data).terms == counts.by_term
         assert data["facets"] == [f"tag:{tag}" for tag in trace.content.tags]
-        totals.update(documents=int(bool(counts)), length=counts.total())
-        for term, tf in counts.items():
-            entry = pack(tf, counts.total())
+        totals.update(documents=int(bool(counts.by_term)), length=counts.length)
+        for term, tf in counts.by_term.items():
+            entry = pack(tf, counts.length)
             expected.setdefault(("trace_lexicon", term), {})[trace_id] = entry
         for tag in trace.content.tags:
             entry = to_microseconds(trace.updated_at)

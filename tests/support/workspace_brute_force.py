@@ -3,7 +3,6 @@
 The documentation of the tool defines the scores.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import mul
@@ -15,7 +14,7 @@ from shared.index.bm25 import Postings, Totals, pack
 from shared.index.stored_vector import from_compact, to_compact
 from shared.text.folding import normalize_line
 from shared.text.splitting import split_passages
-from shared.text.terms import terms
+from shared.text.terms import count_terms, find_variants, terms
 from shared.workspaces.model import content_id
 from tests.support.fakes.embedder import WordEmbedder
 
@@ -57,7 +56,7 @@ async def score_by_brute_force(texts: Iterable[str], query: str) -> ExpectedScor
         passage_id: sum(map(mul, query_vector, from_compact(to_compact(vector))))
         for passage_id, vector in zip(texts_by_id, vectors, strict=True)
     }
-    lexical = _compute_bm25(texts_by_id, terms(query))
+    lexical = _compute_bm25(texts_by_id, [*terms(query), *find_variants(query)])
     candidates = {*_pick_best(dense, DENSE_CANDIDATES), *_pick_best(lexical, LEXICAL_CANDIDATES)}
     scaled_dense = _scale({passage_id: max(0.0, dense[passage_id]) for passage_id in candidates})
     scaled_lexical = _scale({passage_id: lexical.get(passage_id, 0.0) for passage_id in candidates})
@@ -83,14 +82,14 @@ def assert_scores_match(expected: ExpectedScores, result: Mapping[str, Any], top
 
 
 def _compute_bm25(texts: Mapping[str, str], query: Sequence[str]) -> dict[str, float]:
-    counts = {passage_id: Counter(terms(text)) for passage_id, text in texts.items()}
-    totals = Totals(len(counts), sum(count.total() for count in counts.values()))
+    counts = {passage_id: count_terms(text) for passage_id, text in texts.items()}
+    totals = Totals(len(counts), sum(count.length for count in counts.values()))
     postings: dict[str, Postings] = {}
     for term in set(query):
         entries = {
-            passage_id: pack(count[term], count.total())
+            passage_id: pack(count.by_term[term], count.length)
             for passage_id, count in counts.items()
-            if count[term]
+            if term in count.by_term
         }
         if entries:
             postings[term] = Postings(len(entries), entries)

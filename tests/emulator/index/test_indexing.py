@@ -42,7 +42,7 @@ async def store_pending(ctx: Context, count: int) -> list[ChunkToIndex]:
 
 
 def make_addition(chunk: ChunkToIndex, date: int = 5, tf: int = 1) -> IndexChange:
-    return plan_indexing(chunk, IndexedState({"bread": tf}, {RYE.id: "Rye"}, date))
+    return plan_indexing(chunk, IndexedState({"bread": tf}, {RYE.id: "Rye"}, date, tf))
 
 
 def make_removal(chunk: ChunkToIndex) -> IndexChange:
@@ -101,7 +101,7 @@ async def test_an_entry_added_during_the_run_stays(ctx: Context) -> None:
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"deleted_at": NOON})
 
     async def add_entry() -> None:
-        state = IndexedState({"bread": 1}, {RYE.id: "Rye"}, 5)
+        state = IndexedState({"bread": 1}, {RYE.id: "Rye"}, 5, 1)
         difference = IndexDifference("another", NOT_INDEXED, state)
         await ctx.database.commit(build_postings_writes(KNOWLEDGE, [difference]))
 
@@ -121,7 +121,7 @@ async def test_only_what_changed_is_written(ctx: Context, meter: Meter) -> None:
     before = await read_postings(ctx)
     first, *others = await requeue(ctx)
     written_before = meter.documents_written
-    renamed = plan_indexing(first, IndexedState({"bread": 1}, {RYE.id: "RYE"}, 5))
+    renamed = plan_indexing(first, IndexedState({"bread": 1}, {RYE.id: "RYE"}, 5, 1))
     await Indexing(ctx.database).apply([renamed, *map(make_addition, others)])
     assert meter.documents_written - written_before == 3 + 1
     spelling = {RYE_POSTINGS: before[RYE_POSTINGS] | {"name": "RYE"}}

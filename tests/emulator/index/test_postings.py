@@ -31,7 +31,7 @@ from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 from tests.support.stored_documents import read_documents
 
 SEA = make_named_facet(Kind.TAG, "Sea")
-RYE = IndexedState({"rye": 2, "bread": 1}, {SEA.id: "Sea"}, 7)
+RYE = IndexedState({"rye": 2, "bread": 1}, {SEA.id: "Sea"}, 7, 3)
 """The state of a document with two terms and a tag."""
 SEA_POSTINGS = (INDEX_COLLECTIONS.facets, SEA.id)
 RYE_POSTINGS = (INDEX_COLLECTIONS.lexicon, "rye")
@@ -62,7 +62,7 @@ async def test_indexing_a_document_reads_nothing(ctx: Context, meter: Meter) -> 
 async def test_an_edit_writes_only_differences(ctx: Context, meter: Meter) -> None:
     await write(ctx, "a", NOT_INDEXED, RYE)
     written_before = meter.documents_written
-    await write(ctx, "a", RYE, IndexedState({"rye": 2, "salt": 1}, {SEA.id: "Sea"}, 7))
+    await write(ctx, "a", RYE, IndexedState({"rye": 2, "salt": 1}, {SEA.id: "Sea"}, 7, 3))
     removed, added = 1, 1
     assert meter.documents_written - written_before == removed + added
     lists = await make_corpus(ctx).index.read(["rye", "bread", "salt"], [SEA])
@@ -148,7 +148,7 @@ class RacingDatabase(Database):
 async def index_document(ctx: Context, number: int, term: str) -> None:
     """Index a new document with the tag sea. Its number is its count of the term, and its date."""
     database = ctx.database
-    after = IndexedState({term: number}, {SEA.id: "sea"}, number)
+    after = IndexedState({term: number}, {SEA.id: "sea"}, number, number)
     difference = IndexDifference(f"d{number}", NOT_INDEXED, after)
     await database.commit(build_postings_writes(INDEX_COLLECTIONS, [difference]))
 

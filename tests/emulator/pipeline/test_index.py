@@ -134,7 +134,7 @@ async def test_a_second_run_has_nothing_to_do(notes: Context, app: App) -> None:
 async def test_overlong_postings_are_cut(ctx: Context) -> None:
     """Indexing cuts postings only now and then, so that they may grow beyond the limit."""
     for number in range(6):
-        state = IndexedState({"bread": 1}, {}, number)
+        state = IndexedState({"bread": 1}, {}, number, 1)
         difference = IndexDifference(f"d{number}", NOT_INDEXED, state)
         await ctx.database.commit(build_postings_writes(KNOWLEDGE, [difference]))
     report = await index_with(Indexing(ctx.database), ctx, make_ample_budget(), cap=3, slack=2)
@@ -268,7 +268,7 @@ async def index_with_another_analyzer(ctx: Context) -> None:
     """Index each pending chunk by the same two words, as a former analyzer might have."""
     indexing = Indexing(ctx.database)
     chunks = await indexing.load_pending(NOON, 100)
-    state = IndexedState(terms={"old": 2, "note": 1}, facets={}, dated_at=5)
+    state = IndexedState(terms={"old": 2, "note": 1}, facets={}, dated_at=5, length=3)
     await indexing.apply([plan_indexing(chunk, state) for chunk in chunks])
     await indexing.save_version(INDEX_VERSION | {"analysis": ANALYZER_VERSION - 1})
 
@@ -294,7 +294,7 @@ async def test_large_chunks_are_indexed_in_several_commits(ctx: Context) -> None
 
 def make_state(term_count: int) -> IndexedState:
     """Return the state of a chunk with the terms "0", "1" and so on."""
-    return IndexedState(terms=dict.fromkeys(map(str, range(term_count)), 1))
+    return IndexedState(terms=dict.fromkeys(map(str, range(term_count)), 1), length=term_count)
 
 
 def make_change(number: int, state: IndexedState) -> IndexChange:
@@ -312,7 +312,8 @@ def test_changes_are_split_into_commits_in_order() -> None:
 def test_the_postings_of_a_commit_are_bounded() -> None:
     """Each of five chunks has 1,400 terms that no other chunk has."""
     states = [
-        IndexedState(terms={f"{number} {word}": 1 for word in range(1_400)}) for number in range(5)
+        IndexedState(terms={f"{number} {word}": 1 for word in range(1_400)}, length=1_400)
+        for number in range(5)
     ]
     commits = list(split_commits([make_change(*pair) for pair in enumerate(states)]))
     assert [len(commit) for commit in commits] == [2, 2, 1]

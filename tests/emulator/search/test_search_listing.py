@@ -210,6 +210,11 @@ class UnreadJotting(Jotting):
     """A jotting whose text must not be analysed."""
 
     @property
+    def title(self) -> str:
+        """No title."""
+        return ""
+
+    @property
     def indexed_text(self) -> str:
         """Fail, because analysing the texts of 80 candidates takes longer than all requests."""
         raise AssertionError("its text is analysed")

@@ -161,7 +161,7 @@ async def test_screening_and_comparison_run_in_threads(
 
     for module, name in (
         (screen, "screen_texts"),
-        (indexed_state, "terms"),
+        (indexed_state, "count_terms"),
         (near_duplicates, "terms"),
     ):
         record_threads(module, name)

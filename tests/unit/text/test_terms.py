@@ -7,7 +7,18 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.text.terms import AMBIGUOUS, ENGLISH, GERMAN, MAX_TERM, find_occurrences, terms
+from shared.text.terms import (
+    AMBIGUOUS,
+    ENGLISH,
+    GERMAN,
+    MAX_TERM,
+    TermCounts,
+    count_terms,
+    find_occurrences,
+    find_variant_occurrences,
+    find_variants,
+    terms,
+)
 
 LATIN = (
     *("Häuser", "l\u2019homme", "don't", "the", "und", "der"),
@@ -57,6 +68,35 @@ def test_a_text_has_the_expected_terms(text: str, expected: list[str]) -> None:
     assert terms(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("the plain words, of a U-boat's crew.", ["uboat"]),
+        ("getUserById XMLHttpRequest", ["get", "user", "id", "xml", "http", "requ"]),
+        ("mRNA, DNAs and a PhD", ["rna", "dna", "ph"]),
+        ("Node.js, HTTP/2 and/or TCP/IP 24/7", ["nodej", "http2"]),
+        ("1200kg B12 10,000 1 200 1.5 2024-05-31", ["1200", "kg", "b", "12", "10000", "1200"]),
+        ("C++ F# #tag", ["c++", "f#"]),
+        ("state-of-the-art O\u2019Brien don't it's", ["stateoftheart", "obri"]),
+        ("an_order 東京都12", []),
+        ("x" * 40 + "-" + "y" * 40, []),
+    ],
+)
+def test_a_text_has_the_expected_variants(text: str, expected: list[str]) -> None:
+    variants = find_variants(text)
+    assert variants == expected
+    assert {term for term, _, _ in find_variant_occurrences(text)} <= {*variants, "東", "京", "都"}
+
+
+def test_variants_and_titles_do_not_count_into_the_length() -> None:
+    assert count_terms("a Well-being of well", "Well-being") == TermCounts(
+        {"well": 4, "wellb": 3}, 2
+    )
+    assert count_terms("港町 it", "it") == TermCounts({"港町": 1, "港": 1, "町": 1}, 1)
+    assert count_terms("do-it") == TermCounts({"doit": 1}, 1)
+    assert count_terms("it") == TermCounts({}, 0)
+
+
 FORMS = """
 mutation mutations MUTATED
 Haus Häuser Hauses Haeuser
@@ -74,6 +114,8 @@ smørrebrød smorrebrod SMØRREBRØD
 مكتبة المكتبات
 लड़की लड़कियों
 άνθρωπος άνθρωποι
+mice mouse Mice
+bacteria bacterium
 """
 
 

@@ -31,7 +31,7 @@ def make_passages(count: int, words: int, end_of_text: str = "\n") -> list[Works
         clean = " ".join(counts)
         start, end = end, end + len(clean)
         passage_id, text = content_id(clean), f"{clean}{end_of_text}"
-        passages.append(WorkspacePassage(passage_id, position, start, end, text, counts))
+        passages.append(WorkspacePassage(passage_id, position, start, end, text, counts, words))
     return passages
 
 

@@ -49,7 +49,7 @@ class WorkspaceCorpus:
 
     async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:  # noqa: ARG002 - see above
         """Return the postings of these terms."""
-        lengths = {name: sum(passage.counts.values()) for name, passage in self.passages.items()}
+        lengths = {name: passage.length for name, passage in self.passages.items()}
         entries_by_term = {
             term: {
                 name: pack(passage.counts[term], lengths[name])

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,7 +20,7 @@ from shared.firestore.retention import Erasure
 from shared.index.embedding_space import EmbeddingSpace
 from shared.text.folding import normalize_line
 from shared.text.splitting import split_passages
-from shared.text.terms import ANALYZER_VERSION, terms
+from shared.text.terms import ANALYZER_VERSION, count_terms
 from shared.workspaces.embedding import RejectedPassage, embed_document
 from shared.workspaces.erasure import UNUSED_WORKSPACES
 from shared.workspaces.listing import UserWorkspaces
@@ -262,9 +261,15 @@ def parse_passages(text: str, max_characters: int) -> list[WorkspacePassage]:
         clean = normalize_line(original)
         passage_id = content_id(clean)
         if clean and passage_id not in passages:
-            counts = Counter(terms(clean))
+            counts = count_terms(clean)
             passages[passage_id] = WorkspacePassage(
-                passage_id, position, span.start, span.end, original, counts
+                passage_id,
+                position,
+                span.start,
+                span.end,
+                original,
+                counts.by_term,
+                counts.length,
             )
             _require_at_most(MAX_PASSAGES, len(passages))
     if not passages:
