@@ -162,6 +162,12 @@ class InvertedIndex:
         query = prefix_query(self._facets, kind, prefix, limit, after)
         return [_to_facet_value(kind, snapshot) for snapshot in await self._database.find(query)]
 
+    async def list_terms(self, prefix: str, limit: int) -> list[str]:
+        """Load the terms with a prefix that documents have, sorted. Costs one round trip."""
+        query = terms_query(Query(self._names.lexicon), prefix, limit)
+        snapshots = await self._database.find(query)
+        return [snapshot.id for snapshot in snapshots if snapshot.fields.get("df", 0) > 0]
+
     @property
     def _facets(self) -> Query:
         return Query(self._names.facets)
@@ -187,6 +193,17 @@ def prefix_query(facets: Query, kind: Kind, prefix: str, limit: int, after: str 
         .order_by("key")
         .order_by("df")
         .select(_NAME_FIELDS)
+        .limit(limit)
+    )
+
+
+def terms_query(lexicon: Query, prefix: str, limit: int) -> Query:
+    """Build the query for the postings of terms with a prefix."""
+    return (
+        lexicon.where("__name__", ">=", Reference(lexicon.collection, prefix))
+        .where("__name__", "<", Reference(lexicon.collection, prefix + "\U0010ffff"))
+        .order_by("__name__")
+        .select(["df"])
         .limit(limit)
     )
 

@@ -18,6 +18,7 @@ from shared.search.query import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from shared.ai.embedding import Vector
     from shared.index.postings import SearchPostings
@@ -62,6 +63,7 @@ class CandidateSearch(Generic[DocumentT]):
         scores: The BM25 scores of the documents that the terms' postings list and that may pass
             the filters, by document id.
         max_checked: The maximum number of documents checked against the filters.
+        preferred: The ids of documents that come before all others in the pool of lexical hits.
     """
 
     selection: Selection
@@ -71,6 +73,7 @@ class CandidateSearch(Generic[DocumentT]):
     scores: Mapping[str, float]
     documents: DocumentReader[DocumentT]
     max_checked: int
+    preferred: AbstractSet[str] = frozenset()
 
     async def fetch_lexical_candidates(self) -> tuple[list[Candidate[DocumentT]], bool]:
         """Fetch the documents with the highest BM25 scores.
@@ -251,9 +254,11 @@ class CandidateSearch(Generic[DocumentT]):
 
     def _pick_top(self, limit: int) -> list[str]:
         """Return the ids of the documents with the highest BM25 scores, ties in order of id."""
-        return heapq.nsmallest(
-            limit, self.scores, key=lambda document_id: (-self.scores[document_id], document_id)
-        )
+
+        def sort_key(document_id: str) -> tuple[bool, float, str]:
+            return document_id not in self.preferred, -self.scores[document_id], document_id
+
+        return heapq.nsmallest(limit, self.scores, key=sort_key)
 
     def _is_enough(self, hits: Sequence[Neighbour[DocumentT]], limit: int) -> bool:
         """Return whether enough hits pass the filters, or whether a wider search finds no more."""

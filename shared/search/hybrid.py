@@ -26,6 +26,7 @@ from shared.search.candidates import (
 )
 from shared.search.filter_plan import find_unknown_values, plan_filters
 from shared.search.fusion import Scores, fuse
+from shared.search.phrases import find_phrases, has_phrase, score_pairs
 from shared.search.query import Degradation, Mode, Ranking
 from shared.search.relevance import (
     Evidence,
@@ -34,10 +35,11 @@ from shared.search.relevance import (
     compute_information,
     get_tuning,
 )
-from shared.text.terms import find_variants, terms
+from shared.text.terms import find_occurrences, find_variants, terms
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from contextlib import AbstractContextManager
 
     from shared.ai.embedding import Vector
@@ -58,9 +60,10 @@ MAX_TERMS: Final = 48
 async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> Ranking[DocumentT]:
     """Find and rank documents.
 
-    Costs two round trips, or up to four if too few of the nearest documents pass the filters. A
-    hybrid search waits at most half of the remaining time for its semantic or its lexical half,
-    and then continues with the other half alone. With filters, it always waits for the postings.
+    Costs two round trips, or up to four if too few of the nearest documents pass the filters, and
+    another for a phrase in quotation marks in a search by words alone. A hybrid search waits at
+    most half of the remaining time for its semantic or its lexical half, and then continues with
+    the other half alone. With filters, it always waits for the postings.
 
     Raises:
         Unavailable: The search is only semantic, and the embedding provider is down or the base is
@@ -95,8 +98,16 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         if plan.dates is not None:
             scores = {name: scores[name] for name in scores.keys() & plan.dates}
     max_checked = MAX_CHECKED if ctx.caller.user_id else MAX_CHECKED_ANONYMOUS
+    phrases = find_phrases(query.text) if query.is_lexical else []
     search = CandidateSearch(
-        query.selection, plan, lexical_terms, postings, scores, corpus.documents, max_checked
+        query.selection,
+        plan,
+        lexical_terms,
+        postings,
+        scores,
+        corpus.documents,
+        max_checked,
+        preferred={name for phrase in phrases for name in _list_candidates_of(phrase, postings)},
     )
 
     # Second round trip: fetch the candidates.
@@ -104,25 +115,100 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
     if fetched.timeout is Degradation.SEMANTIC_TIMED_OUT or degradation is None:
         degradation = fetched.timeout
 
+    candidates = fetched.candidates
+    if phrases:
+        candidates = await _read_lexical_pool(candidates, search, corpus)
+    information = compute_information(lexical_terms, postings.terms, postings.totals)
+    coverages = [
+        compute_coverage(information, hit.terms) if lexical_terms else None for hit in candidates
+    ]
     query_tuning = _tune(query, ctx)
+    evidence = [
+        Evidence(hit.similarity if query_tuning.can_read(query.text) else None, coverage)
+        for hit, coverage in zip(candidates, coverages, strict=True)
+    ]
+    if query.dense_weight is None:
+        query_tuning = query_tuning.trust_words(max(filter(None, coverages), default=0.0))
+        if query.mode is Mode.HYBRID:
+            candidates = _add_pairs(candidates, query.text)
     is_lexical_only = degradation is not None and degradation.is_lexical_only
+    hits = _score_and_sort(
+        candidates, Mode.LEXICAL if is_lexical_only else query.mode, query_tuning
+    )
+    hits, absent_phrases = _lift_phrases(hits, phrases)
     return Ranking(
         terms=frozenset(query_terms),
         documents=postings.totals.documents,
         unknown=tuple(find_unknown_values(query.selection, postings)),
         degradation=degradation,
-        hits=_score_and_sort(
-            fetched.candidates, Mode.LEXICAL if is_lexical_only else query.mode, query_tuning
-        ),
-        matches=_has_match(
-            fetched.candidates,
-            lexical_terms,
-            postings,
-            query_tuning,
-            by_meaning=query_tuning.can_read(query.text),
-        ),
+        hits=hits,
+        matches=len(absent_phrases) < len(phrases)
+        or anything_matches(evidence, query_tuning.calibration, postings.totals.documents),
         truncated=fetched.truncated,
+        absent_phrases=absent_phrases,
+        unknown_words=tuple(
+            query.text[start:end]
+            for term, start, end in find_occurrences(query.text)
+            if term in lexical_terms and term not in postings.terms
+        ),
     )
+
+
+def _list_candidates_of(phrase: str, postings: SearchPostings) -> AbstractSet[str]:
+    """Return the ids of the documents that have all words of a phrase but its stop words."""
+    entries = [
+        postings.terms[term].entries.keys() if term in postings.terms else set[str]()
+        for term in terms(phrase)
+    ]
+    return set.intersection(*map(set, entries)) if entries else set()
+
+
+async def _read_lexical_pool(
+    candidates: Sequence[Candidate[DocumentT]],
+    search: CandidateSearch[DocumentT],
+    corpus: Corpus[DocumentT],
+) -> list[Candidate[DocumentT]]:
+    """Read the documents of the best lexical hits that have not been read yet.
+
+    Costs one round trip, or none if all have been read.
+    """
+    read_ids = {hit.id for hit in candidates if hit.document}
+    unread_ids = [name for name in search.pick_lexical_pool() if name not in read_ids]
+    documents = {
+        document.id: document
+        for document in await corpus.documents.get_all(unread_ids)
+        if search.selection.admits(document)
+    }
+    return [replace(hit, document=documents.get(hit.id, hit.document)) for hit in candidates]
+
+
+def _lift_phrases(
+    hits: tuple[Candidate[DocumentT], ...], phrases: Sequence[str]
+) -> tuple[tuple[Candidate[DocumentT], ...], tuple[str, ...]]:
+    """Raise the hits with phrases above all others, and return the phrases that no hit has."""
+    if not phrases:
+        return hits, ()
+    present_phrases = {
+        hit.id: {phrase for phrase in phrases if has_phrase(hit.document.indexed_text, phrase)}
+        for hit in hits
+        if hit.document
+    }
+    # Twice the best score, so that the hits above are a tier of their own.
+    step = 1 + 2 * max((hit.score for hit in hits), default=0.0)
+    lifted = [
+        replace(hit, score=hit.score + step * len(present_phrases.get(hit.id, ()))) for hit in hits
+    ]
+    absent_phrases = set(phrases).difference(*present_phrases.values())
+    return tuple(sorted(lifted, key=lambda hit: -hit.score)), tuple(absent_phrases)
+
+
+def _add_pairs(
+    candidates: Sequence[Candidate[DocumentT]], question: str
+) -> list[Candidate[DocumentT]]:
+    """Add the score of neighbouring words to the candidates that have words of the question."""
+    texts = {hit.id: hit.document.indexed_text for hit in candidates if hit.bm25 and hit.document}
+    scores = score_pairs(question, texts)
+    return [replace(hit, bm25=hit.bm25 + scores.get(hit.id, 0.0)) for hit in candidates]
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,30 +380,6 @@ def _get_scores(
                 for hit in candidates
             }
             return dict(fuse(scores, query_tuning.dense_weight, query_tuning.noise))
-
-
-def _has_match(
-    candidates: Sequence[Candidate[DocumentT]],
-    lexical_terms: Sequence[str],
-    postings: SearchPostings,
-    query_tuning: Tuning,
-    *,
-    by_meaning: bool,
-) -> bool:
-    """Return whether any candidate is likely to answer the query.
-
-    Args:
-        by_meaning: Whether similarities are evidence.
-    """
-    information = compute_information(lexical_terms, postings.terms, postings.totals)
-    evidence = [
-        Evidence(
-            candidate.similarity if by_meaning else None,
-            compute_coverage(information, candidate.terms) if lexical_terms else None,
-        )
-        for candidate in candidates
-    ]
-    return anything_matches(evidence, query_tuning.calibration, postings.totals.documents)
 
 
 def _limit_terms(query_terms: Sequence[str]) -> list[str]:

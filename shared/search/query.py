@@ -30,7 +30,7 @@ class SearchQuery:
     Attributes:
         mode: How documents are found: by meaning, by words or by both.
         dense_weight: The weight of similarity, from 0 to 1; BM25 has the rest. By default, the
-            weight measured for the embedding model.
+            weight measured for the embedding model, or more if no hit covers much of the query.
         may_be_far: Whether the whole corpus may be unrelated to the query. If so, small differences
             in similarity count as noise, so that they do not outweigh matching words.
     """
@@ -57,7 +57,8 @@ class Candidate(Generic[DocumentT]):
     """A document to rank.
 
     Attributes:
-        bm25: Its BM25 score, or 0 if it has none of the query's terms.
+        bm25: Its BM25 score, or 0 if it has none of the query's terms. In a hybrid search, words
+            that are neighbours in the query and in the document add to it.
         terms: The query's terms that the document is known to contain.
         document: The document, which passes the filters; None if it has not been read yet. An
             unread document may have been deleted, or may fail the filters.
@@ -113,6 +114,8 @@ class Ranking(Generic[DocumentT]):
         hits: Candidates with their scores, best first.
         matches: Whether any hit is likely to answer the query.
         truncated: Whether documents that pass the filters may be missing.
+        absent_phrases: The phrases in quotation marks that no hit has.
+        unknown_words: The words of the query that no document has, as written.
     """
 
     terms: frozenset[str]
@@ -122,6 +125,8 @@ class Ranking(Generic[DocumentT]):
     hits: tuple[Candidate[DocumentT], ...]
     matches: bool
     truncated: bool
+    absent_phrases: tuple[str, ...] = ()
+    unknown_words: tuple[str, ...] = ()
 
     @property
     def is_lexical_only(self) -> bool:

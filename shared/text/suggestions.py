@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, get_close_matches
 from typing import TYPE_CHECKING, Final
+
+from shared.text.terms import find_common_beginning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MIN_SIMILARITY: Final = 0.6
 """A suggested name has at least this similarity to the unknown name. It is difflib's default."""
+MIN_WORD_SIMILARITY: Final = 0.75
+"""A suggested word has at least this similarity to the unknown word."""
 _WORD: Final = re.compile(r"[^\W_]+")
 _ALL_WORDS_SIMILARITY: Final = 0.9
 """Two names have this similarity if one contains all words of the other. It is less than the 1.0 of
@@ -34,6 +38,24 @@ def find_nearest_names(query: str, names: Sequence[str], limit: int = 3) -> list
     similarities = {name: _compute_similarity(matcher, folded_query, _fold(name)) for name in names}
     nearest = [name for name in similarities if similarities[name] >= MIN_SIMILARITY]
     return sorted(nearest, key=lambda name: -similarities[name])[:limit]
+
+
+def find_nearest_word(word: str, term: str, known_terms: Sequence[str]) -> str | None:
+    """Return the known word that is most similar to an unknown one, or None.
+
+    Terms are stems, so the word gets the ending of the unknown one: for `univrsity`, the known term
+    `univers` becomes `university`.
+
+    Args:
+        term: The term of the word.
+    """
+    nearest = get_close_matches(term, known_terms, 1, MIN_WORD_SIMILARITY)
+    if not nearest:
+        return None
+    common = len(find_common_beginning(word.casefold(), term))
+    stem_ending = term[common:]
+    stem = nearest[0].removesuffix(stem_ending)
+    return stem + word.casefold()[common:] if stem + stem_ending == nearest[0] else nearest[0]
 
 
 def unknown_name_message(kind: str, query: str, names: Sequence[str]) -> str:

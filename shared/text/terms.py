@@ -47,6 +47,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from os.path import commonprefix
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -243,6 +244,11 @@ def find_variant_occurrences(text: str) -> Iterator[tuple[str, int, int]]:
     yield from _find_variant_spans(text.replace("\u2019", "'"))
     if not text.isascii():
         yield from ((match[0], *match.span()) for match in _SYLLABLE.finditer(text))
+
+
+def find_common_beginning(word: str, term: str) -> str:
+    """Return the beginning that a word and its term have in common."""
+    return commonprefix([word, term])  # noqa: RUF071 - of characters
 
 
 MIN_COPY: Final = 0.6

@@ -5,9 +5,11 @@ The reference results use the chunks' texts and vectors, and none of the product
 
 import math
 import random
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any, Final
 
 from shared.ai.embedding import Vector
@@ -114,13 +116,49 @@ def rank_by_fusion(
 ) -> list[str]:
     """Return the ids of the candidates by the fusion of both scores, best first."""
     lexical_scores = compute_bm25(all_chunks, query)
+    pair_scores = _score_pairs(
+        [entry for entry in candidates if lexical_scores[entry.chunk.chunk_id]], query
+    )
     scores = {
         entry.chunk.chunk_id: Scores(
-            compute_similarity(entry.vector, vector), lexical_scores[entry.chunk.chunk_id]
+            compute_similarity(entry.vector, vector),
+            lexical_scores[entry.chunk.chunk_id] + pair_scores.get(entry.chunk.chunk_id, 0.0),
         )
         for entry in candidates
     }
-    return _diversify_ids(fuse(scores), candidates)
+    trust = min(1, _find_best_coverage(candidates, all_chunks, query) / 0.4)
+    return _diversify_ids(fuse(scores, 1 - 0.5 * trust), candidates)
+
+
+def _score_pairs(candidates: Sequence[EmbeddedChunk], query: str) -> dict[str, float]:
+    """Return the score of the query's neighbouring words in each candidate: BM25 among these."""
+    texts = {entry.chunk.chunk_id: f" {_fold(entry.chunk.indexed_text)} " for entry in candidates}
+    scores = dict.fromkeys(texts, 0.0)
+    for first, second in pairwise(query.split()):
+        counts = {name: text.count(f" {first} {second} ") for name, text in texts.items()}
+        df = sum(map(bool, counts.values()))
+        for name, tf in counts.items():
+            idf = math.log(1 + (len(counts) - df + 0.5) / (df + 0.5))
+            scores[name] += 0.2 * idf * tf / (tf + 1.2)
+    return scores
+
+
+def _find_best_coverage(
+    candidates: Sequence[EmbeddedChunk], all_chunks: Sequence[EmbeddedChunk], query: str
+) -> float:
+    """Return the largest share of the query's information that a candidate has."""
+    chunk_terms = {
+        entry.chunk.chunk_id: set(terms(entry.chunk.indexed_text)) for entry in all_chunks
+    }
+    information: defaultdict[str, float] = defaultdict(float)
+    for term in terms(query):
+        df = sum(term in other for other in chunk_terms.values())
+        information[term] += math.log(1 + (len(all_chunks) - df + 0.5) / (df + 0.5))
+    shares = (
+        sum(information[term] for term in chunk_terms[entry.chunk.chunk_id] & information.keys())
+        for entry in candidates
+    )
+    return max(shares, default=0.0) / sum(information.values())
 
 
 def compute_bm25(all_chunks: Sequence[EmbeddedChunk], query: str) -> dict[str, float]:

@@ -153,6 +153,24 @@ async def test_known_tags_find_passages_despite_unknown_tags(base: Context) -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("query", "suggestion"),
+    [
+        ("mainsal", "mainsail"),
+        ("ancohrs of stromg", "anchors strong"),
+        ("zymurgy", None),
+        ("ree", None),
+    ],
+)
+async def test_the_nearest_known_word_is_suggested(
+    ctx: Context, query: str, suggestion: str | None
+) -> None:
+    await store_sources(ctx, SAILING)
+    out = await search(ctx, query=query, mode="lexical")
+    expected = f'Did you mean "{suggestion}"? ' if suggestion else ""
+    assert (out.results, out.message) == ([], f"{expected}{messages.NO_WORDS}")
+
+
 @pytest.mark.parametrize("mode", MODES)
 async def test_stop_words_are_searched_by_meaning_only(ctx: Context, mode: str) -> None:
     await store_sources(ctx, make_source_of_texts(["What is it that it is?", "An anchor."]))
@@ -163,6 +181,7 @@ async def test_stop_words_are_searched_by_meaning_only(ctx: Context, mode: str) 
     else:
         assert out.results[0].snippet == "What is it that it is?"
         assert out.results[0].matched_terms == []
+        assert (out.message == messages.COMMON_WORDS) is (mode == "hybrid")
 
 
 async def test_a_long_query_reads_a_bounded_number_of_terms(ctx: Context, app: App) -> None:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 from shared.core.installation import carrel
 from shared.index.facets import Kind
 from shared.knowledge.common_names import CommonNames
+from shared.knowledge.corpus import get_knowledge_corpus
 from shared.knowledge.queue import ChunkQueue
 from shared.search.query import TIMEOUT_MESSAGES, Degradation
-from shared.text.suggestions import find_nearest_names, unknown_name_message
+from shared.text.suggestions import find_nearest_names, find_nearest_word, unknown_name_message
+from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,6 +27,12 @@ NOTHING_MATCHES: Final = (
     " them answers, try other words, or the language of the texts, before you conclude that there"
     " is nothing on it."
 )
+MAX_CORRECTED: Final = 2
+"""The number of unknown words of a question for which known words are suggested."""
+MIN_CORRECTED_LENGTH: Final = 4
+"""The number of letters from which on a similar word is suggested."""
+MAX_COMPARED: Final = 50
+"""The number of known terms that one unknown word is compared with. Each costs a read."""
 NO_WORDS: Final = (
     "No passage has these words. Try others, or mode hybrid, which also searches by meaning."
 )
@@ -33,6 +41,9 @@ NO_WORDS_HERE: Final = (
     "No passage that passes the filters has these words. Try other words or fewer filters."
 )
 NOTHING_PASSES: Final = "No passage passes all of these filters. Leave one out, or widen the dates."
+NO_PHRASE: Final = (
+    'No passage found has the words "{}" in this order: they were searched without quotation marks.'
+)
 TRUNCATED: Final = (
     "More passages may pass the filters than could be checked: a narrower filter finds them."
 )
@@ -62,20 +73,41 @@ async def explain_ranking(
         matches: Whether any hit is likely to answer.
         any_hits: Whether hits are returned, likely to answer or not.
     """
-    messages, waiting = await asyncio.gather(
-        explain_unknown_filters(ranking.unknown, ctx), _count_waiting(ctx, matches=matches)
+    unknown_words = () if matches else ranking.unknown_words[:MAX_CORRECTED]
+    messages, waiting, suggestions = await asyncio.gather(
+        explain_unknown_filters(ranking.unknown, ctx),
+        _count_waiting(ctx, matches=matches),
+        asyncio.gather(*(_suggest_word(word, ctx) for word in unknown_words)),
     )
     if ranking.degradation and (ranking.documents or not ranking.is_lexical_only):
         messages.append(DEGRADED[ranking.degradation])
         if ranking.is_lexical_only and query.is_lexical:
             messages.append(ONLY_WORDS)
+    messages += [NO_PHRASE.format(phrase) for phrase in ranking.absent_phrases]
     if ranking.truncated:
         messages.append(TRUNCATED)
+    if matches and any_hits and query.is_lexical and not ranking.terms:
+        messages.append(COMMON_WORDS)
     if not matches:
+        known_words = " ".join(filter(None, suggestions))
+        messages += [f'Did you mean "{known_words}"?'] if known_words else []
         messages += _explain_no_match(query, ranking, any_hits=any_hits)
         if waiting:
             messages.append(f"{waiting} passages still wait to be indexed.")
     return messages
+
+
+async def _suggest_word(word: str, ctx: Context) -> str | None:
+    """Return the known word that is nearest to one that no passage has, or None.
+
+    Costs one round trip. Only words that begin like it are compared, and MAX_COMPARED of them.
+    """
+    [term, *_] = terms(word)
+    if len(term) < MIN_CORRECTED_LENGTH:
+        return None
+    prefix = term[: len(term) // 2]
+    known_terms = await get_knowledge_corpus(ctx.database).index.list_terms(prefix, MAX_COMPARED)
+    return find_nearest_word(word, term, known_terms)
 
 
 async def _count_waiting(ctx: Context, *, matches: bool) -> int:
