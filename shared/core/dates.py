@@ -75,7 +75,9 @@ class Period(StrEnum):
     YESTERDAY = "yesterday"
     LAST_3_DAYS = "last_3_days"
     LAST_7_DAYS = "last_7_days"
+    LAST_14_DAYS = "last_14_days"
     LAST_30_DAYS = "last_30_days"
+    LAST_90_DAYS = "last_90_days"
     THIS_WEEK = "this_week"
     LAST_WEEK = "last_week"
     THIS_MONTH = "this_month"
@@ -177,7 +179,7 @@ _SEPARATORS: Final = re.compile(r"[\s_-]+")
 def resolve_period(period: Period, now: datetime, zone: tzinfo = UTC) -> DateSpan:
     """Return the days of a period, in a time zone.
 
-    `last_3_days`, `last_7_days` and `last_30_days` include today. `last_week`, `last_month` and
+    `last_3_days` and its like include today. `last_week`, `last_month` and
     `last_year` are the previous ones of the calendar; `this_week` and its like end today.
     """
     today = now.astimezone(zone).date()
@@ -193,7 +195,9 @@ def _find_days(period: Period, today: date) -> tuple[date, date]:
         Period.YESTERDAY: (today - day, today - day),
         Period.LAST_3_DAYS: (today - 2 * day, today),
         Period.LAST_7_DAYS: (today - 6 * day, today),
+        Period.LAST_14_DAYS: (today - 13 * day, today),
         Period.LAST_30_DAYS: (today - 29 * day, today),
+        Period.LAST_90_DAYS: (today - 89 * day, today),
         Period.THIS_WEEK: (monday, today),
         Period.LAST_WEEK: (monday - 7 * day, monday - day),
         Period.THIS_MONTH: (month, today),
