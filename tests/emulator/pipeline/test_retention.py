@@ -27,7 +27,7 @@ SWEEPS: Final = {sweep.name: sweep for sweep in make_sweeps(materials_days=90)}
 DELETED: Final = {
     "forgotten": Counter(forgotten=1),
     "forgotten_sources": Counter(forgotten=3, note_revisions=1, forgotten_sources=2),
-    "rag_tasks": Counter(documents=1, parts=2, passages=4, answers=1, rag_tasks=1),
+    "rag_tasks": Counter(documents=1, parts=1, answers=1, rag_tasks=1),
     "traces": Counter(votes=1, revisions=1, traces=1),
     "chunks": Counter(chunks=1),
 }
