@@ -106,7 +106,7 @@ class ExtractionGroups:
         if group and visible and visible not in change.deleted:
             if change.name not in joining:
                 change.visible = visible
-                # The commit of an election at the same time, which missed the new members, fails.
+                # An election at the same time has not seen the new members, so its commit fails.
                 joined = Increment(len(joining))
                 return Update(group.reference, {"joined": joined}) if joining else None
             others = await self.load([visible])
@@ -129,8 +129,8 @@ class _GroupChange:
     Attributes:
         name: The id of the group, and of its first member.
         group: The group's document, or None if it does not exist.
-        stored: Members that are replaced by `new`, by id.
-        new: The fields of the members that replace them, by id.
+        stored: Members as they were read, by id. Those missing from `new` are deleted.
+        new: The fields of the members to store, by id.
         visible: The id of the member that is visible after the commit.
     """
 

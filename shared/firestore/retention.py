@@ -1,7 +1,7 @@
-"""How long documents are kept, and how they are deleted after what hangs on them.
+"""How long documents are kept, and how they are deleted after their dependents.
 
 `expires_at` says how long something is valid, and a `Retention` how long it is kept. Firestore
-deletes documents on which nothing hangs by their field `purge_at` (a TTL policy), up to three days
+deletes documents without dependents by their field `purge_at` (a TTL policy), up to three days
 late. The job `purge` erases the others.
 """
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 PURGE_AT: Final = "purge_at"
 ERASURE_BEGUN: Final = from_microseconds(0)
-"""The time that a document has once its erasure has begun. So it stays due, and a later run of
-`purge` continues the erasure."""
+"""Set when the erasure of a document begins, so that it stays due, and a later run of `purge`
+continues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependents:
-    """Documents that hang on another one, and are deleted before it.
+    """Documents that depend on another one, and are deleted before it.
 
     Attributes:
         name: What a run counts them as.
-        query: Builds the query for them, given what they hang on.
+        query: Builds the query for them, given what they depend on.
         commit_size: How many of them one commit deletes. Firestore rejects commits above 10 MiB,
             and counts the contents of deleted documents and their index entries.
     """
@@ -68,7 +68,7 @@ class Retention:
         since: The field with the time from which they are kept. By default, their field `purge_at`
             already holds the time at which that ends.
         in_group: Whether there are many collections with this id, such as one for each user.
-        dependents: What hangs on a document, in the order of deletion.
+        dependents: What depends on a document, in the order of deletion.
         contents: The fields that are deleted, if the rest of the document stays for good.
     """
 

@@ -31,7 +31,7 @@ def find_phrases(question: str) -> list[str]:
 def has_phrase(text: str, phrase: str) -> bool:
     """Return whether a text has the words of a phrase, one after the other.
 
-    Case and the signs between words do not matter.
+    Case and punctuation do not matter.
     """
     return _join_words(phrase) in _join_words(text)
 
@@ -44,13 +44,13 @@ def _join_words(text: str) -> str:
 def score_pairs(question: str, texts: Mapping[str, str]) -> dict[str, float]:
     """Score the texts that have neighbouring words of a question as neighbours, by their ids.
 
-    A pair of words scores as a term does in BM25, with its frequency among these texts, but less by
-    PAIR_WEIGHT. The texts are searched for the beginnings of the words, because to analyse them
-    takes a hundred times as long.
+    A pair of words scores as a term does in BM25, with its frequency among these texts, times
+    PAIR_WEIGHT. The texts are searched for the beginnings of the words, because analysing them
+    would take a hundred times as long.
     """
     lower_texts = {name: text.lower() for name, text in texts.items()}
     scores = dict.fromkeys(texts, 0.0)
-    for pattern in _iterate_pairs(question):
+    for pattern in _build_pair_patterns(question):
         counts = {name: len(pattern.findall(text)) for name, text in lower_texts.items()}
         df = sum(map(bool, counts.values()))
         for name, tf in counts.items():
@@ -58,16 +58,17 @@ def score_pairs(question: str, texts: Mapping[str, str]) -> dict[str, float]:
     return scores
 
 
-def _iterate_pairs(question: str) -> Iterator[re.Pattern[str]]:
+def _build_pair_patterns(question: str) -> Iterator[re.Pattern[str]]:
     """Yield the pattern that finds each pair of neighbouring words."""
     for word, next_word in pairwise(find_occurrences(question)):
-        between = question[word[2] : next_word[1]]
+        (_, _, end_of_word), (_, start_of_next, _) = word, next_word
+        between = question[end_of_word:start_of_next]
         if between and not any(map(str.isalnum, between)):
             first, second = (
                 re.escape(_find_beginning(question[start:end].lower(), term))
                 for term, start, end in (word, next_word)
             )
-            yield re.compile(rf"{first}\w*\W{{1,3}}{second}")
+            yield re.compile(rf"\b{first}\w*\W{{1,3}}{second}")
 
 
 def _find_beginning(word: str, term: str) -> str:

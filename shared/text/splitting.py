@@ -13,7 +13,7 @@ one before. A piece is filled up to `Limits.target` and ends
 A chunk never depends on text more than one chunk ahead, so text appended to a document changes at
 most its last two chunks.
 
-In this module, starts and ends of pieces are numbers of tokens, and a boundary has the number of
+In this module, starts and ends of pieces are indices of tokens, and a boundary has the index of
 the token after it (`shared.text.boundaries`).
 """
 
@@ -55,7 +55,7 @@ class Limits:
 
     @property
     def min_progress(self) -> int:
-        """The minimum length that a piece adds, unless less is left or fits."""
+        """The minimum length that a piece adds, unless the text ends or a long word follows."""
         return max(1, self.target // 5)
 
 
@@ -68,7 +68,8 @@ def split_chunks(text: str, limits: Limits = Limits()) -> list[Span]:
     """
     boundaries = find_boundaries(text, limits.target - limits.overlap)
     count = len(boundaries.starts)
-    return _Splitter(boundaries, limits, range(count), range(1, count + 1), PARAGRAPH + 1).split()
+    starts, ends = range(count), range(1, count + 1)
+    return _Splitter(boundaries, limits, starts, ends, end_level=PARAGRAPH + 1).split()
 
 
 def split_passages(text: str, max_length: int = 1500) -> list[Span]:
@@ -87,7 +88,8 @@ def split_passages(text: str, max_length: int = 1500) -> list[Span]:
         raise ValueError(f"max_length must be at least {MAX_TOKEN}; got {max_length}")
     boundaries = find_boundaries(text)
     limits = Limits(max_length, max_length, overlap=0)
-    return _Splitter(boundaries, limits, boundaries.starts, boundaries.ends, PARAGRAPH).split()
+    starts, ends = boundaries.starts, boundaries.ends
+    return _Splitter(boundaries, limits, starts, ends, end_level=PARAGRAPH).split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,8 @@ class _Splitter:
     Attributes:
         starts: Where each token starts, in the unit of the limits.
         ends: Where each token ends, in that unit.
-        end_level: The level of the boundaries at which every piece ends.
+        end_level: The level of the boundaries at which every piece ends. No boundary has a level
+            above PARAGRAPH.
     """
 
     boundaries: Boundaries
@@ -126,13 +129,15 @@ class _Splitter:
         # An overlap helps only within a paragraph.
         if boundaries.levels[end] == PARAGRAPH or not self.limits.overlap:
             return end
-        low = max(self._go_back(end, self.limits.overlap), previous + 1)
+        low = max(self._find_first_start(end, self.limits.overlap), previous + 1)
         low = max(low, boundaries.find_last(PARAGRAPH, low, end))
         for level in (SENTENCE, LINE, WORD):
-            upcoming = boundaries.find_first(level, end + 1, self._go_on(end, self.limits.maximum))
+            upcoming = boundaries.find_first(
+                level, end + 1, self._find_last_end(end, self.limits.maximum)
+            )
             if upcoming >= 0:
                 # The next sentence, line or word must fit into the piece, even if less is repeated.
-                low = max(low, self._go_back(upcoming, self.limits.maximum))
+                low = max(low, self._find_first_start(upcoming, self.limits.maximum))
                 break
         for level in (SENTENCE, LINE, WORD):
             start = boundaries.find_first(level, low, end - 1)
@@ -141,46 +146,50 @@ class _Splitter:
         return end
 
     def _find_next_end(self, start: int, previous_end: int) -> int:
-        """Return where the piece ends that starts at `start`: where it must end if it can."""
+        """Return where the piece ends: at the next boundary of `end_level`, if that is near."""
         stop = self.boundaries.find_first(self.end_level, start + 1, len(self.starts))
         if stop < 0:
             stop = len(self.starts)
-        full = self._go_on(start, self.limits.target)
-        if full >= stop:
+        target_end = self._find_last_end(start, self.limits.target)
+        if target_end >= stop:
             return stop
-        tail = self._go_back(stop, self.limits.min_progress)
-        if stop > self._go_on(start, self.limits.maximum):
+        last_start = self._find_first_start(stop, self.limits.min_progress)
+        if stop > self._find_last_end(start, self.limits.maximum):
             # A short rest could not be joined, so it is made longer.
-            return self._find_best_end(start, previous_end, min(full, tail))
-        end = self._find_best_end(start, previous_end, full)
-        return stop if end > tail else end
+            return self._find_best_end(start, previous_end, min(target_end, last_start))
+        end = self._find_best_end(start, previous_end, target_end)
+        # Too little would be left for a piece of its own.
+        return stop if end > last_start else end
 
-    def _find_best_end(self, start: int, previous_end: int, full: int) -> int:
+    def _find_best_end(self, start: int, previous_end: int, target_end: int) -> int:
         """Return the best end by this module's rules, if more text is left than fits into a piece.
 
         Args:
-            full: Where a piece is filled up to the target.
+            target_end: Where the piece reaches the target.
         """
         limits, boundaries = self.limits, self.boundaries
         low = self._find_after(previous_end, limits.min_progress)  # no end before this adds enough
         half = self._find_after(start, limits.target // 2)
-        end = boundaries.find_last(PARAGRAPH, max(low, half), full)
+        end = boundaries.find_last(PARAGRAPH, max(low, half), target_end)
         if end >= 0:
             return end
         for level in (SENTENCE, LINE, WORD):
-            end = boundaries.find_last(level, low, full)
+            end = boundaries.find_last(level, low, target_end)
             if end < 0:
-                end = boundaries.find_first(level, full + 1, self._go_on(start, limits.maximum))
+                end = boundaries.find_first(
+                    level, target_end + 1, self._find_last_end(start, limits.maximum)
+                )
             if end >= 0:
                 return end
+        # A long word follows: end before it, however little that adds.
         end = boundaries.find_last(WORD, previous_end + 1, low)
-        return end if end >= 0 else full
+        return end if end >= 0 else target_end
 
-    def _go_on(self, start: int, length: int) -> int:
+    def _find_last_end(self, start: int, length: int) -> int:
         """Return the last boundary up to which the text from `start` has at most this length."""
         return bisect_right(self.ends, self.starts[start] + length)
 
-    def _go_back(self, end: int, length: int) -> int:
+    def _find_first_start(self, end: int, length: int) -> int:
         """Return the first boundary from which the text to `end` has at most this length."""
         return bisect_left(self.starts, self.ends[end - 1] - length)
 

@@ -93,7 +93,7 @@ def plan_queued(stored: StoredChunks, chunks: Iterable[Chunk], now: datetime) ->
 def plan_updates(stored: StoredChunks, chunks: Iterable[Chunk], now: datetime) -> Iterator[Change]:
     """Yield the changes of those chunks that differ from what is stored of them.
 
-    They require that the stored chunk has not changed.
+    Each fails if its chunk has changed since it was read.
     """
     for chunk in chunks:
         document = stored[chunk.chunk_id]
@@ -128,9 +128,9 @@ def plan_indexed(
 
 
 def build_removal(document: Document, now: datetime, fields: dict[str, Any] | None = None) -> Write:
-    """Build the write that marks a chunk as deleted. Delete its extractions, too.
+    """Build the write that marks a chunk as deleted, if it has not changed since it was read.
 
-    It fails if the chunk has changed since it was read.
+    The same commit must delete its extractions.
 
     The index job removes the chunk's point from the map, what the postings still contain of it, and
     then the document.
