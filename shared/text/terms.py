@@ -44,7 +44,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from os.path import commonprefix
@@ -54,8 +53,10 @@ from typing import TYPE_CHECKING, Final
 import regex
 import Stemmer
 
+from shared.text.term_counts import TermCounts
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
 _DATA: Final = Path(__file__).parent / "data"
@@ -161,19 +162,6 @@ _PLAIN_LETTERS: Final = str.maketrans(
         "\u0131": "i",
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TermCounts:
-    """How often terms occur in a document.
-
-    Attributes:
-        by_term: The number of occurrences by term; terms that do not occur are missing.
-        length: The number of terms in the document, repeats included, without variants.
-    """
-
-    by_term: Mapping[str, int]
-    length: int
 
 
 def terms(text: str) -> list[str]:
