@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from difflib import SequenceMatcher, get_close_matches
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Final
-
-from shared.text.terms import find_common_beginning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +51,7 @@ def find_nearest_word(word: str, term: str, known_terms: Sequence[str]) -> str |
     nearest = get_close_matches(term, known_terms, 1, MIN_WORD_SIMILARITY)
     if not nearest:
         return None
-    common = len(find_common_beginning(word.casefold(), term))
+    common = len(commonprefix([word.casefold(), term]))  # noqa: RUF071 - of characters
     stem_ending = term[common:]
     stem = nearest[0].removesuffix(stem_ending)
     return stem + word.casefold()[common:] if stem + stem_ending == nearest[0] else nearest[0]

@@ -7,12 +7,12 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.text.term_counts import TermCounts
 from shared.text.terms import (
     AMBIGUOUS,
     ENGLISH,
     GERMAN,
     MAX_TERM,
-    TermCounts,
     count_terms,
     find_occurrences,
     find_variant_occurrences,
