@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shared.text.term_counts import TermCounts
-
 from shared.firestore.field_paths import join_path
+from shared.text.term_counts import TermCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -21,11 +21,10 @@ from shared.index.term_counts import list_term_count_fields, read_term_counts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from shared.text.term_counts import TermCounts
-
     from shared.ai.embedding import Vector
     from shared.core.dates import DateSpan
     from shared.firestore.database import Database
+    from shared.text.term_counts import TermCounts
 
     DateCursor = tuple[int, str]
     """A position in a listing by date: microseconds since 1970, and a document id."""

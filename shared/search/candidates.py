@@ -20,13 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from shared.text.term_counts import TermCounts
-
     from shared.ai.embedding import Vector
     from shared.index.postings import SearchPostings
     from shared.index.vector_index import Neighbour
     from shared.search.corpus import DocumentReader
     from shared.search.filter_plan import FilterPlan, Selection
+    from shared.text.term_counts import TermCounts
 
 DENSE_POOL: Final = 50
 """The number of documents that a vector search without filters fetches."""
