@@ -53,12 +53,12 @@ async def embed_document(
     """
     embedded = list(parts)
     waiting = [number for number, part in enumerate(parts) if not part.vectors]
-    known = await workspace.load_vectors(document.profile)
+    stored_vectors = await workspace.load_vectors(document.profile)
     for number in waiting:
         if not has_time():
             break
         try:
-            vectors = await _embed(parts[number].passages, known, ctx)
+            vectors = await _embed(parts[number].passages, stored_vectors, ctx)
         except RejectedPassage as rejection:
             await workspace.mark_failed(document, rejection.message)
             raise
@@ -71,17 +71,17 @@ async def embed_document(
 
 
 async def _embed(
-    passages: Sequence[WorkspacePassage], known: Mapping[str, bytes], ctx: Context
+    passages: Sequence[WorkspacePassage], stored_vectors: Mapping[str, bytes], ctx: Context
 ) -> list[bytes]:
-    """Return the compact vectors of passages, some of which may be known.
+    """Return the compact vectors of passages. Those that are stored already are not computed again.
 
     Raises:
         RejectedPassage: The model rejected a passage.
         Unavailable: The embedding provider is down.
     """
     embedded: dict[str, bytes] = {}
-    unknown = [passage for passage in passages if passage.id not in known]
-    for batch in split(unknown, BATCH_SIZE):
+    new_passages = [passage for passage in passages if passage.id not in stored_vectors]
+    for batch in split(new_passages, BATCH_SIZE):
         texts = [normalize_line(passage.text) for passage in batch]
         try:
             with ctx.timed("embedding"):
@@ -93,4 +93,4 @@ async def _embed(
             ) from None
         for passage, vector in zip(batch, vectors, strict=True):
             embedded[passage.id] = to_compact(vector)
-    return [known.get(passage.id) or embedded[passage.id] for passage in passages]
+    return [stored_vectors.get(passage.id) or embedded[passage.id] for passage in passages]

@@ -170,7 +170,7 @@ class SourceMove:
             else self.build_last_restore_writes(record)
         )
 
-    async def forget_chunks(self, now: datetime) -> AsyncIterator[ContentCounts]:
+    def forget_chunks(self, now: datetime) -> AsyncIterator[ContentCounts]:
         """Move the chunks of a source that is being forgotten.
 
         Yields:
@@ -181,19 +181,13 @@ class SourceMove:
         """
         forgetting = Forgetting(self._database)
         record = {"of_source": self._source_id}
+        return self._move(
+            Query(CHUNKS).where("source_id", "==", self._source_id).limit(CHUNKS_PER_COMMIT),
+            lambda chunks: forgetting.build_move_writes(chunks, record, now),
+            lambda chunk: chunk.fields,
+        )
 
-        def count(chunks: Sequence[Document]) -> ContentCounts:
-            return count_contents(chunk.fields for chunk in chunks)
-
-        async def forget(chunks: Sequence[Document]) -> None:
-            writes = await forgetting.build_move_writes(chunks, record, now)
-            await self._commit(writes, count(chunks))
-
-        query = Query(CHUNKS).where("source_id", "==", self._source_id).limit(CHUNKS_PER_COMMIT)
-        async for chunks in self._commit_pages(query, forget):
-            yield count(chunks)
-
-    async def restore_chunks(self, now: datetime) -> AsyncIterator[ContentCounts]:
+    def restore_chunks(self, now: datetime) -> AsyncIterator[ContentCounts]:
         """Move the chunks of a source back that is being restored.
 
         Yields:
@@ -203,17 +197,11 @@ class SourceMove:
             MovedElsewhere: Another call or a job is moving the source.
         """
         restoring = Restoring(self._database)
-
-        def count(chunks: Sequence[Document]) -> ContentCounts:
-            return count_contents(chunk.get("document") for chunk in chunks)
-
-        async def restore(chunks: Sequence[Document]) -> None:
-            writes = await restoring.build_move_back_writes(chunks, now)
-            await self._commit(writes, count(chunks))
-
-        query = forgotten_with_source_query(self._source_id)
-        async for chunks in self._commit_pages(query, restore):
-            yield count(chunks)
+        return self._move(
+            forgotten_with_source_query(self._source_id),
+            lambda chunks: restoring.build_move_back_writes(chunks, now),
+            lambda forgotten: forgotten.get("document"),
+        )
 
     def build_last_forget_writes(self) -> list[Write]:
         """Build the writes that delete a source whose chunks were moved."""
@@ -236,6 +224,43 @@ class SourceMove:
         fields = build_forgotten_fields(remaining)
         return [*writes, Update(self._record, fields, self._update_time)]
 
+    async def _move(
+        self,
+        query: Query,
+        build_writes: Callable[[Sequence[Document]], Awaitable[Sequence[Write]]],
+        get_fields: Callable[[Document], Mapping[str, Any]],
+    ) -> AsyncIterator[ContentCounts]:
+        """Move the results of a query until there are none. A chunk that changed is read again.
+
+        Args:
+            query: The query. A chunk no longer matches it when it is moved.
+            build_writes: Builds the writes that move chunks.
+            get_fields: Returns the fields of a chunk from a result.
+
+        Yields:
+            What each commit moved.
+
+        Raises:
+            MovedElsewhere: Another call or a job is moving the source.
+            PlatformFault: The database refuses to move a single chunk.
+        """
+
+        async def commit(page: Sequence[Document]) -> None:
+            await self._commit(await build_writes(page), count_contents(map(get_fields, page)))
+
+        has_more = True
+        while has_more:
+            page = await self._database.find(query)
+            has_more = len(page) == CHUNKS_PER_COMMIT
+            async for chunks, outcome in bisect_batch(page, commit, (PlatformFault, WriteConflict)):
+                if isinstance(outcome, PlatformFault):
+                    raise outcome
+                if isinstance(outcome, WriteConflict):
+                    await self._require_unchanged_record()
+                    has_more = True
+                else:
+                    yield count_contents(map(get_fields, chunks))
+
     async def _commit(self, writes: Sequence[Write], counts: ContentCounts) -> None:
         """Commit writes, and add what they move to the record."""
         moved = {f"moved.{name}": Increment(count) for name, count in asdict(counts).items()}
@@ -243,39 +268,6 @@ class SourceMove:
             [*writes, Update(self._record, moved, self._update_time)]
         )
         self.total += counts
-
-    async def _commit_pages(
-        self, query: Query, process: Callable[[Sequence[Document]], Awaitable[None]]
-    ) -> AsyncIterator[Sequence[Document]]:
-        """Process the results of a query until there are none.
-
-        A chunk that changed since it was read is read again.
-
-        Args:
-            query: The query. A chunk no longer matches it when it is processed.
-            process: Moves chunks in one commit.
-
-        Yields:
-            The chunks of each commit.
-
-        Raises:
-            MovedElsewhere: Another call or a job is moving the source.
-            PlatformFault: The database refuses to move a single chunk.
-        """
-        has_more = True
-        while has_more:
-            page = await self._database.find(query)
-            has_more = len(page) == CHUNKS_PER_COMMIT
-            async for chunks, outcome in bisect_batch(
-                page, process, (PlatformFault, WriteConflict)
-            ):
-                if isinstance(outcome, PlatformFault):
-                    raise outcome
-                if isinstance(outcome, WriteConflict):
-                    await self._require_unchanged_record()
-                    has_more = True
-                else:
-                    yield chunks
 
     async def _require_unchanged_record(self) -> None:
         record = await self._database.get(self._record, [])

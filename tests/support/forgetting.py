@@ -28,6 +28,7 @@ from tests.support.knowledge import (
     set_fields,
     store_sources,
 )
+from tests.support.notes import change_note, save_note
 from tests.support.tool_calls import call_result
 
 OWNER = Caller.of("anna", role=Role.OWNER)
@@ -69,6 +70,16 @@ async def store_base(ctx: Context) -> list[Chunk]:
 
 async def forget(app: App, caller: Caller = OWNER, **arguments: Any) -> dict[str, Any]:
     return await call_result(app, "forget", caller, **arguments)
+
+
+async def forget_each_kind(app: App, ctx: Context) -> None:
+    """Store and forget a passage, a book, and a note with a former revision."""
+    first, *_ = await store_sources(ctx, BAKING, SAILING)
+    await forget(app, chunk_id=first.chunk_id)
+    await forget(app, source_id="sailing")
+    note = await save_note(app)
+    await change_note(app, note, text="The dough rests overnight.")
+    await forget(app, source_id=note["source_id"])
 
 
 async def read_knowledge(ctx: Context) -> State:

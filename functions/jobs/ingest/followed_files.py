@@ -205,11 +205,11 @@ class FollowedFiles(ABC):
         absent = self._find_absent_ids()
         return frozenset(name for name in absent if not (self._without_books and is_book(name)))
 
-    async def remember(self, names: Sequence[str], rejected: Mapping[str, str]) -> None:  # noqa: ARG002
+    async def remember(self, names: Sequence[str], rejected: Mapping[str, str]) -> None:  # noqa: ARG002 - kept as it was
         """Let the next `store` record that files were read. A rejected source stays as it was."""
         self._unsaved.difference_update(names)
 
-    async def complete(self, forgotten: AbstractSet[str], read_at: datetime | None) -> None:  # noqa: ARG002
+    async def complete(self, forgotten: AbstractSet[str], read_at: datetime | None) -> None:  # noqa: ARG002 - a folder stores it
         """Store what is remembered. Later runs find missing sources again that are not forgotten.
 
         The text of a source that a file lost may come from that file. So another file that still

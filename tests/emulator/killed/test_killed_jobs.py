@@ -43,7 +43,7 @@ from tests.support.fakes.generator import ScriptedGenerator
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.fakes.vertex_batch import FakeVertexBatch
 from tests.support.followed_folder import make_vault
-from tests.support.forgetting import LONG, forget
+from tests.support.forgetting import LONG, forget, forget_each_kind
 from tests.support.jobs import make_job_context
 from tests.support.kills import Base, Case, Work, assert_repeatable
 from tests.support.knowledge import BAKING, SAILING, ingest_sources, set_fields, store_sources
@@ -53,7 +53,7 @@ from tests.support.model_migration import (
     make_new_model,
     make_previous_model,
 )
-from tests.support.notes import OWNER, change_note, save_note
+from tests.support.notes import OWNER
 from tests.support.source_files import format_json_lines, write_file
 from tests.support.stored_documents import read_documents
 from tests.support.stored_materials import QUERY, make_text
@@ -366,13 +366,7 @@ async def purge_extractions(base: Base) -> AsyncIterator[Work]:
 async def purge_forgotten(base: Base) -> AsyncIterator[Work]:
     """A passage, a book and a note with a former revision were forgotten, and a book later."""
     async with base.open(days=RESTORABLE_SOURCES.duration.days + 1) as app:
-        ctx = make_job_context(app)
-        first, *_ = await store_sources(ctx, BAKING, SAILING)
-        await forget(app, chunk_id=first.chunk_id)
-        await forget(app, source_id="sailing")
-        note = await save_note(app)
-        await change_note(app, note, text="The dough rests overnight.")
-        await forget(app, source_id=note["source_id"])
+        await forget_each_kind(app, make_job_context(app))
     async with base.open() as app:
         await forget(app, source_id="baking")
     yield run(PURGE)

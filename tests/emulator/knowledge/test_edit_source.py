@@ -72,8 +72,8 @@ async def test_an_edit_is_shown_by_the_next_call(app: App, ctx: Context) -> None
     assert (out["revision"], out["waiting"]) == (1, 3)
 
     source = await call_result(app, "get_source", OWNER, source_id="baking")
-    shown = new | {"tags": ["bread", "C#"], "revision": 1, "edited": ["title", "author", "tags"]}
-    assert source.items() >= shown.items()
+    expected = new | {"tags": ["bread", "C#"], "revision": 1, "edited": ["title", "author", "tags"]}
+    assert source.items() >= expected.items()
     tags = [["bread", "C#", "dough"], ["bread", "C#"], ["bread", "C#"]]
     assert [passage["tags"] for passage in source["chunks"]] == tags
 

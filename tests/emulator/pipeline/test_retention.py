@@ -13,11 +13,10 @@ from functions.jobs.repair.job import repair
 from shared.runtime.context import App, Context
 from shared.runtime.job import Report
 from tests.support.clock import NOON, SettableClock
-from tests.support.forgetting import forget
+from tests.support.forgetting import forget_each_kind
 from tests.support.index_postings import assert_postings_are_exact
 from tests.support.jobs import make_ample_budget, make_job_context
-from tests.support.knowledge import BAKING, SAILING, ingest_sources, set_fields, store_sources
-from tests.support.notes import change_note, save_note
+from tests.support.knowledge import BAKING, SAILING, ingest_sources, set_fields
 from tests.support.stored_documents import read_tombstones
 from tests.support.tool_calls import call_result
 from tests.support.traces import contribute, vote
@@ -38,12 +37,7 @@ DELETED: Final = {
 async def base(app: App, ctx: Context, clock: SettableClock) -> Context:
     """Store one document of each kind that is deleted later, and what hangs on it."""
     clock.now = NOON
-    first, *_ = await store_sources(ctx, BAKING, SAILING)
-    await forget(app, chunk_id=first.chunk_id)
-    await forget(app, source_id="sailing")
-    note = await save_note(app)
-    await change_note(app, note, text="The dough rests overnight.")
-    await forget(app, source_id=note["source_id"])
+    await forget_each_kind(app, ctx)
     await upload_text(app, "old", idempotency_key="once")
     trace_id = await contribute(app, 0, "anna")
     await vote(app, trace_id, "ben")

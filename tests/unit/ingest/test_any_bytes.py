@@ -208,11 +208,11 @@ def test_any_bytes_give_sources_or_refusals(tmp_path: Path, name: str) -> None:
         sources = [item for item in items if isinstance(item, Source)]
         problems = [item for item in items if isinstance(item, InputProblem)]
         assert len(sources) + len(problems) == len(items)
-        shown = [source.title + source.text for source in sources]
-        shown += [f"{problem.name} {problem.reason}" for problem in problems]
-        "".join(shown).encode()
+        texts = [source.title + source.text for source in sources]
+        texts += [f"{problem.name} {problem.reason}" for problem in problems]
+        "".join(texts).encode()
         if name != CARREL_EXPORT:  # an export is restored as it is
-            assert not re.search(r"[\x00-\x08\x0b-\x1f]", "".join(shown))
+            assert not re.search(r"[\x00-\x08\x0b-\x1f]", "".join(texts))
         for source in sources:
             assert re.fullmatch(r"[\w-]{1,64}", source.source_id, re.ASCII)
             assert source.title.strip()
