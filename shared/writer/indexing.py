@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database
     from shared.index.indexed_state import IndexedState
-    from shared.index.postings import PostingsRef
     from shared.knowledge.chunk import Chunk
 
 STEP: Final = "index"
@@ -132,12 +131,12 @@ class Indexing:
 
     async def load_version(self) -> dict[str, int]:
         """Load the INDEX_VERSION with which the index was built. It is empty without an index."""
-        snapshot = await self._database.get(self._get_reference(KNOWLEDGE.totals), [*INDEX_VERSION])
+        snapshot = await self._database.get(Reference(*KNOWLEDGE.totals), [*INDEX_VERSION])
         return snapshot.fields
 
     async def save_version(self, version: Mapping[str, int]) -> None:
         """Store the INDEX_VERSION with which the index is built from now on."""
-        reference, data = self._get_reference(KNOWLEDGE.totals), dict(version)
+        reference, data = Reference(*KNOWLEDGE.totals), dict(version)
         await self._database.commit([Set(reference, data, merge=True)])
 
     async def requeue(self, now: datetime) -> int:
@@ -153,9 +152,6 @@ class Indexing:
                 [Update(chunk.reference, {f"pending.{STEP}": now}) for chunk in page]
             )
         return count
-
-    def _get_reference(self, ref: PostingsRef) -> Reference:
-        return Reference(*ref)
 
 
 def _to_pending(snapshot: Document) -> ChunkToIndex:

@@ -262,7 +262,7 @@ class Ingestion:
         Raises:
             WriteConflict: The document changed since it was read.
         """
-        reference = self._get_reference(SOURCES, source.source.source_id)
+        reference = Reference(SOURCES, source.source.source_id)
         update_time = stored.update_time if stored else None
         for part in parts[:-1]:
             kinds = Counter(change.kind for change in part)
@@ -281,7 +281,7 @@ class Ingestion:
         counts.update(change.kind for change in last)
 
     async def _load_stored_sources(self, sources: Sequence[ChunkedSource]) -> dict[str, Document]:
-        references = [self._get_reference(SOURCES, source.source.source_id) for source in sources]
+        references = [Reference(SOURCES, source.source.source_id) for source in sources]
         fields = ["revision", "readwise_url", *LOG_FIELDS, *OVERRIDE_FIELDS]
         # Notes are read with all fields, because a note that is replaced is kept.
         with_notes = any(source.source.note for source in sources)
@@ -312,7 +312,7 @@ class Ingestion:
             stored: Its document, as it was read.
             update_time: The update time of the document, if an earlier commit of this run wrote it.
         """
-        reference = self._get_reference(SOURCES, source.source.source_id)
+        reference = Reference(SOURCES, source.source.source_id)
         update_time = update_time or (stored.update_time if stored else None)
         if source.stored_chunks:
             data = build_source_document(source, now)
@@ -336,13 +336,10 @@ class Ingestion:
 
     def _build_hash_change(self, source: ChunkedSource, stored: Document) -> Change:
         """Return the change that records what was merged into an unchanged source."""
-        reference = self._get_reference(SOURCES, source.source.source_id)
+        reference = Reference(SOURCES, source.source.source_id)
         fields = {"content_hash": " ".join(source.merged_hashes)}
         fields |= build_log_fields(source.source, stored.fields)
         return Change("", _build_put(reference, fields, stored.update_time))
-
-    def _get_reference(self, collection: str, document_id: str) -> Reference:
-        return Reference(collection, document_id)
 
 
 def chunks_of_sources_query(source_ids: Sequence[str]) -> Query:

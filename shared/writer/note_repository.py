@@ -106,7 +106,7 @@ class Notes:
         """
         query = of_source_query(source_id, MAX_CHUNKS, 1)
         snapshot, chunks = await asyncio.gather(
-            self._database.get(self._get_reference(source_id)),
+            self._database.get(Reference(SOURCES, source_id)),
             self._database.find(query.select(INDEXED_FIELDS)),
         )
         note = _to_note(snapshot)
@@ -159,7 +159,7 @@ class Notes:
             claim: The claim to the text, or None if another note has it.
         """
         source_id = chunked.source.source_id
-        reference = self._get_reference(source_id)
+        reference = Reference(SOURCES, source_id)
         data = build_source_document(chunked, now) | {
             "text": chunked.source.text,
             "saved_by": saved_by,
@@ -211,9 +211,6 @@ class Notes:
             *_build_chunk_writes({**deleted, **stored.chunks}, chunked, vectors, now),
             *await ExtractionGroups(self._database).build_deletion_writes(extraction_ids),
         ]
-
-    def _get_reference(self, source_id: str) -> Reference:
-        return Reference(SOURCES, source_id)
 
 
 def build_revision_writes(snapshot: Document, now: datetime) -> list[Write]:
