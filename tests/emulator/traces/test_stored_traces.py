@@ -6,6 +6,7 @@ must be exact after any sequence of calls.
 
 import asyncio
 import random
+import string
 from typing import Any, Final
 
 import pytest
@@ -96,7 +97,9 @@ class History:
         return {
             "title": " ".join(rng.choices(WORDS, k=3)),
             "context_text": " ".join(rng.choices(WORDS, k=rng.randint(1, 12))),
-            "solution_text": f"{rng.getrandbits(64):x} {' '.join(rng.choices(WORDS, k=4))}",
+            "solution_text": " ".join(
+                [*rng.choices(WORDS, k=4), *rng.choices(string.ascii_lowercase, k=12)]
+            ),
             "tags": rng.sample(TAGS, rng.randint(0, 4)),
         }
 
