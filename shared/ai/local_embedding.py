@@ -1,9 +1,15 @@
 """Embedding on this machine, without a network, a key or costs.
 
+A vector has two halves (`shared.ai.vector_halves`): one of all-MiniLM-L6-v2, which reads English
+well and little else, and one of the universal sentence encoder, which reads sixteen languages. A
+passage gets both. A query gets those that it is compared by, so an English base never loads the
+second model for a query.
+
 The following measurements, on two cores, led to the choices made here.
 
-Texts are truncated at 256 tokens, about 1,100 characters of English. The table shows the nDCG@10 of
-SciFact's 809 training claims over 5,183 abstracts, 71% of which are longer than that:
+For the English half, texts are truncated at 256 tokens, about 1,100 characters of English. The
+table shows the nDCG@10 of SciFact's 809 training claims over 5,183 abstracts, 71% of which are
+longer than that:
 
                                     all    relevant abstract long (618)   short (191)
     first 256 tokens              0.661                           0.672         0.624
@@ -43,11 +49,18 @@ from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose, Vector, embedding_span, require_unicode
 from shared.ai.retrying import run_concurrently
+from shared.ai.vector_halves import (
+    ENGLISH_DIMENSION,
+    MULTILINGUAL_DIMENSION,
+    TWO_HALVES,
+    join_halves,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.ai._minilm import MiniLM
+    from shared.ai._universal_encoder import UniversalEncoder
 
 
 _WORKERS: Final = 2
@@ -58,26 +71,22 @@ something else, and are few enough that a query does not wait for all texts of a
 
 
 class LocalEmbedder:
-    """An embedding model in this process, which is loaded for the first text, or by `load` before.
+    """Two embedding models in this process, each loaded for the first text that needs it.
 
     Separate worker threads embed, so that the event loop is not blocked.
     """
 
-    model = "all-MiniLM-L6-v2-onnx-int8"
-    dimension = 384
+    model = TWO_HALVES
+    dimension = ENGLISH_DIMENSION + MULTILINGUAL_DIMENSION
     batch_size = 16
 
     def __init__(self) -> None:
-        """Create the workers. Their threads and the model start with the first text."""
+        """Create the workers. Their threads and the models start with the first text."""
         self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="embedding")
         self._loading = Lock()
 
-    async def embed(
-        self,
-        texts: Sequence[str],
-        purpose: Purpose,  # noqa: ARG002 - this model embeds queries and passages alike
-    ) -> list[Vector]:
-        """Embed the first 256 tokens of each text. Return unit vectors, in the same order.
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
+        """Embed the beginning of each text. Return unit vectors, in the same order.
 
         Raises:
             InvalidInput: A text contains a lone surrogate.
@@ -89,31 +98,53 @@ class LocalEmbedder:
 
         async def embed_remaining() -> None:
             for position, text in remaining:
-                vectors[position] = await loop.run_in_executor(self._workers, self._embed, text)
+                vectors[position] = await loop.run_in_executor(
+                    self._workers, self._embed, text, purpose
+                )
 
         with embedding_span("local", self, texts):
             await run_concurrently(embed_remaining() for _ in range(_MAX_QUEUED))
         return [vectors[position] for position in range(len(texts))]
 
-    def load(self) -> MiniLM:
-        """Load the model, or wait until another thread has, and return it.
+    def load(self) -> None:
+        """Load the English model, which most bases need first, or wait until it is loaded.
 
         Raises:
             PlatformFault: A file of the model is not the expected one.
         """
-        with self._loading:
-            return self._model
+        self._load_english()
 
     async def aclose(self) -> None:
         """Stop the workers after their current texts."""
         self._workers.shutdown(wait=False, cancel_futures=True)
 
-    def _embed(self, text: str) -> Vector:
-        return self.load().embed(text)
+    def _embed(self, text: str, purpose: Purpose) -> Vector:
+        english: Vector = (0.0,) * ENGLISH_DIMENSION
+        multilingual: Vector = (0.0,) * MULTILINGUAL_DIMENSION
+        if purpose is not Purpose.FOREIGN_QUERY:
+            english = self._load_english().embed(text)
+        if purpose is not Purpose.ENGLISH_QUERY:
+            multilingual = self._load_multilingual().embed(text)
+        return join_halves(english, multilingual)
+
+    def _load_english(self) -> MiniLM:
+        with self._loading:
+            return self._english
+
+    def _load_multilingual(self) -> UniversalEncoder:
+        with self._loading:
+            return self._multilingual
 
     @cached_property
-    def _model(self) -> MiniLM:
-        """The model, which is imported and loaded when it is first used."""
+    def _english(self) -> MiniLM:
+        """The model of the English half, which is imported and loaded when it is first used."""
         from shared.ai._minilm import MiniLM
 
         return MiniLM()
+
+    @cached_property
+    def _multilingual(self) -> UniversalEncoder:
+        """The other model, likewise."""
+        from shared.ai._universal_encoder import UniversalEncoder
+
+        return UniversalEncoder()

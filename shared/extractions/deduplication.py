@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from shared.ai.vector_halves import ENGLISH, TWO_HALVES, weigh
 from shared.extractions.model import Content, Decision, Extraction, Methodology, Pattern, Pitfall
 from shared.text.corrections import may_correct
 from shared.text.folding import fold_text
@@ -51,8 +52,8 @@ are among the very nearest."""
 
 _DEFAULT_SIMILARITY: Final = 0.9
 """The minimum cosine of duplicates with a model that was not measured."""
-_MEASURED_SIMILARITIES: Final = {"all-MiniLM-L6-v2-onnx-int8": 0.8}
-"""The minimum cosine of duplicates by model."""
+_MEASURED_SIMILARITIES: Final = {TWO_HALVES: 0.8}
+"""The minimum cosine of duplicates by model, of the English half where there are two."""
 _MIN_RESEMBLANCE: Final = 0.25
 """The answers of duplicates share at least this much of their terms."""
 _DECIMALS: Final = 6
@@ -102,13 +103,13 @@ def is_correction(first: Content, second: Content) -> bool:
 
 
 def compute_similarities(
-    new: EmbeddedExtraction, others: Iterable[EmbeddedExtraction]
+    new: EmbeddedExtraction, others: Iterable[EmbeddedExtraction], model: str
 ) -> list[SimilarExtraction]:
     """Return the other extractions with their similarities to `new`."""
+    vector = weigh(new.vector, model, ENGLISH)
     return [
         SimilarExtraction(
-            other.extraction,
-            sum(a * b for a, b in zip(new.vector, other.vector, strict=True)),
+            other.extraction, vector.to_similarity(vector.measure_distance(other.vector))
         )
         for other in others
     ]
@@ -147,7 +148,7 @@ def drop_duplicates(
     """
     unique: list[EmbeddedExtraction] = []
     for embedded in sorted(extractions, key=lambda item: -item.extraction.confidence):
-        similarities = compute_similarities(embedded, unique)
+        similarities = compute_similarities(embedded, unique, model)
         if find_original(embedded.extraction, similarities, model) is None:
             unique.append(embedded)
     ids = {embedded.extraction.extraction_id for embedded in unique}

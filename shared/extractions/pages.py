@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import Field, TypeAdapter
 
 from shared.extractions.repository import MAX_NEAREST, Extractions, make_page_key
-from shared.index.embedding_space import EmbeddingSpace
+from shared.index.embedding_space import EmbeddedLanguages, EmbeddingSpace
+from shared.index.query_purpose import choose_query_purpose
 from shared.runtime.pagination import decode_cursor
 from shared.runtime.schemas import DocumentId
 
@@ -120,10 +121,10 @@ async def _load_by_similarity(
     Vector queries have no cursor, so this query also reads the extractions of the previous pages.
     """
     distance, last_id, rank = decode_cursor(args, args.cursor, _SEMANTIC_POSITION) or _START
-    vector, is_embedded = await asyncio.gather(
-        ctx.embed_query(query), EmbeddingSpace(ctx.database).expect(ctx.embedder)
-    )
-    if not is_embedded:  # there are no vectors to compare with yet
+    check = asyncio.ensure_future(EmbeddingSpace(ctx.database).expect(ctx.embedder))
+    purpose = await choose_query_purpose(query, ctx.embedder.model, check)
+    vector, languages = await asyncio.gather(ctx.embed_query(query, purpose), check)
+    if languages is EmbeddedLanguages.NONE:  # there are no vectors to compare with yet
         return ExtractionPage([])
     size = min(rank + args.limit + 1, MAX_NEAREST)
     neighbours = await Extractions(ctx.database).find_nearest(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.ai.embedding import Vector
+    from shared.ai.vector_halves import WeightedVector
     from shared.firestore.database import Database
     from shared.firestore.writes import Write
     from shared.knowledge.queue import PendingChunk
@@ -57,16 +58,13 @@ class ExtractionNeighbour:
     """An extraction with its distance from a query vector.
 
     Attributes:
-        distance: The cosine distance, which is 1 - cosine, from 0 to 2.
+        distance: The cosine distance, from 0 to 2.
+        similarity: From 0 to 1.
     """
 
     extraction: Extraction
     distance: float
-
-    @property
-    def similarity(self) -> float:
-        """The cosine, from 0 to 1. A negative cosine counts as 0, which means unrelated."""
-        return min(1.0, max(0.0, 1.0 - self.distance))
+    similarity: float
 
 
 class Extractions:
@@ -95,7 +93,7 @@ class Extractions:
 
     async def find_nearest(
         self,
-        vector: Vector,
+        vector: WeightedVector,
         extraction_type: ExtractionType,
         topic: str | None,
         source_id: str | None,
@@ -106,14 +104,17 @@ class Extractions:
         Costs one Firestore round trip.
 
         Args:
-            vector: A unit vector.
             limit: The maximum number of extractions, up to `MAX_NEAREST`.
         """
         query = nearest_query(build_facet(extraction_type, topic, source_id), vector, limit)
-        return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
+        return [_to_neighbour(snapshot, vector) for snapshot in await self._database.find(query)]
 
     async def find_similar(
-        self, vector: Vector, extraction_type: ExtractionType, limit: int, min_similarity: float
+        self,
+        vector: WeightedVector,
+        extraction_type: ExtractionType,
+        limit: int,
+        min_similarity: float,
     ) -> list[ExtractionNeighbour]:
         """Load extractions of a type with at least a minimum similarity, nearest first.
 
@@ -121,13 +122,12 @@ class Extractions:
         extractions of the chunk that is being processed.
 
         Args:
-            vector: A unit vector.
             limit: The maximum number of extractions, up to `MAX_NEAREST`.
-            min_similarity: The minimum cosine.
+            min_similarity: The minimum similarity.
         """
-        max_distance = 1.0 - min_similarity
+        max_distance = vector.to_distance(min_similarity)
         query = nearest_query(build_facet(extraction_type), vector, limit, max_distance)
-        return [_to_neighbour(snapshot) for snapshot in await self._database.find(query)]
+        return [_to_neighbour(snapshot, vector) for snapshot in await self._database.find(query)]
 
     async def load_by_chunk(self, chunk: PendingChunk) -> list[Extraction]:
         """Load the extractions of a chunk, including hidden ones.
@@ -227,7 +227,7 @@ def page_query(facet_value: str, limit: int, after: PageKey | None) -> Query:
 
 def nearest_query(
     facet_value: str,
-    vector: Vector,
+    vector: WeightedVector,
     limit: int,
     max_distance: float | None = None,
 ) -> Query:
@@ -238,7 +238,7 @@ def nearest_query(
         .where("facets", "array_contains", facet_value)
         .find_nearest(
             "embedding",
-            vector,
+            vector.values,
             limit,
             distance_field=_DISTANCE,
             max_distance=max_distance,
@@ -251,5 +251,6 @@ def _to_extraction(snapshot: Document) -> Extraction:
     return _CODEC.read(snapshot.id, data | {"content": to_content(data)})
 
 
-def _to_neighbour(snapshot: Document) -> ExtractionNeighbour:
-    return ExtractionNeighbour(_to_extraction(snapshot), float(snapshot.get(_DISTANCE)))
+def _to_neighbour(snapshot: Document, vector: WeightedVector) -> ExtractionNeighbour:
+    distance = float(snapshot.get(_DISTANCE))
+    return ExtractionNeighbour(_to_extraction(snapshot), distance, vector.to_similarity(distance))

@@ -1,6 +1,7 @@
 """`meta/embedding`: the model with which this database is embedded.
 
-`{model, dimension}` identifies the space in which vectors are compared. During a migration to
+`{model, dimension}` identifies the space in which vectors are compared. `other_languages` is true
+once a text in another language than English was embedded. During a migration to
 another model, the document also contains `moving_to {model, dimension, since, cleared}`. A
 migration, run by `shared.pipeline.embedding`, deletes every vector of the old space before it
 stores the first vector of the new space. The database therefore never contains vectors of both
@@ -12,19 +13,21 @@ its work therefore waits for that time and for the longest call that may have be
 
 from __future__ import annotations
 
-import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.errors import Conflict, Unavailable
 from shared.core.installation import carrel
 from shared.firestore.database import WriteConflict
 from shared.firestore.documents import Document, Reference
-from shared.firestore.writes import Create, Set, Update
+from shared.firestore.values import DELETE_FIELD
+from shared.firestore.writes import Create, Update
+from shared.text.language import is_foreign
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from shared.ai.embedding import Embedder
@@ -40,6 +43,7 @@ COMMAND: Final = "jobs run reembed"
 """The command that migrates a database to the configured model."""
 _COLLECTION, _DOCUMENT = "meta", "embedding"
 _MIGRATION_FIELD: Final = "moving_to"
+_LANGUAGES_FIELD: Final = "other_languages"
 
 
 class ReembeddingInProgress(Unavailable):
@@ -59,17 +63,27 @@ class SpaceMigration:
     cleared: bool = False
 
 
+class EmbeddedLanguages(Enum):
+    """The languages of the embedded texts."""
+
+    NONE = auto()
+    ENGLISH = auto()
+    SEVERAL = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class EmbeddingState:
     """The database's space, and the migration in progress.
 
     Attributes:
         space: The space of the stored vectors, or None if nothing has been embedded yet.
+        languages: The languages of the embedded texts.
         snapshot: The document from which both were read.
     """
 
     space: Space | None
     migration: SpaceMigration | None
+    languages: EmbeddedLanguages
     snapshot: Document
 
 
@@ -79,7 +93,7 @@ class EmbeddingSpace:
     def __init__(self, database: Database) -> None:
         """Store the database client. A confirmed space is cached in the process."""
         self._database = database
-        self._confirmed: dict[Space, float] = database.cache("embedding_space")
+        self._confirmed: dict[Space, _Confirmation] = database.cache("embedding_space")
         self._reference = Reference(_COLLECTION, _DOCUMENT)
 
     async def load_space(self) -> Space | None:
@@ -95,15 +109,15 @@ class EmbeddingSpace:
         fields = snapshot.fields
         space = (fields["model"], fields["dimension"]) if snapshot.exists else None
         migration = _to_migration(fields[_MIGRATION_FIELD]) if _MIGRATION_FIELD in fields else None
-        return EmbeddingState(space, migration, snapshot)
+        return EmbeddingState(space, migration, _read_languages(snapshot), snapshot)
 
-    async def expect(self, embedder: Embedder) -> bool:
+    async def expect(self, embedder: Embedder) -> EmbeddedLanguages:
         """Check that the database is embedded with this model.
 
         Costs one round trip, or none if the space was confirmed within FRESH_SECONDS.
 
         Returns:
-            Whether anything is embedded yet.
+            The languages of the texts that are embedded.
 
         Raises:
             ReembeddingInProgress: The base is migrating from or to this model.
@@ -111,15 +125,17 @@ class EmbeddingSpace:
         """
         space = _get_space(embedder)
         if self._is_confirmed(space):
-            return True
+            return self._confirmed[space].languages
         state = await self.load_state()
-        if state.space is None:
-            return False
-        self._confirm(state, space)
-        return True
+        if state.space is not None:
+            self._confirm(state, space)
+        return state.languages
 
-    async def claim(self, embedder: Embedder) -> None:
+    async def claim(self, embedder: Embedder, texts: Iterable[str] = ()) -> None:
         """Check that vectors of this model may be stored. In a new database, record the model.
+
+        Args:
+            texts: The texts to embed, as for `record_languages`.
 
         Raises:
             ReembeddingInProgress: The base is migrating to another model, or the migration to this
@@ -129,6 +145,21 @@ class EmbeddingSpace:
         migration = await self.join(embedder)
         if migration and not migration.cleared:
             raise _make_reembedding_error(migration)
+        await self.record_languages(embedder, texts)
+
+    async def record_languages(self, embedder: Embedder, texts: Iterable[str]) -> None:
+        """Record whether one of these texts, before their vectors are stored, is not in English.
+
+        The caller must have claimed the space. Costs one round trip for the first such text that
+        the process sees.
+        """
+        confirmation = self._confirmed.get(_get_space(embedder))
+        if confirmation and confirmation.languages is EmbeddedLanguages.SEVERAL:
+            return
+        if any(map(is_foreign, texts)):
+            await self._database.commit([Update(self._reference, {_LANGUAGES_FIELD: True})])
+            if confirmation:
+                confirmation.languages = EmbeddedLanguages.SEVERAL
 
     async def join(self, embedder: Embedder) -> SpaceMigration | None:
         """Claim the space for this model, or join the migration to this model.
@@ -179,8 +210,8 @@ class EmbeddingSpace:
     async def complete_migration(self, migration: SpaceMigration) -> None:
         """End a migration. From now on, vectors are compared in the new space."""
         model, dimension = migration.target
-        document = {"model": model, "dimension": dimension}
-        await self._database.commit([Set(self._reference, document)])
+        change = {"model": model, "dimension": dimension, _MIGRATION_FIELD: DELETE_FIELD}
+        await self._database.commit([Update(self._reference, change)])
 
     async def _create(self, space: Space) -> bool:
         """Record the space of a new database, unless another process has done so.
@@ -193,11 +224,12 @@ class EmbeddingSpace:
             await self._database.commit([Create(self._reference, document)])
         except WriteConflict:
             return False
-        self._confirmed[space] = time.monotonic()
+        self._confirmed[space] = _Confirmation(EmbeddedLanguages.ENGLISH)
         return True
 
     def _is_confirmed(self, space: Space) -> bool:
-        return time.monotonic() - self._confirmed.get(space, -math.inf) < FRESH_SECONDS
+        confirmation = self._confirmed.get(space)
+        return confirmation is not None and time.monotonic() - confirmation.moment < FRESH_SECONDS
 
     def _confirm(self, state: EmbeddingState, space: Space) -> None:
         """Check that this is the database's space, and remember the result for FRESH_SECONDS.
@@ -210,7 +242,22 @@ class EmbeddingSpace:
             raise _make_reembedding_error(state.migration)
         if state.space != space:
             raise _make_conflict(state, space)
-        self._confirmed[space] = time.monotonic()
+        self._confirmed[space] = _Confirmation(state.languages)
+
+
+@dataclass(slots=True)
+class _Confirmation:
+    """What a process knows of its space, since a moment of the monotonic clock."""
+
+    languages: EmbeddedLanguages
+    moment: float = field(default_factory=time.monotonic)
+
+
+def _read_languages(snapshot: Document) -> EmbeddedLanguages:
+    if not snapshot.exists:
+        return EmbeddedLanguages.NONE
+    has_others = snapshot.fields.get(_LANGUAGES_FIELD, False)
+    return EmbeddedLanguages.SEVERAL if has_others else EmbeddedLanguages.ENGLISH
 
 
 def _get_space(embedder: Embedder) -> Space:

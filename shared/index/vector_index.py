@@ -8,7 +8,6 @@ Besides the fields that readers see, such a document contains its vector
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import mul
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 from shared.core.dates import ALL_DATES, from_microseconds, to_microseconds
@@ -21,7 +20,7 @@ from shared.index.term_counts import list_term_count_fields, read_term_counts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from shared.ai.embedding import Vector
+    from shared.ai.vector_halves import WeightedVector
     from shared.core.dates import DateSpan
     from shared.firestore.database import Database
     from shared.text.term_counts import TermCounts
@@ -52,8 +51,9 @@ class Neighbour(Generic[DocumentT]):
     """A document that was compared with a vector.
 
     Attributes:
-        similarity: The cosine, from 0 to 1; a negative cosine becomes 0.
-        distance: 1 - cosine, from 0 to 2, by which neighbours are ordered.
+        similarity: The weighted mean of the cosines of the halves, from 0 to 1; a negative one
+            becomes 0.
+        distance: The cosine distance, from 0 to 2, by which neighbours are ordered.
     """
 
     document: DocumentT
@@ -63,10 +63,13 @@ class Neighbour(Generic[DocumentT]):
 
 
 def compare(
-    document: DocumentT, vector: Vector, other: Sequence[float], counts: TermCounts | None = None
+    document: DocumentT,
+    vector: WeightedVector,
+    stored: Sequence[float],
+    counts: TermCounts | None = None,
 ) -> Neighbour[DocumentT]:
-    """Compare a document's vector with another. Both are unit vectors of equal length."""
-    return _make_neighbour(document, 1.0 - sum(map(mul, vector, other)), counts)
+    """Compare a document's stored vector with another, which has as many numbers."""
+    return _make_neighbour(document, vector, vector.measure_distance(stored), counts)
 
 
 def make_distance_key(neighbour: Neighbour[Any]) -> tuple[float, str]:
@@ -75,9 +78,9 @@ def make_distance_key(neighbour: Neighbour[Any]) -> tuple[float, str]:
 
 
 def _make_neighbour(
-    document: DocumentT, distance: float, counts: TermCounts | None
+    document: DocumentT, vector: WeightedVector, distance: float, counts: TermCounts | None
 ) -> Neighbour[DocumentT]:
-    return Neighbour(document, min(1.0, max(0.0, 1.0 - distance)), distance, counts)
+    return Neighbour(document, vector.to_similarity(distance), distance, counts)
 
 
 class Documents(Generic[DocumentT]):
@@ -123,12 +126,15 @@ class Documents(Generic[DocumentT]):
         ]
 
     async def find_nearest(
-        self, vector: Vector, limit: int, facets: Sequence[str] = (), terms: Sequence[str] = ()
+        self,
+        vector: WeightedVector,
+        limit: int,
+        facets: Sequence[str] = (),
+        terms: Sequence[str] = (),
     ) -> list[Neighbour[DocumentT]]:
         """Find the documents with the nearest vectors, nearest first.
 
         Args:
-            vector: A unit vector.
             limit: The maximum number of documents; Firestore returns at most 1,000.
             facets: The ids of at most 30 facets; only documents with one of them are searched. By
                 default, all documents are searched.
@@ -139,13 +145,13 @@ class Documents(Generic[DocumentT]):
         snapshots = await self._database.find(query)
         fields_by_id = {snapshot.id: snapshot.fields for snapshot in snapshots}
         return [
-            _make_neighbour(document, float(fields[_DISTANCE]), read_term_counts(fields))
+            _make_neighbour(document, vector, float(fields[_DISTANCE]), read_term_counts(fields))
             for document_id, fields in fields_by_id.items()
             if (document := self._read(document_id, fields)) is not None
         ]
 
     async def measure_similarities(
-        self, vector: Vector, ids: Sequence[str], terms: Sequence[str] = ()
+        self, vector: WeightedVector, ids: Sequence[str], terms: Sequence[str] = ()
     ) -> list[Neighbour[DocumentT]]:
         """Compare these documents with a vector, nearest first, and count the terms in them.
 
@@ -156,7 +162,7 @@ class Documents(Generic[DocumentT]):
         selected = [*self._fields, COMPACT, *list_term_count_fields(terms)]
         snapshots = await self._database.get_all(references, selected)
         fields_by_id = {snapshot.id: snapshot.fields for snapshot in snapshots}
-        vectors = read_compact(fields_by_id, len(vector))
+        vectors = read_compact(fields_by_id, len(vector.values))
         neighbours = [
             compare(
                 document, vector, from_compact(compact), read_term_counts(fields_by_id[document_id])
@@ -199,7 +205,7 @@ def make_date_cursor(document: Searchable) -> DateCursor:
 def nearest_query(
     documents: Query,
     fields: Sequence[str],
-    vector: Vector,
+    vector: WeightedVector,
     limit: int,
     facets: Sequence[str] = (),
 ) -> Query:
@@ -209,7 +215,7 @@ def nearest_query(
         query = query.where("facets", "array_contains_any", list(facets))
     return query.find_nearest(
         "embedding",
-        vector,
+        vector.values,
         limit,
         distance_field=_DISTANCE,
     )

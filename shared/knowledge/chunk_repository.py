@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from shared.ai.vector_halves import MULTILINGUAL, weigh
 from shared.core.dates import ALL_DATES
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Reference
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from shared.ai.embedding import Vector
+    from shared.ai.vector_halves import WeightedVector
     from shared.core.dates import DateSpan
     from shared.firestore.database import Database
 
@@ -74,10 +75,14 @@ def build_step_done(step: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedChunk:
-    """A stored chunk, with its vector if it has been embedded."""
+    """A stored chunk.
+
+    Attributes:
+        vector: What other chunks are compared with, or None if it has not been embedded.
+    """
 
     chunk: Chunk
-    vector: Vector | None
+    vector: WeightedVector | None
 
 
 class Chunks(Documents[Chunk]):
@@ -89,12 +94,15 @@ class Chunks(Documents[Chunk]):
     async def get(self, chunk_id: str) -> EmbeddedChunk | None:
         """Load a chunk, or None. Costs one round trip."""
         reference = Reference(COLLECTION, chunk_id)
-        snapshot = await self._database.get(reference, [*READ_FIELDS, COMPACT])
+        snapshot = await self._database.get(reference, [*READ_FIELDS, COMPACT, "embedding_model"])
         data = snapshot.fields
         chunk = _to_present_chunk(chunk_id, data)
         if chunk is None:
             return None
-        return EmbeddedChunk(chunk, from_compact(data[COMPACT]) if COMPACT in data else None)
+        if COMPACT not in data:
+            return EmbeddedChunk(chunk, None)
+        vector = weigh(from_compact(data[COMPACT]), data["embedding_model"], MULTILINGUAL)
+        return EmbeddedChunk(chunk, vector)
 
     async def load_of_source(self, source_id: str, limit: int, first: int = 1) -> list[Chunk]:
         """Load the chunks of a source, in order, from position `first`. Costs one round trip."""

@@ -14,7 +14,7 @@ from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
 from shared.firestore.values import Vector as StoredVector
 from shared.firestore.writes import Set, Update, Write, put_if_unchanged
-from shared.index.stored_vector import COMPACT, from_compact, read_compact
+from shared.index.stored_vector import COMPACT, read_compact
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import build_step_done, build_step_pending
 from shared.knowledge.cluster import Cluster
@@ -173,12 +173,11 @@ class Clusters:
         """Count the clusters. Costs one round trip."""
         return await self._database.count(clusters_query())
 
-    async def load_chunk_vectors(self, chunk_ids: Sequence[str]) -> dict[str, Vector]:
-        """Load the vectors of the embedded chunks among these, by chunk id."""
+    async def load_chunk_vectors(self, chunk_ids: Sequence[str]) -> dict[str, bytes]:
+        """Load the compact vectors of the embedded chunks among these, by chunk id."""
         stored = await self._load_chunks(chunk_ids, (COMPACT,))
         fields = {chunk_id: snapshot.fields for chunk_id, snapshot in stored.items()}
-        vectors = read_compact(fields)
-        return {chunk_id: from_compact(vector) for chunk_id, vector in vectors.items()}
+        return read_compact(fields)
 
     async def save_with_members(
         self,

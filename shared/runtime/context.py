@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from shared.ai.embedding import Purpose
+from shared.ai.vector_halves import weigh
 from shared.core.dates import load_time_zone, utc_now
 from shared.core.errors import Forbidden, InvalidInput, PlatformFault, Unavailable
 from shared.core.log import log
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 
     from pydantic import SecretStr
 
-    from shared.ai.embedding import Embedder, Vector
+    from shared.ai.embedding import Embedder
     from shared.ai.generation import Generator
+    from shared.ai.vector_halves import WeightedVector
     from shared.core.caller import Caller
     from shared.core.dates import Clock
     from shared.core.settings import Settings
@@ -118,21 +120,21 @@ class Context:
         """How many more seconds the caller waits for the answer, or None in a job."""
         return None if self.deadline is None else max(0.0, self.deadline - time.time())
 
-    async def embed_query(self, query: str) -> Vector:
+    async def embed_query(self, query: str, purpose: Purpose = Purpose.QUERY) -> WeightedVector:
         """Embed a query, or return its vector from the process's cache.
 
         A caller with an embedding key gets only vectors that were embedded with the same key.
         """
         embedding_key = self._request.embedding_key if self._request else None
-        cache_key = (_hash_key(embedding_key), query)
+        cache_key = (_hash_key(embedding_key), purpose, query)
         embedder = self.embedder  # loaded here, so that the timing below covers only the embedding
         vectors = self._app.query_vectors
         if cache_key in vectors:
             vectors.move_to_end(cache_key)
             return vectors[cache_key]
         with self.timed("embedding"):
-            [vector] = await embedder.embed([query], Purpose.QUERY)
-        vectors[cache_key] = vector
+            [embedded] = await embedder.embed([query], purpose)
+        vector = vectors[cache_key] = weigh(embedded, embedder.model, purpose.weights)
         if len(vectors) > QUERY_CACHE_SIZE:
             vectors.popitem(last=False)
         return vector
@@ -189,7 +191,7 @@ class App:
         self.clock = clock
         self._embedder = embedder
         self._generator = generator
-        self.query_vectors: OrderedDict[tuple[bytes, str], Vector] = OrderedDict()
+        self.query_vectors: OrderedDict[tuple[bytes, Purpose, str], WeightedVector] = OrderedDict()
 
     @cached_property
     def connection(self) -> Connection:

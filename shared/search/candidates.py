@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from shared.ai.embedding import Vector
+    from shared.ai.vector_halves import WeightedVector
     from shared.index.postings import SearchPostings
     from shared.index.vector_index import Neighbour
     from shared.search.corpus import DocumentReader
@@ -114,7 +114,7 @@ class CandidateSearch(Generic[DocumentT]):
 
     async def compare(
         self,
-        vector: Vector,
+        vector: WeightedVector,
         lexical_pool: Sequence[str],
         unfiltered: Sequence[Neighbour[DocumentT]],
     ) -> list[Neighbour[DocumentT]]:
@@ -141,7 +141,7 @@ class CandidateSearch(Generic[DocumentT]):
         )
 
     async def find_nearest(
-        self, vector: Vector, unfiltered: Sequence[Neighbour[DocumentT]]
+        self, vector: WeightedVector, unfiltered: Sequence[Neighbour[DocumentT]]
     ) -> Sequence[Neighbour[DocumentT]]:
         """Run the vector search, and widen it until enough of its hits pass the filters.
 
@@ -175,7 +175,7 @@ class CandidateSearch(Generic[DocumentT]):
         return min(self.max_checked, math.ceil(pool))
 
     async def _find_nearest_filtered(
-        self, vector: Vector, limit: int
+        self, vector: WeightedVector, limit: int
     ) -> Sequence[Neighbour[DocumentT]]:
         """Compare all passing documents if they are known and at most `limit`; otherwise search."""
         ids = self._get_passing_ids(limit)

@@ -13,7 +13,7 @@ from shared.index.searchable import DocumentT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.ai.embedding import Vector
+    from shared.ai.vector_halves import WeightedVector
     from shared.index.facets import Facet
     from shared.index.postings import InvertedIndex, SearchPostings
     from shared.index.vector_index import CountedDocument, Documents, Neighbour
@@ -33,7 +33,11 @@ class DocumentReader(Protocol[DocumentT]):
         ...
 
     async def find_nearest(
-        self, vector: Vector, limit: int, facets: Sequence[str] = (), terms: Sequence[str] = ()
+        self,
+        vector: WeightedVector,
+        limit: int,
+        facets: Sequence[str] = (),
+        terms: Sequence[str] = (),
     ) -> list[Neighbour[DocumentT]]:
         """Find the documents with the nearest vectors, nearest first, and count the terms in them.
 
@@ -42,7 +46,7 @@ class DocumentReader(Protocol[DocumentT]):
         ...
 
     async def measure_similarities(
-        self, vector: Vector, ids: Sequence[str], terms: Sequence[str] = ()
+        self, vector: WeightedVector, ids: Sequence[str], terms: Sequence[str] = ()
     ) -> list[Neighbour[DocumentT]]:
         """Compare these documents with a vector, nearest first, and count the terms in them.
 

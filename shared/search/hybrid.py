@@ -12,11 +12,17 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from shared.ai.embedding import Purpose
 from shared.core.errors import PlatformFault, RateLimited, Unavailable
 from shared.core.log import error_fields, log
 from shared.index.bm25 import score
-from shared.index.embedding_space import EmbeddingSpace, ReembeddingInProgress
+from shared.index.embedding_space import (
+    EmbeddedLanguages,
+    EmbeddingSpace,
+    ReembeddingInProgress,
+)
 from shared.index.postings import NO_POSTINGS
+from shared.index.query_purpose import choose_query_purpose
 from shared.index.searchable import DocumentT
 from shared.search.candidates import (
     DENSE_POOL,
@@ -42,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from contextlib import AbstractContextManager
 
-    from shared.ai.embedding import Vector
+    from shared.ai.vector_halves import WeightedVector
     from shared.index.postings import SearchPostings
     from shared.index.vector_index import Neighbour
     from shared.runtime.context import Context
@@ -122,7 +128,7 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
     coverages = [
         compute_coverage(information, hit.terms) if lexical_terms else None for hit in candidates
     ]
-    query_tuning = _tune(query, ctx)
+    query_tuning = _tune(query, query_vector.purpose, ctx)
     evidence = [
         Evidence(hit.similarity if query_tuning.can_read(query.text) else None, coverage)
         for hit, coverage in zip(candidates, coverages, strict=True)
@@ -252,12 +258,14 @@ class QueryVector(Generic[DocumentT]):
 
     Attributes:
         values: The vector, or None if the search is by words alone.
+        purpose: What it was embedded for.
         nearest: The nearest documents. Empty if the query has filters, because finding them then
             needs the postings.
         degradation: Why the vector is missing, or None if it exists or is not needed.
     """
 
-    values: Vector | None = None
+    values: WeightedVector | None = None
+    purpose: Purpose = Purpose.QUERY
     nearest: list[Neighbour[DocumentT]] = field(default_factory=list)
     degradation: Degradation | None = None
 
@@ -267,37 +275,42 @@ async def _embed_query(
 ) -> QueryVector[DocumentT]:
     """Embed the query, and check that the database is embedded with the same model.
 
-    Costs one round trip, in which a search without filters also finds the nearest documents.
+    Costs one round trip, in which a search without filters also finds the nearest documents. If the
+    query's vector depends on the check, the search waits for it; the check is cached.
     """
     if not query.is_semantic:
         return QueryVector()
+    check = asyncio.ensure_future(EmbeddingSpace(ctx.database).expect(ctx.embedder))
     # The check runs at the same time as the search. If the database is embedded with another model,
     # both may fail. The check's error is raised, because it explains the cause.
-    has_vectors, vector = await asyncio.gather(
-        EmbeddingSpace(ctx.database).expect(ctx.embedder),
-        _embed(query, lexical_terms, corpus, ctx),
-        return_exceptions=True,
+    languages, vector = await asyncio.gather(
+        check, _embed(query, lexical_terms, corpus, check, ctx), return_exceptions=True
     )
-    if isinstance(has_vectors, ReembeddingInProgress) and query.is_lexical:
+    if isinstance(languages, ReembeddingInProgress) and query.is_lexical:
         return QueryVector(degradation=Degradation.REEMBEDDING)
-    if isinstance(has_vectors, BaseException):
-        raise has_vectors
+    if isinstance(languages, BaseException):
+        raise languages
     if isinstance(vector, BaseException):
         raise vector
-    if not has_vectors and not vector.degradation:
+    if languages is EmbeddedLanguages.NONE and not vector.degradation:
         return QueryVector(degradation=Degradation.NOTHING_EMBEDDED)
     return vector
 
 
 async def _embed(
-    query: SearchQuery, lexical_terms: Sequence[str], corpus: Corpus[DocumentT], ctx: Context
+    query: SearchQuery,
+    lexical_terms: Sequence[str],
+    corpus: Corpus[DocumentT],
+    languages: Awaitable[EmbeddedLanguages],
+    ctx: Context,
 ) -> QueryVector[DocumentT]:
     """Embed the query. Without filters, also find the nearest documents, in one round trip.
 
     If the provider fails, a hybrid search continues by words alone.
     """
     try:
-        vector = await ctx.embed_query(query.text)
+        purpose = await choose_query_purpose(query.text, ctx.embedder.model, languages)
+        vector = await ctx.embed_query(query.text, purpose)
     except (PlatformFault, RateLimited, Unavailable) as error:
         if not query.is_lexical:
             raise
@@ -305,10 +318,10 @@ async def _embed(
             log.error("question_not_embedded", **error_fields(error))
         return QueryVector(degradation=Degradation.EMBEDDING_UNAVAILABLE)
     if not query.selection.is_unrestricted:
-        return QueryVector(vector)
+        return QueryVector(vector, purpose)
     # It is not known yet whether postings are truncated, so the terms are counted in any case.
     nearest = await corpus.documents.find_nearest(vector, DENSE_POOL, (), lexical_terms)
-    return QueryVector(vector, nearest)
+    return QueryVector(vector, purpose, nearest)
 
 
 async def _await_in_time(half: Awaitable[HalfT], seconds: float | None) -> HalfT | None:
@@ -344,9 +357,9 @@ def _time_bm25(lexical_terms: Sequence[str], ctx: Context) -> AbstractContextMan
     return ctx.timed("bm25") if lexical_terms else nullcontext()
 
 
-def _tune(query: SearchQuery, ctx: Context) -> Tuning:
+def _tune(query: SearchQuery, purpose: Purpose, ctx: Context) -> Tuning:
     """Return the embedding model's tuning, adapted to the query."""
-    query_tuning = get_tuning(ctx.embedder.model)
+    query_tuning = get_tuning(ctx.embedder.model, purpose)
     if query.dense_weight is not None:
         query_tuning = replace(query_tuning, dense_weight=query.dense_weight)
     is_noisy = query.may_be_far or not query_tuning.can_read(query.text)

@@ -60,11 +60,13 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
+from shared.ai.embedding import Purpose
+from shared.ai.vector_halves import TWO_HALVES
 from shared.index.bm25 import idf
 from shared.search.fusion import DENSE_WEIGHT
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from shared.index.bm25 import Postings, Totals
 
@@ -99,6 +101,11 @@ MINILM: Final = Calibration(min_similarity=0.28, min_weighted_sum=0.365, coverag
 """The calibration of all-MiniLM-L6-v2, quantised, with 256 tokens. The measurements are in the
 module's docstring."""
 
+MULTILINGUAL: Final = Calibration(min_similarity=0.3, min_weighted_sum=0.365, coverage_weight=0.3)
+"""The calibration of the universal sentence encoder."""
+MIXED: Final = Calibration(min_similarity=0.3, min_weighted_sum=0.365, coverage_weight=0.3)
+"""The calibration of both together."""
+
 DEFAULT_CALIBRATION: Final = Calibration(
     min_similarity=0.1, min_weighted_sum=0.1, coverage_weight=1 / 3
 )
@@ -114,17 +121,18 @@ class Tuning:
     Attributes:
         dense_weight: The weight of similarity, from 0 to 1; BM25 has the rest.
         noise: The range of the similarities of texts that are unrelated to the query.
-        script: The only script that the model can read, or None if it reads all.
+        scripts: The scripts that the model can read, or none if it reads all.
     """
 
     dense_weight: float
     calibration: Calibration
     noise: float = 0.0
-    script: str | None = None
+    scripts: Sequence[str] = ()
 
     def can_read(self, text: str) -> bool:
         """Return whether the model can read any of a text. If not, all similarities are noise."""
-        return self.script is None or bool(regex.search(rf"\p{{{self.script}}}", text))
+        patterns = [rf"\p{{{script}}}" for script in self.scripts]
+        return not patterns or bool(regex.search("|".join(patterns), text))
 
     def trust_words(self, coverage: float) -> Tuning:
         """Return the tuning for a query of which the best hit covers this share.
@@ -136,7 +144,14 @@ class Tuning:
 
 
 _DEFAULT_TUNING: Final = Tuning(dense_weight=DENSE_WEIGHT, calibration=DEFAULT_CALIBRATION)
-_TUNING_BY_MODEL: Final = {"all-MiniLM-L6-v2-onnx-int8": Tuning(DENSE_WEIGHT, MINILM, 0.3, "Latin")}
+_MULTILINGUAL_SCRIPTS: Final = (
+    *("Latin", "Cyrillic", "Arabic", "Han", "Hiragana", "Katakana", "Hangul", "Thai"),
+)
+_TUNINGS_OF_HALVES: Final = {
+    Purpose.ENGLISH_QUERY: Tuning(DENSE_WEIGHT, MINILM, 0.3, ("Latin",)),
+    Purpose.QUERY: Tuning(DENSE_WEIGHT, MIXED, 0.3, _MULTILINGUAL_SCRIPTS),
+    Purpose.FOREIGN_QUERY: Tuning(DENSE_WEIGHT, MULTILINGUAL, 0.3, _MULTILINGUAL_SCRIPTS),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +228,6 @@ def _is_match(hit: Evidence, calibration: Calibration, documents: int) -> bool:
     return hit.coverage >= _FULL_COVERAGE or weighted_sum >= calibration.min_weighted_sum
 
 
-def get_tuning(model: str) -> Tuning:
-    """Return the measured tuning of a model, or a cautious one if it was not measured."""
-    return _TUNING_BY_MODEL.get(model, _DEFAULT_TUNING)
+def get_tuning(model: str, purpose: Purpose) -> Tuning:
+    """Return the tuning of a model for queries, or a cautious one if it was not measured."""
+    return _TUNINGS_OF_HALVES[purpose] if model == TWO_HALVES else _DEFAULT_TUNING

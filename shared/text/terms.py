@@ -59,11 +59,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
-_DATA: Final = Path(__file__).parent / "data"
+DATA: Final = Path(__file__).parent / "data"
+"""The folder with lists of words."""
 
 
 def _load_words(language: str) -> frozenset[str]:
-    return frozenset((_DATA / f"stop-words.{language}.txt").read_text("utf-8").split())
+    return frozenset((DATA / f"stop-words.{language}.txt").read_text("utf-8").split())
 
 
 ENGLISH: Final = _load_words("english")
@@ -71,7 +72,7 @@ ENGLISH: Final = _load_words("english")
 GERMAN: Final = _load_words("german")
 """The German stop words."""
 _IRREGULAR: Final[dict[str, str]] = dict(
-    line.split() for line in (_DATA / "irregular-forms.english.txt").read_text("utf-8").splitlines()
+    line.split() for line in (DATA / "irregular-forms.english.txt").read_text("utf-8").splitlines()
 )
 """The word of each inflected form that a stemmer cannot reduce: `mice`, of `mouse`.
 

@@ -84,7 +84,7 @@ async def build_index_entry(trace: Trace, ctx: Context) -> TraceIndexEntry:
     """
     [vector], _, indexed_state = await asyncio.gather(
         ctx.embedder.embed([trace.content.embedding_text], Purpose.DOCUMENT),
-        EmbeddingSpace(ctx.database).claim(ctx.embedder),
+        EmbeddingSpace(ctx.database).claim(ctx.embedder, [trace.content.embedding_text]),
         asyncio.to_thread(build_indexed_state, trace),
     )
     return TraceIndexEntry(vector, ctx.embedder.model, indexed_state)

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from shared.ai.vector_halves import ENGLISH, weigh
 from shared.core.errors import Conflict
 from shared.firestore.claims import load_claim
 from shared.text.terms import compute_resemblance
@@ -49,7 +50,8 @@ async def find_similar_traces(trace: Trace, entry: TraceIndexEntry, ctx: Context
         entry: What the index will store of the trace, which contains the vector to search with.
     """
     # One more than are compared, because the trace itself may be among them.
-    hits = await Traces(ctx.database).find_nearest(entry.vector, MAX_CANDIDATES + 1)
+    vector = weigh(entry.vector, entry.model, ENGLISH)
+    hits = await Traces(ctx.database).find_nearest(vector, MAX_CANDIDATES + 1)
     excluded_ids = {trace.trace_id, trace.supersedes}
     others = [hit for hit in hits if hit.document.trace_id not in excluded_ids]
     # In a thread, because counting the terms of six long traces takes some tenths of a second.

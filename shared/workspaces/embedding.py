@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from shared.ai.embedding import Purpose
 from shared.core.blocks import split
 from shared.core.errors import InvalidInput
+from shared.index.embedding_space import EmbeddingSpace
 from shared.index.stored_vector import to_compact
 from shared.text.folding import normalize_line
 from shared.workspaces.model import DocumentStatus
@@ -83,6 +84,7 @@ async def _embed(
     new_passages = [passage for passage in passages if passage.id not in stored_vectors]
     for batch in split(new_passages, BATCH_SIZE):
         texts = [normalize_line(passage.text) for passage in batch]
+        await EmbeddingSpace(ctx.database).record_languages(ctx.embedder, texts)
         try:
             with ctx.timed("embedding"):
                 vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT)

@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from shared.ai.vector_halves import MULTILINGUAL, weigh
 from shared.extractions.deduplication import get_min_similarity
 from shared.knowledge.chunk_repository import Chunks
 from shared.text.folding import fold_text
@@ -70,7 +71,8 @@ async def find_neighbours(
     vector = vectors.by_chunk.get(first.chunk_id)
     if vector is None:
         return ComparedNotes()
-    hits = await Chunks(database).find_nearest(vector, MAX_CANDIDATES, [NOTES.id])
+    compared = weigh(vector, vectors.model, MULTILINGUAL)
+    hits = await Chunks(database).find_nearest(compared, MAX_CANDIDATES, [NOTES.id])
     return await asyncio.to_thread(_compare, first, hits, get_min_similarity(vectors.model))
 
 

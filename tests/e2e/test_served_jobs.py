@@ -122,7 +122,7 @@ async def test_the_spans_of_a_run_are_exported_before_its_answer(
     assert {span.service for span in spans} == {"embed"}
     assert {span.trace_id for span in spans} == {job.trace_id}
     names = {span.name for span in spans if span.parent_id == job.span_id}
-    embedding = "embeddings all-MiniLM-L6-v2-onnx-int8"
+    embedding = "embeddings all-MiniLM-L6-v2-onnx-int8+use-multilingual-v3"
     assert {"get leases", "query chunks", embedding, "commit"} <= names
 
 

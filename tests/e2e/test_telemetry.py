@@ -265,7 +265,7 @@ def test_only_a_hash_of_the_caller_is_exported(
     # The calls worked, and their spans were exported.
     save_note = find_span("execute_tool save_note", spans)
     assert save_note.attributes["carrel.receipt.documents_written"]
-    assert {"get keys", "embeddings all-MiniLM-L6-v2-onnx-int8", "commit"} <= {
+    assert {"get keys", "embeddings all-MiniLM-L6-v2-onnx-int8+use-multilingual-v3", "commit"} <= {
         span.name for span in spans if span.trace_id == save_note.trace_id
     }
     assert [PRIVATE_WORD in answer for answer in answers] == [True, True, True, False]

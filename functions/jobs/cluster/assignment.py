@@ -88,7 +88,7 @@ def _assign_page(
     ]
     if not comparable_chunks:
         return [ClusterAssignment(chunk, chunk.cluster_ids) for chunk in page]
-    vectors = to_matrix(comparable_chunks)
+    vectors = to_matrix([chunk.vector for chunk in comparable_chunks], clustering.model)
     nearest_ids = _find_cluster_ids(vectors, current_clusters)
     points = placement.place(vectors, nearest_ids) if placement else [None] * len(vectors)
     assignments = {

@@ -154,7 +154,7 @@ async def draw_stored_clusters(
     clusters = [
         entry
         for entry in await Clusters(ctx.database).load_all()
-        if len(entry.centroid) == dimension
+        if entry.cluster.run_id == clustering.run_id
     ]
     drawing = MapDrawing(clusters)
     if clusters:
@@ -163,7 +163,8 @@ async def draw_stored_clusters(
                 report.finished = False
                 return
             chunk_ids = [chunk.chunk_id for chunk in page]
-            drawing.add(chunk_ids, to_matrix(page), [chunk.cluster_ids for chunk in page])
+            vectors = to_matrix([chunk.vector for chunk in page], clustering.model)
+            drawing.add(chunk_ids, vectors, [chunk.cluster_ids for chunk in page])
     await drawing.store(clustering, ctx)
     await clusterings.set_mapped(is_mapped=True)
 

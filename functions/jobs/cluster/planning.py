@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from shared.ai.vector_halves import ENGLISH_DIMENSION, TWO_HALVES
 from shared.clustering.matching import ClusterMatch, match_clusters
 from shared.clustering.naming import ClusterDescription
 from shared.knowledge.cluster import Cluster
@@ -31,10 +32,18 @@ MIN_OVERLAP: Final = 0.5
 the previous members, and the share of the chunks by which it was named that are still in it."""
 
 
-def to_matrix(chunks: Sequence[AssignedChunk]) -> NDArray[np.float32]:
-    """Return the vectors of chunks, `(chunks, dimension)`. Every chunk must have one."""
-    numbers = np.frombuffer(b"".join(chunk.vector for chunk in chunks), "<f2")
-    return numbers.astype(np.float32).reshape(len(chunks), -1)
+def to_matrix(vectors: Sequence[bytes], model: str) -> NDArray[np.float32]:
+    """Return compact vectors of a model as unit vectors, `(vectors, dimension)`.
+
+    Of vectors with two halves, only the multilingual half counts.
+    """
+    numbers = np.frombuffer(b"".join(vectors), "<f2")
+    matrix = numbers.astype(np.float32).reshape(len(vectors), -1)
+    if model != TWO_HALVES:
+        return matrix
+    halves: NDArray[np.float32] = matrix[:, ENGLISH_DIMENSION:]
+    units: NDArray[np.float32] = halves / np.linalg.norm(halves, axis=1, keepdims=True)
+    return units
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ async def _read_embeddings(
         if budget.spent:
             return None
         chunks += [replace(chunk, vector=b"") for chunk in page]
-        blocks.append(to_matrix(page))
+        blocks.append(to_matrix([chunk.vector for chunk in page], state.model))
     return _Embeddings(chunks, np.concatenate(blocks) if blocks else np.empty((0, 1), np.float32))
 
 

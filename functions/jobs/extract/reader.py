@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.ai.embedding import Purpose
 from shared.ai.generation import count_tokens
+from shared.ai.vector_halves import ENGLISH, weigh
 from shared.extractions.deduplication import (
     MAX_CANDIDATES,
     EmbeddedExtraction,
@@ -21,6 +22,7 @@ from shared.extractions.deduplication import (
 from shared.extractions.prompt import INSTRUCTION, Findings, build_passage_prompt
 from shared.extractions.quotes import build_extractions, count_findings
 from shared.extractions.repository import Extractions, build_replacement
+from shared.index.embedding_space import EmbeddingSpace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -145,6 +147,7 @@ class PassageReader:
             return []
         embedder = self._context.embedder
         texts = [extraction.content.text for extraction in extractions]
+        await EmbeddingSpace(self._context.database).record_languages(embedder, texts)
         vectors = await embedder.embed(texts, Purpose.DOCUMENT)
         return drop_duplicates(
             [EmbeddedExtraction(*pair) for pair in zip(extractions, vectors, strict=True)],
@@ -156,7 +159,7 @@ class PassageReader:
     ) -> list[SimilarExtraction]:
         """Return the similar stored extractions, except those that this batch replaces."""
         neighbours = await Extractions(self._context.database).find_similar(
-            embedded_extraction.vector,
+            weigh(embedded_extraction.vector, self._context.embedder.model, ENGLISH),
             embedded_extraction.extraction.type,
             # The nearest may be those that the batch replaces, which are left out below.
             MAX_CANDIDATES + len(self._order.replaced),
@@ -177,8 +180,9 @@ class PassageReader:
         """
         extraction, vector = embedded_extraction
         originals = self._order.originals
-        candidates = [*neighbours, *compute_similarities(embedded_extraction, originals)]
-        original = find_original(extraction, candidates, self._context.embedder.model)
+        model = self._context.embedder.model
+        candidates = [*neighbours, *compute_similarities(embedded_extraction, originals, model)]
+        original = find_original(extraction, candidates, model)
         if original is None:
             self._counts["found"] += 1
             originals.append(embedded_extraction)

@@ -147,8 +147,8 @@ async def _store(
 ) -> Counter[str]:
     """Embed and store the extractions of chunks, and return the numbers of both."""
     embedder = ctx.embedder
-    await EmbeddingSpace(ctx.database).claim(embedder)
     texts = [item.content.text for _, extractions in changes for item in extractions]
+    await EmbeddingSpace(ctx.database).claim(embedder, texts)
     vectors = iter(await embedder.embed(texts, Purpose.DOCUMENT) if texts else [])
     replacements = [
         build_replacement(chunk, [(item, next(vectors)) for item in extractions], embedder.model)

@@ -12,9 +12,9 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from functions.jobs.cluster.planning import to_matrix
 from functions.jobs.ingest.listing import read
 from shared.clustering.clusters import compute_centroid, compute_min_similarity
 from shared.knowledge.cards import BY_HAND, Cards
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from shared.ai.embedding import Vector
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
@@ -95,7 +94,7 @@ async def add_knowledge(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
     members = map_members_by_cluster(knowledge, chunk_ids)
     chunk_ids_of_members = sorted({chunk_id for ids in members.values() for chunk_id in ids})
     vectors = await Clusters(ctx.database).load_chunk_vectors(chunk_ids_of_members)
-    clusters = add_centroids(knowledge.clusters, members, vectors)
+    clusters = add_centroids(knowledge.clusters, members, vectors, ctx.embedder.model)
     if clusters:
         counts["cluster documents"] = await _save_clusters(clusters, members, now, ctx)
     return +counts
@@ -165,7 +164,8 @@ def map_members_by_cluster(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> d
 def add_centroids(
     clusters: Sequence[SampleCluster],
     members: Mapping[str, Sequence[str]],
-    vectors: Mapping[str, Vector],
+    vectors: Mapping[str, bytes],
+    model: str,
 ) -> list[ClusterWithCentroid]:
     """Add centroids to clusters, and drop clusters without vectors."""
     arrays = {}
@@ -173,7 +173,7 @@ def add_centroids(
         chunk_ids = members[cluster.cluster_id]
         member_vectors = [vectors[chunk_id] for chunk_id in chunk_ids if chunk_id in vectors]
         if member_vectors:
-            arrays[cluster] = np.array(member_vectors)
+            arrays[cluster] = to_matrix(member_vectors, model)
     return [
         ClusterWithCentroid(
             _to_cluster(cluster),

@@ -203,6 +203,8 @@ class _MigrationRun:
             for document in page
             if (text := _TEXTS[collection](document.id, document.fields))
         }
+        space = EmbeddingSpace(self.ctx.database)
+        await space.record_languages(self.ctx.embedder, texts.values())
         outcomes = await embed_texts(list(texts.values()), self.ctx)
         by_id = dict(zip(texts, outcomes, strict=True))
         embedded: list[Write] = []

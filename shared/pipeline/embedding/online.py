@@ -10,6 +10,7 @@ from shared.core.bisection import bisect_batch
 from shared.core.blocks import split
 from shared.core.errors import CarrelError
 from shared.core.log import error_fields, log
+from shared.index.embedding_space import EmbeddingSpace
 from shared.knowledge.queue import ChunkQueue, RefusedChunks
 from shared.pipeline.worker import defer_chunk
 
@@ -82,6 +83,8 @@ async def store_vectors(
 ) -> None:
     """Store the vectors of chunks that were not edited. Defer chunks that become too large."""
     chunks = [chunk for chunk, _ in embedded]
+    texts = [chunk.text for chunk in chunks]
+    await EmbeddingSpace(ctx.database).record_languages(ctx.embedder, texts)
     vectors = [vector for _, vector in embedded]
     try:
         stored = await ChunkQueue(ctx.database).store_vectors(

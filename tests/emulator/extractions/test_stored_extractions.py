@@ -12,6 +12,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from shared.ai.embedding import Purpose
+from shared.ai.vector_halves import WeightedVector
 from shared.core.meter import Meter
 from shared.extractions.model import SCHEMA_VERSION, Extraction, ExtractionType
 from shared.extractions.repository import Extractions, build_replacement
@@ -194,7 +195,9 @@ async def test_the_nearest_come_first(ctx: Context, chunks: list[Chunk], meter: 
     await store_extractions(ctx, *extractions, without_topic)
     [vector] = await ctx.embedder.embed(["rye It."], Purpose.DOCUMENT)
     reads_before = meter.documents_read
-    neighbours = await Extractions(ctx.database).find_nearest(vector, WARNING, "a", "baking", 2)
+    neighbours = await Extractions(ctx.database).find_nearest(
+        WeightedVector(vector), WARNING, "a", "baking", 2
+    )
     assert neighbours[0].extraction == extractions[0]
     assert neighbours[0].similarity == pytest.approx(1.0)
     assert len(neighbours) == 2
@@ -222,7 +225,9 @@ async def test_a_duplicate_is_stored_together_with_its_original(
     assert await read_stored_ids(ctx) == {original.extraction_id, duplicate.extraction_id}
     assert await read_topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
     [vector] = await ctx.embedder.embed([original.content.text], Purpose.DOCUMENT)
-    [neighbour] = await Extractions(ctx.database).find_nearest(vector, DECISION, None, None, 9)
+    [neighbour] = await Extractions(ctx.database).find_nearest(
+        WeightedVector(vector), DECISION, None, None, 9
+    )
     assert neighbour.extraction == original
 
 

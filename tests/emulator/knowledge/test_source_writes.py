@@ -14,6 +14,7 @@ import pytest
 from google.cloud.firestore import DELETE_FIELD
 from syrupy.assertion import SnapshotAssertion
 
+from shared.ai.vector_halves import WeightedVector
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
@@ -136,7 +137,7 @@ async def test_no_reader_sees_a_deleted_chunk(ctx: Context) -> None:
     vector = (await read_documents(ctx, "chunks"))[deleted]["embedding"]
     await save(ctx, ONE_PASSAGE)
     assert await Chunks(ctx.database).get(deleted) is None
-    neighbours = await Chunks(ctx.database).find_nearest(tuple(vector), 10)
+    neighbours = await Chunks(ctx.database).find_nearest(WeightedVector(tuple(vector)), 10)
     assert [neighbour.document.id for neighbour in neighbours] == [remaining]
 
 

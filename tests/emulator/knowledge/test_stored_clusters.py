@@ -8,6 +8,7 @@ import pytest
 from google.cloud.firestore import DELETE_FIELD
 
 from shared.ai.embedding import Vector
+from shared.index.stored_vector import to_compact
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.knowledge.queue import ChunkQueue
@@ -172,4 +173,7 @@ async def test_vectors_are_loaded_for_chunks_that_have_one(ctx: Context) -> None
         [first, second], [(1.0, 0.0), (0.0, 1.0)], "m-1", ctx.clock()
     )
     vectors = await Clusters(ctx.database).load_chunk_vectors([KNEAD, STARTER, BAKE, "nowhere"])
-    assert vectors == {first.chunk_id: (1.0, 0.0), second.chunk_id: (0.0, 1.0)}
+    assert vectors == {
+        first.chunk_id: to_compact([1.0, 0.0]),
+        second.chunk_id: to_compact([0.0, 1.0]),
+    }

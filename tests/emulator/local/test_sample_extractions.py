@@ -125,7 +125,7 @@ async def test_no_two_extractions_are_duplicates(
     assert len({extraction.extraction_id for extraction in extractions}) == len(extractions)
     assert drop_duplicates(embedded, local_embedder.model) == embedded
     for first, second in combinations(embedded, 2):
-        similarities = compute_similarities(first, [second])
+        similarities = compute_similarities(first, [second], local_embedder.model)
         assert find_original(first[0], similarities, local_embedder.model) is None
 
 

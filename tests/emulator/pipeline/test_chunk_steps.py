@@ -10,6 +10,7 @@ from datetime import timedelta
 
 import pytest
 
+from shared.ai.vector_halves import WeightedVector
 from shared.core.errors import PlatformFault
 from shared.core.meter import Meter
 from shared.firestore.database import MAX_COMMIT_BYTES
@@ -60,7 +61,8 @@ async def test_a_chunk_is_read_as_stored(ctx: Context) -> None:
     assert stored is not None
     created_at = (await read_documents(ctx, "chunks"))[chunk.chunk_id]["created_at"]
     assert stored.chunk == replace(chunk, dated_at=created_at)
-    assert len(stored.vector or ()) == DIMENSION
+    assert stored.vector
+    assert len(stored.vector.values) == DIMENSION
 
 
 async def test_longest_pending_chunks_come_first_up_to_the_limit(
@@ -106,7 +108,7 @@ async def test_a_chunk_deleted_after_its_read_gets_no_vector(ctx: Context) -> No
     assert await store_unit_vectors(ctx, *chunks) == 0
     await defer_embed(ctx, chunks[0])
     assert await ChunkQueue(ctx.database).count_pending("embed") == 0
-    assert await Chunks(ctx.database).find_nearest(UNIT_VECTOR, 10) == []
+    assert await Chunks(ctx.database).find_nearest(WeightedVector(UNIT_VECTOR), 10) == []
 
 
 async def test_steps_count_their_tries_separately(ctx: Context) -> None:
@@ -159,7 +161,7 @@ async def test_opposite_vectors_have_similarity_zero(ctx: Context) -> None:
     orthogonal = (0.0, *UNIT_VECTOR[:-1])
     vectors = [UNIT_VECTOR, opposite, orthogonal]
     await ChunkQueue(ctx.database).store_vectors(chunks, vectors, "model-1", ctx.clock())
-    neighbours = await Chunks(ctx.database).find_nearest(UNIT_VECTOR, 10)
+    neighbours = await Chunks(ctx.database).find_nearest(WeightedVector(UNIT_VECTOR), 10)
     assert neighbours[0].document.id == chunks[0].chunk_id
     assert [neighbour.similarity for neighbour in neighbours] == [1.0, 0.0, 0.0]
 

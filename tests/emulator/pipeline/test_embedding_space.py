@@ -11,7 +11,12 @@ from shared.core.caller import Caller
 from shared.core.errors import Conflict
 from shared.core.meter import Meter
 from shared.firestore.database import WriteConflict
-from shared.index.embedding_space import EmbeddingSpace, ReembeddingInProgress, SpaceMigration
+from shared.index.embedding_space import (
+    EmbeddedLanguages,
+    EmbeddingSpace,
+    ReembeddingInProgress,
+    SpaceMigration,
+)
 from shared.runtime.context import App, Context
 from tests.support.apps import Apps
 from tests.support.clock import NOON
@@ -28,10 +33,10 @@ MIGRATION = SpaceMigration(("model-2", 4), NOON)
 
 async def test_a_claim_stores_model_and_dimension(ctx: Context) -> None:
     assert await EmbeddingSpace(ctx.database).load_space() is None
-    assert await EmbeddingSpace(ctx.database).expect(OLD) is False
+    assert await EmbeddingSpace(ctx.database).expect(OLD) is EmbeddedLanguages.NONE
     await EmbeddingSpace(ctx.database).claim(OLD)
     assert await EmbeddingSpace(ctx.database).load_space() == ("model-1", 3)
-    assert await EmbeddingSpace(ctx.database).expect(OLD) is True
+    assert await EmbeddingSpace(ctx.database).expect(OLD) is EmbeddedLanguages.ENGLISH
 
 
 @pytest.mark.parametrize("other", [OTHER, FakeEmbeddingModel("model-1", 4)])
@@ -46,6 +51,20 @@ async def test_another_model_or_dimension_conflicts(
     with pytest.raises(Conflict, match=r"embedded with model-1 \(3 dimensions\)"):
         await space.claim(other)
     assert await space.load_space() == ("model-1", 3)
+
+
+async def test_another_language_is_recorded_and_stays(ctx: Context, app: App) -> None:
+    """All processes learn of it, and a migration to another model keeps it."""
+    space = EmbeddingSpace(ctx.database)
+    await space.claim(OLD, ["The bread is in the oven.", "Rye"])
+    assert await reread_space(app).expect(OLD) is EmbeddedLanguages.ENGLISH
+    await space.record_languages(OLD, ["Das Brot ist im Ofen und wird gut."])
+    for reader in (space, reread_space(app)):
+        assert await reader.expect(OLD) is EmbeddedLanguages.SEVERAL
+
+    migration = await space.start_migration(await space.load_state(), NEW, NOON)
+    await space.complete_migration(migration)
+    assert await reread_space(app).expect(NEW) is EmbeddedLanguages.SEVERAL
 
 
 async def test_one_of_two_concurrent_claims_succeeds(ctx: Context, apps: Apps) -> None:
@@ -118,7 +137,7 @@ async def test_a_finished_migration_stores_the_new_space(ctx: Context, app: App)
     await space.complete_migration(MIGRATION)
     expected = {"embedding": {"model": "model-2", "dimension": 4}}
     assert await read_documents(ctx, "meta") == expected
-    assert await reread_space(app).expect(NEW) is True
+    assert await reread_space(app).expect(NEW) is EmbeddedLanguages.ENGLISH
     with pytest.raises(Conflict, match=r"embedded with model-2 \(4 dimensions\)"):
         await reread_space(app).expect(OLD)
 
@@ -139,6 +158,6 @@ async def test_a_process_reads_the_space_again_after_its_cache_expires(
     await EmbeddingSpace(app.context(Caller(), meter).database).expect(OLD)
     assert meter.round_trips == 0
     for key in app.connection.caches["embedding_space"]:
-        app.connection.caches["embedding_space"][key] -= 16  # seconds
+        app.connection.caches["embedding_space"][key].moment -= 16  # seconds
     await EmbeddingSpace(app.context(Caller(), meter).database).expect(OLD)
     assert meter.documents_read == 1

@@ -135,7 +135,7 @@ async def test_calls_share_the_deployments_embedder_by_default(
 async def test_the_endpoint_is_used_as_configured(server: FakeOpenAI, open_app: Open) -> None:
     server.accepts_dimensions = False
     app = open_app(openai_shortens=False, embedding_dimension=64, openai_key_of_caller=False)
-    assert len(await app.context(Caller(), Meter()).embed_query("bread")) == 64
+    assert len((await app.context(Caller(), Meter()).embed_query("bread")).values) == 64
     [call] = server.calls
     assert call.key == KEY_OF_DEPLOYMENT
     assert call.body["model"] == MODEL

@@ -13,7 +13,7 @@ import pytest
 
 from functions.tools.knowledge.search_kb.messages import TRUNCATED
 from functions.tools.knowledge.search_kb.tool import In, search_kb
-from shared.ai.embedding import Vector
+from shared.ai.vector_halves import WeightedVector
 from shared.core.errors import Conflict, PlatformFault
 from shared.index.facets import Facet, Kind, make_named_facet
 from shared.index.postings import SearchPostings
@@ -136,7 +136,7 @@ class FailingDocuments:
 
     async def find_nearest(
         self,
-        vector: Vector,  # noqa: ARG002 - every search fails
+        vector: WeightedVector,  # noqa: ARG002 - every search fails
         limit: int,  # noqa: ARG002 - the same
         facets: Sequence[str] = (),  # noqa: ARG002 - the same
         terms: Sequence[str] = (),  # noqa: ARG002 - the same
@@ -186,7 +186,11 @@ class SlowDocuments:
         self._monotonic = monotonic
 
     async def find_nearest(
-        self, vector: Vector, limit: int, facets: Sequence[str] = (), terms: Sequence[str] = ()
+        self,
+        vector: WeightedVector,
+        limit: int,
+        facets: Sequence[str] = (),
+        terms: Sequence[str] = (),
     ) -> list[Neighbour[Chunk]]:
         neighbours = await self._documents.find_nearest(vector, limit, facets, terms)
         self.searched.set()
@@ -194,7 +198,7 @@ class SlowDocuments:
 
     async def measure_similarities(
         self,
-        vector: Vector,  # noqa: ARG002 - they are never compared
+        vector: WeightedVector,  # noqa: ARG002 - they are never compared
         ids: Sequence[str],  # noqa: ARG002 - the same
         terms: Sequence[str] = (),  # noqa: ARG002 - the same
     ) -> list[Neighbour[Chunk]]:

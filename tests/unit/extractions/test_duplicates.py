@@ -75,7 +75,9 @@ def find_embedded_original(
 ) -> Extraction | None:
     """Return the candidate of which an extraction is a duplicate; None if there is none."""
     extraction, _ = embedded
-    return find_original(extraction, compute_similarities(embedded, candidates), MODEL_NAME)
+    return find_original(
+        extraction, compute_similarities(embedded, candidates, MODEL_NAME), MODEL_NAME
+    )
 
 
 async def test_a_paraphrase_is_a_duplicate_and_another_answer_is_not(

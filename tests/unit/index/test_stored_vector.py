@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from shared.ai.vector_halves import WeightedVector
 from shared.index.stored_vector import from_compact, to_compact
 from shared.index.vector_index import compare
 from shared.workspaces.model import WorkspacePassage
@@ -29,7 +30,9 @@ def test_cosines_of_compact_vectors_are_nearly_exact(dimension: int) -> None:
         vector = [number / math.hypot(*mixture) for number in mixture]
         cosine = sum(a * b for a, b in zip(query, vector, strict=True))
         neighbour = compare(
-            WorkspacePassage("p", 1, 0, 1, "x", {}, 0), query, from_compact(to_compact(vector))
+            WorkspacePassage("p", 1, 0, 1, "x", {}, 0),
+            WeightedVector(query),
+            from_compact(to_compact(vector)),
         )
         assert 1 - neighbour.distance == pytest.approx(cosine, abs=0.0002)
 

@@ -127,7 +127,10 @@ def test_a_gateway_answers_and_is_healthy(machine: Machine) -> None:
 def test_the_embedding_model_embeds_a_sample(machine: Machine) -> None:
     result = run_check("embedding model", machine)
     assert result.status == CheckStatus.OK
-    assert result.message == "all-MiniLM-L6-v2-onnx-int8 returns vectors of 384 dimensions"
+    assert (
+        result.message
+        == "all-MiniLM-L6-v2-onnx-int8+use-multilingual-v3 returns vectors of 896 dimensions"
+    )
 
 
 @pytest.mark.parametrize("name", ["node", "terraform", "gcloud"])

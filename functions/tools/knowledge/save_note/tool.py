@@ -264,8 +264,8 @@ async def _embed_chunks(chunks: Sequence[Chunk], ctx: Context) -> ChunkVectors:
     try:
         # Half of the remaining time is left for the commit.
         async with asyncio.timeout(None if ctx.seconds_left is None else ctx.seconds_left / 2):
-            await EmbeddingSpace(ctx.database).claim(ctx.embedder)
             texts = [chunk.embedding_text for chunk in chunks]
+            await EmbeddingSpace(ctx.database).claim(ctx.embedder, texts)
             vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT)
     except (PlatformFault, RateLimited, TimeoutError, Unavailable) as error:
         if isinstance(error, PlatformFault):  # unlike an outage, it needs an operator

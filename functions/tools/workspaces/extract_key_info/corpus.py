@@ -13,7 +13,7 @@ from shared.index.vector_index import CountedDocument, compare, make_distance_ke
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from shared.ai.embedding import Vector
+    from shared.ai.vector_halves import WeightedVector
     from shared.index.facets import Facet
     from shared.index.vector_index import Neighbour
     from shared.workspaces.model import WorkspaceDocument, WorkspacePassage
@@ -79,7 +79,7 @@ class WorkspaceCorpus:
 
     async def find_nearest(
         self,
-        vector: Vector,
+        vector: WeightedVector,
         limit: int,
         facets: Sequence[str] = (),  # noqa: ARG002 - see above
         terms: Sequence[str] = (),
@@ -89,7 +89,7 @@ class WorkspaceCorpus:
 
     async def measure_similarities(
         self,
-        vector: Vector,
+        vector: WeightedVector,
         ids: Sequence[str],
         terms: Sequence[str] = (),  # noqa: ARG002 - see above
     ) -> list[Neighbour[WorkspacePassage]]:
