@@ -36,6 +36,7 @@ from benchmarks.measurement import (
 from functions.gateway.mcp.results import RECEIPT
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
+from shared.ai.vector_halves import ENGLISH, MULTILINGUAL, weigh
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -55,7 +56,8 @@ from tests.support.mcp_wire import CLIENT_META, HEADERS, MODERN, make_call
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from shared.ai.embedding import Embedder, Vector
+    from shared.ai.embedding import Embedder
+    from shared.ai.vector_halves import WeightedVector
 
 TARGET_RATIO: Final = 1.5
 ROUNDS: Final = 60
@@ -76,13 +78,15 @@ class BareRequests:
         """Read a chunk, then its nearest neighbours."""
         reference = Reference(COLLECTION, chunk_id)
         snapshot = await self.database.get(reference, [*READ_FIELDS, COMPACT])
-        await self._find_nearest(from_compact(snapshot.get(COMPACT)), _RELATED)
+        vector = from_compact(snapshot.get(COMPACT))
+        await self._find_nearest(weigh(vector, self.embedder.model, MULTILINGUAL), _RELATED)
 
     async def search_kb(self, question: str) -> None:
         """Embed a question, read its postings and nearest neighbours, then the candidates."""
-        [vector] = await self.embedder.embed([question], Purpose.QUERY)
+        [vector] = await self.embedder.embed([question], Purpose.ENGLISH_QUERY)
+        weighted = weigh(vector, self.embedder.model, ENGLISH)
         postings_per_term, _ = await asyncio.gather(
-            self._read_postings(question), self._find_nearest(vector, DENSE_POOL)
+            self._read_postings(question), self._find_nearest(weighted, DENSE_POOL)
         )
         chunk_ids = [chunk_id for postings in postings_per_term for chunk_id in postings]
         references = [Reference(COLLECTION, chunk_id) for chunk_id in chunk_ids[:LEXICAL_POOL]]
@@ -92,7 +96,7 @@ class BareRequests:
         references = [Reference(KNOWLEDGE.lexicon, term) for term in terms(question)]
         return [found.get("postings") for found in await self.database.get_all(references)]
 
-    async def _find_nearest(self, vector: Vector, limit: int) -> None:
+    async def _find_nearest(self, vector: WeightedVector, limit: int) -> None:
         await self.database.find(nearest_query(Query(COLLECTION), READ_FIELDS, vector, limit))
 
 

@@ -23,12 +23,14 @@ import numpy as np
 from benchmarks.dataset import read_sources
 from benchmarks.measurement import print_table
 from benchmarks.scifact import VECTORS, require_file
+from functions.jobs.cluster.planning import to_matrix
 from infra.local.local_database import SAMPLE
 from infra.local.sample.knowledge import FOLDER, SampleKnowledge, map_chunks_by_highlight
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
 from shared.clustering.clusters import find_clusters
 from shared.clustering.density import NOISE
+from shared.index.stored_vector import to_compact
 from tests.support.knowledge import chunk_source
 
 if TYPE_CHECKING:
@@ -91,7 +93,8 @@ def cluster_sample() -> ClusteringResult:
     chunks = [chunk for source in read_sources(SAMPLE) for chunk in chunk_source(source).chunks]
     embedder = LocalEmbedder()
     texts = [chunk.embedding_text for chunk in chunks]
-    vectors = np.array(asyncio.run(embedder.embed(texts, Purpose.DOCUMENT)), np.float32)
+    embedded = asyncio.run(embedder.embed(texts, Purpose.DOCUMENT))
+    vectors = to_matrix([to_compact(vector) for vector in embedded], embedder.model)
     labels, seconds = _time_clustering(vectors)
     reference_labels = _read_reference_labels([chunk.chunk_id for chunk in chunks])
     return _make_result(

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from benchmarks.scifact import ABSTRACTS, SCIFACT, VECTORS, read_rows
+from benchmarks.scifact import ABSTRACTS, SCIFACT, load_vectors, read_rows
 from functions.jobs.ingest.listing import read
 from infra.local.local_database import SAMPLE
+from shared.ai.embedding import Purpose
 from shared.knowledge.chunk import build_embedding_text
 from shared.knowledge.source import Source
 from shared.writer.ingestion import BATCH_SIZE, Ingestion
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from shared.ai.embedding import Embedder, Purpose, Vector
+    from shared.ai.embedding import Embedder, Vector
     from shared.runtime.context import Context
     from shared.writer.chunked_source import ChunkedSource
 
@@ -32,7 +31,7 @@ QUESTIONS: Final = (
 
 
 class CachingEmbedder:
-    """An embedder that caches vectors in memory."""
+    """An embedder that caches vectors in memory, with all their halves."""
 
     def __init__(self, embedder: Embedder, vectors: dict[str, Vector]) -> None:
         """Begin with `vectors` by text, and use `embedder` for all other texts."""
@@ -45,6 +44,8 @@ class CachingEmbedder:
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
         """Embed the texts that are not in the cache, and add them to it."""
         missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        if purpose is not Purpose.DOCUMENT:
+            purpose = Purpose.QUERY
         embedded = await self._embedder.embed(missing, purpose)
         self._vectors.update(zip(missing, embedded, strict=True))
         return [self._vectors[text] for text in texts]
@@ -77,9 +78,7 @@ def load_scifact_vectors() -> dict[str, Vector]:
     if not SCIFACT.is_dir():
         return {}
     texts = [build_embedding_text(row["title"], row["text"]) for row in read_rows(ABSTRACTS)]
-    return {
-        text: tuple(vector.tolist()) for text, vector in zip(texts, np.load(VECTORS), strict=True)
-    }
+    return dict(zip(texts, load_vectors(SCIFACT, "documents", texts), strict=True))
 
 
 async def fill_database(ctx: Context, chunks: int, vectors: dict[str, Vector]) -> KnowledgeBase:

@@ -42,6 +42,7 @@ from benchmarks.scifact import (
 from infra.local.local_database import SAMPLE
 from shared.ai.embedding import Purpose
 from shared.ai.local_embedding import LocalEmbedder
+from shared.ai.vector_halves import ENGLISH_DIMENSION
 from shared.index.bm25 import Postings, Totals, idf, pack, score
 from shared.knowledge.chunk import build_embedding_text
 from shared.search.fusion import Scores, fuse
@@ -179,7 +180,7 @@ class MemoryCorpus:
 
 
 class Vectors:
-    """The vectors of texts, from the files next to SciFact or from the embedder."""
+    """The English halves of vectors, from the files next to SciFact or from the embedder."""
 
     def __init__(self) -> None:
         """Start without vectors."""
@@ -194,9 +195,11 @@ class Vectors:
         values = list(texts)
         missing = [text for text in dict.fromkeys(values) if text not in self._vectors]
         embedder = LocalEmbedder()
-        vectors = await embedder.embed(missing, Purpose.QUERY)
+        vectors = await embedder.embed(missing, Purpose.ENGLISH_QUERY)
         await embedder.aclose()
-        self._vectors.update(zip(missing, np.array(vectors, dtype=np.float32), strict=True))
+        self._vectors.update(
+            zip(missing, np.array(vectors, dtype=np.float32)[:, :ENGLISH_DIMENSION], strict=True)
+        )
         return np.stack([self._vectors[text] for text in values])
 
 

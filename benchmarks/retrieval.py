@@ -33,6 +33,7 @@ from benchmarks.scifact import (
     SCIFACT,
     TRAIN,
     VECTORS,
+    load_vectors,
     read_relevance,
     read_rows,
     require_file,
@@ -40,6 +41,7 @@ from benchmarks.scifact import (
 from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
 from shared.ai.local_embedding import LocalEmbedder
+from shared.ai.vector_halves import ENGLISH_DIMENSION
 from shared.core.caller import Caller
 from shared.core.meter import Meter
 from shared.core.settings import Settings
@@ -101,12 +103,12 @@ def read_queries(folder: Path, limit: int | None) -> Queries:
     """Return the queries with relevant documents."""
     relevant = read_relevance(folder)
     queries = read_rows(folder / "queries.jsonl")
-    vectors = np.load(next(folder.glob("minilm-int8.queries*.npy")))
+    vectors = load_vectors(folder, "queries", [query["text"] for query in queries])
     answerable = [index for index, query in enumerate(queries) if query["_id"] in relevant]
     indexes = answerable[:limit]
     return Queries(
         [queries[index]["text"] for index in indexes],
-        [tuple(vectors[index].tolist()) for index in indexes],
+        [vectors[index] for index in indexes],
         [set(relevant[queries[index]["_id"]]) for index in indexes],
     )
 
@@ -152,7 +154,8 @@ def rank_with_alternatives(queries: Queries) -> dict[str, Result]:
         queries.texts, stopwords="en", stemmer=stemmer, show_progress=False
     )
     best, _ = ranker.retrieve(query_tokens, k=100, show_progress=False)
-    nearest = np.argsort(-(np.asarray(queries.vectors) @ np.load(VECTORS).T), axis=1)[:, :100]
+    english_halves = np.asarray(queries.vectors)[:, :ENGLISH_DIMENSION]
+    nearest = np.argsort(-(english_halves @ np.load(VECTORS).T), axis=1)[:, :100]
     return {
         "bm25s, every document": Result([[ids[index] for index in row] for row in best]),
         "embedder, every document": Result([[ids[index] for index in row] for row in nearest]),

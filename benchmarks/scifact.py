@@ -2,7 +2,8 @@
 
 SciFact (https://github.com/allenai/scifact) has 5,183 abstracts of papers, claims about them, and
 judgements which abstracts are relevant to a claim. It is not part of the project: put it into
-`../shared/data`, next to the clone, in the format of BEIR, with the vectors of the local embedder.
+`../shared/data`, next to the clone, in the format of BEIR, with the English halves of the local
+embedder's vectors. The multilingual halves are computed once, and kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -10,12 +11,20 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from infra.build.discovery import ROOT
+from shared.ai._universal_encoder import UniversalEncoder
+from shared.ai.vector_halves import join_halves
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
+
+    from shared.ai.embedding import Vector
 
 SCIFACT: Final = ROOT.parent / "shared" / "data" / "scifact"
 """The folder of the abstracts and the test claims."""
@@ -23,7 +32,9 @@ TRAIN: Final = SCIFACT.with_name("scifact-train")
 """The folder of the training claims."""
 ABSTRACTS: Final = SCIFACT / "corpus.jsonl"
 VECTORS: Final = SCIFACT / "minilm-int8.documents.npy"
-"""The vectors of the abstracts, in the same order."""
+"""The English halves of the vectors of the abstracts, in the same order."""
+_CACHE: Final = Path.home() / ".cache" / "carrel" / "benchmarks"
+"""The folder of the multilingual halves."""
 
 
 def require_file(path: Path) -> None:
@@ -37,6 +48,21 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a JSON Lines file."""
     with path.open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
+
+
+def load_vectors(folder: Path, name: str, texts: Sequence[str]) -> list[Vector]:
+    """Load the local embedder's vectors of `queries` or `documents`, which have these texts."""
+    english = np.load(folder / f"minilm-int8.{name}.npy")
+    file = _CACHE / f"{folder.name}.{name}.npy"
+    if not file.exists():
+        print(f"Embedding {len(texts)} {name} of {folder.name} ...")
+        encoder = UniversalEncoder()
+        with ThreadPoolExecutor(2) as workers:
+            vectors = np.array(list(workers.map(encoder.embed, texts)), np.float32)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.save(file, vectors)
+    halves = zip(english.tolist(), np.load(file).tolist(), strict=True)
+    return [join_halves(*pair) for pair in halves]
 
 
 def read_relevance(folder: Path) -> dict[str, list[str]]:

@@ -54,7 +54,7 @@ INDEX_FILES: Final = {
 """The indexes of each database. The first is a link to the root's, which a wheel lacks."""
 EMULATOR_EXPORT: Final = STATE / "firestore" / "(default)"
 """Where versions that ran the Firestore emulator saved the knowledge base."""
-LOCAL_DIMENSION: Final = 384
+LOCAL_DIMENSION: Final = 896
 """The dimension of the local embedding model, whose module takes long to import."""
 _NO_WINDOWS: Final = (
     "Carrel does not run on Windows itself, but in its Linux. Install that with `wsl --install`"

@@ -105,7 +105,7 @@ async def test_a_similarity_is_the_cosine_of_the_two_vectors(ctx: Context) -> No
     first, second, *_ = await store_sources(ctx, BAKING)
     out = await get_chunk(In(chunk_id=first.chunk_id), ctx)
     stored_chunks = [await Chunks(ctx.database).get(chunk.chunk_id) for chunk in (first, second)]
-    vectors = [stored.vector or () for stored in stored_chunks if stored]
+    vectors = [stored.vector.values for stored in stored_chunks if stored and stored.vector]
     cosine = math.fsum(a * b for a, b in zip(*vectors, strict=True))
     scores = {related.chunk_id: related.similarity_score for related in out.related_chunks}
     assert scores[second.chunk_id] == pytest.approx(cosine, abs=1e-3)

@@ -1,4 +1,4 @@
-"""`search_kb` finds passages by meaning with the real local embedding model."""
+"""`search_kb` finds passages by meaning with the real local embedding models."""
 
 import pytest
 
@@ -34,6 +34,24 @@ async def test_what_the_model_cannot_read_is_found_by_words_alone(ctx: Context) 
     for query in ("🎂", "😀😀", "天气预报"):
         [page] = await search_all_pages(ctx, query=query)
         assert not page.matches
+
+
+async def test_question_and_passage_may_be_in_different_languages(ctx: Context) -> None:
+    texts = {
+        "bread": "Den Teig über Nacht im Kühlschrank gehen lassen und morgens backen.",
+        "lease": "The lease may be terminated with three months' notice.",
+        "bees": "蜜蜂通过跳舞告诉同伴花在哪里。",
+    }
+    await store_sources(ctx, make_source_of_texts(list(texts.values())))
+    for query, subject in {
+        "When does the loaf go into the oven?": "bread",
+        "Wie lange ist die Kündigungsfrist der Wohnung?": "lease",
+        "¿Cómo se comunican los insectos?": "bees",
+        "How do insects communicate?": "bees",
+        "面包什么时候烤": "bread",
+    }.items():
+        [page] = await search_all_pages(ctx, query=query, mode="semantic")
+        assert page.results[0].snippet == texts[subject]
 
 
 async def test_a_question_of_stop_words_is_said_to_be_too_common(ctx: Context) -> None:
