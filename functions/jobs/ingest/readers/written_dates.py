@@ -7,24 +7,8 @@ import unicodedata
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Final
 
-_MONTH_NAMES: Final = """
-january february march april may june july august september october november december
-januar februar märz april mai juni juli august september oktober november dezember
-enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
-janvier février mars avril mai juin juillet août septembre octobre novembre décembre
-gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre
-janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro
-januari februari maart april mei juni juli augustus september oktober november december
-января февраля марта апреля мая июня июля августа сентября октября ноября декабря
-stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia
-ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık
-januari februari mars april maj juni juli augusti september oktober november december
-"""  # noqa: RUF001 - Turkish has an i without a dot
-_MONTHS: Final = {
-    name: number
-    for line in _MONTH_NAMES.strip().splitlines()
-    for number, name in enumerate(line.split(), start=1)
-}
+from shared.core.month_names import MONTHS
+
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _EAST_ASIAN_DATE: Final = re.compile(r"\b(\d{4})[年년]\s*(\d{1,2})[月월]\s*(\d{1,2})[日일]")
 _HALF: Final = "上午|下午|午前|午後|오전|오후|早上|凌晨|中午|晚上|öö|ös"
@@ -80,7 +64,7 @@ def _parse_date(text: str) -> tuple[int, int, int] | None:
     if match := _EAST_ASIAN_DATE.search(text):
         return int(match[1]), int(match[2]), int(match[3])
     date = unicodedata.normalize("NFC", text).casefold()
-    month = next((_MONTHS[word] for word in _WORD.findall(date) if word in _MONTHS), None)
+    month = next((MONTHS[word] for word in _WORD.findall(date) if word in MONTHS), None)
     if month is None:
         return None
     if short := _SHORT_YEAR.search(date):
