@@ -109,6 +109,16 @@ class DateSpan:
         """Return whether a moment is in the span."""
         return self.start <= moment <= self.end
 
+    def describe(self) -> str:
+        """Name the days for people: `2024`, `May 2024`, `2024-05-12`, or the first and the last."""
+        first, last = self.first, self.last
+        if first == date.min:
+            return f"until {last}"
+        for form, pattern in (("%Y-%m-%d",) * 2, ("%B %Y", "%Y-%m"), ("%Y",) * 2):
+            if parse_days(first.strftime(pattern), UTC) == self:
+                return first.strftime(form)
+        return f"{first} to {last}"
+
     @property
     def is_empty(self) -> bool:
         """Whether the span has no days."""

@@ -27,6 +27,10 @@ class Searchable(Protocol):
         """The part of that text that is its title, or an empty text."""
 
     @property
+    def author(self) -> str | None:
+        """The document's author as written, or None."""
+
+    @property
     def dated_at(self) -> datetime | None:
         """The document's date, or None before the document is stored."""
 

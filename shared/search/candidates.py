@@ -6,6 +6,7 @@ documents, all of them become candidates.
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 import math
 from dataclasses import dataclass, replace
@@ -18,13 +19,13 @@ from shared.search.query import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
     from shared.ai.vector_halves import WeightedVector
     from shared.index.postings import SearchPostings
     from shared.index.vector_index import Neighbour
     from shared.search.corpus import DocumentReader
     from shared.search.filter_plan import FilterPlan, Selection
+    from shared.search.lifts import LiftPlan
     from shared.text.term_counts import TermCounts
 
 DENSE_POOL: Final = 50
@@ -63,7 +64,8 @@ class CandidateSearch(Generic[DocumentT]):
         scores: The BM25 scores of the documents that the terms' postings list and that may pass
             the filters, by document id.
         max_checked: The maximum number of documents checked against the filters.
-        preferred: The ids of documents that come before all others in the pool of lexical hits.
+        lifts: What the question may lift. Documents with a phrase come before all others in the
+            pool of lexical hits, and those of a period are added to it.
     """
 
     selection: Selection
@@ -73,7 +75,7 @@ class CandidateSearch(Generic[DocumentT]):
     scores: Mapping[str, float]
     documents: DocumentReader[DocumentT]
     max_checked: int
-    preferred: AbstractSet[str] = frozenset()
+    lifts: LiftPlan
 
     async def fetch_lexical_candidates(self) -> tuple[list[Candidate[DocumentT]], bool]:
         """Fetch the documents with the highest BM25 scores.
@@ -109,8 +111,24 @@ class CandidateSearch(Generic[DocumentT]):
         return best_hits, self._may_miss_hits(len(best_hits))
 
     def pick_lexical_pool(self) -> list[str]:
-        """Return the ids of the lexical hits that are candidates of a hybrid search."""
-        return self._pick_top(LEXICAL_POOL if self.plan.is_exact else UNCHECKED_POOL)
+        """Return the ids of the documents that become candidates of a hybrid search.
+
+        They are lexical hits, and documents that may be lifted.
+        """
+        hits = self._pick_top(LEXICAL_POOL if self.plan.is_exact else UNCHECKED_POOL)
+        return list(dict.fromkeys([*hits, *self.lifts.period_ids]))
+
+    async def find_lifted(self, vector: WeightedVector) -> list[Neighbour[DocumentT]]:
+        """Find the nearest of the documents that may be lifted. Costs one round trip, or none."""
+        groups = await asyncio.gather(
+            *(
+                self.documents.find_nearest(
+                    vector, self.lifts.group_size, facets, self._counted_terms
+                )
+                for facets in self.lifts.facets
+            )
+        )
+        return [neighbour for group in groups for neighbour in group]
 
     async def compare(
         self,
@@ -256,7 +274,7 @@ class CandidateSearch(Generic[DocumentT]):
         """Return the ids of the documents with the highest BM25 scores, ties in order of id."""
 
         def sort_key(document_id: str) -> tuple[bool, float, str]:
-            return document_id not in self.preferred, -self.scores[document_id], document_id
+            return document_id not in self.lifts.phrase_ids, -self.scores[document_id], document_id
 
         return heapq.nsmallest(limit, self.scores, key=sort_key)
 

@@ -32,7 +32,8 @@ from shared.search.candidates import (
 )
 from shared.search.filter_plan import find_unknown_values, plan_filters
 from shared.search.fusion import Scores, fuse
-from shared.search.phrases import find_phrases, has_phrase, score_pairs
+from shared.search.lifts import find_lifts, plan_lifts
+from shared.search.phrases import score_pairs
 from shared.search.query import Degradation, Mode, Ranking
 from shared.search.relevance import (
     Evidence,
@@ -45,7 +46,6 @@ from shared.text.terms import find_occurrences, find_variants, terms
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
     from contextlib import AbstractContextManager
 
     from shared.ai.vector_halves import WeightedVector
@@ -77,8 +77,8 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         RateLimited, PlatformFault: The search is only semantic, and the embedding provider refuses.
         Conflict: The database is embedded with another model.
     """
-    words = terms(query.text)
-    query_terms = _limit_terms([*words, *find_variants(query.text)])
+    words = terms(query.words)
+    query_terms = _limit_terms([*words, *find_variants(query.words)])
     lexical_terms = query_terms if query.is_lexical else []
     seconds = _get_time_limit(query, ctx)
 
@@ -103,8 +103,8 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         scores = score(lexical_terms, postings.terms, postings.totals)
         if plan.dates is not None:
             scores = {name: scores[name] for name in scores.keys() & plan.dates}
+    lift_plan = plan_lifts(query, postings, scores)
     max_checked = MAX_CHECKED if ctx.caller.user_id else MAX_CHECKED_ANONYMOUS
-    phrases = find_phrases(query.text) if query.is_lexical else []
     search = CandidateSearch(
         query.selection,
         plan,
@@ -113,7 +113,7 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         scores,
         corpus.documents,
         max_checked,
-        preferred={name for phrase in phrases for name in _list_candidates_of(phrase, postings)},
+        lift_plan,
     )
 
     # Second round trip: fetch the candidates.
@@ -122,9 +122,11 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         degradation = fetched.timeout
 
     candidates = fetched.candidates
-    if phrases:
+    if lift_plan.reads_hits:
         candidates = await _read_lexical_pool(candidates, search, corpus)
-    information = compute_information(lexical_terms, postings.terms, postings.totals)
+    lifts = find_lifts(query, lift_plan.phrases, candidates)
+    subject_terms = [term for term in lexical_terms if term in _list_terms(lifts.subject)]
+    information = compute_information(subject_terms, postings.terms, postings.totals)
     coverages = [
         compute_coverage(information, hit.terms) if lexical_terms else None for hit in candidates
     ]
@@ -136,37 +138,30 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
     if query.dense_weight is None:
         query_tuning = query_tuning.trust_words(max(filter(None, coverages), default=0.0))
         if query.mode is Mode.HYBRID:
-            candidates = _add_pairs(candidates, query.text)
+            candidates = _add_pairs(candidates, query.words)
     is_lexical_only = degradation is not None and degradation.is_lexical_only
-    hits = _score_and_sort(
-        candidates, Mode.LEXICAL if is_lexical_only else query.mode, query_tuning
+    hits, absent_phrases = lifts.apply(
+        _score_and_sort(candidates, Mode.LEXICAL if is_lexical_only else query.mode, query_tuning)
     )
-    hits, absent_phrases = _lift_phrases(hits, phrases)
     return Ranking(
         terms=frozenset(query_terms),
         documents=postings.totals.documents,
         unknown=tuple(find_unknown_values(query.selection, postings)),
         degradation=degradation,
         hits=hits,
-        matches=len(absent_phrases) < len(phrases)
+        matches=bool(lifts.authors)
+        or len(absent_phrases) < len(lifts.phrases)
         or anything_matches(evidence, query_tuning.calibration, postings.totals.documents),
         truncated=fetched.truncated,
         absent_phrases=absent_phrases,
         unknown_words=tuple(
-            query.text[start:end]
-            for term, start, end in find_occurrences(query.text)
+            lifts.subject[start:end]
+            for term, start, end in find_occurrences(lifts.subject)
             if term in lexical_terms and term not in postings.terms
         ),
+        authors=tuple(sorted(lifts.authors)),
+        has_period=lifts.period is not None,
     )
-
-
-def _list_candidates_of(phrase: str, postings: SearchPostings) -> AbstractSet[str]:
-    """Return the ids of the documents that have all words of a phrase but its stop words."""
-    entries = [
-        postings.terms[term].entries.keys() if term in postings.terms else set[str]()
-        for term in terms(phrase)
-    ]
-    return set.intersection(*map(set, entries)) if entries else set()
 
 
 async def _read_lexical_pool(
@@ -186,26 +181,6 @@ async def _read_lexical_pool(
         if search.selection.admits(document)
     }
     return [replace(hit, document=documents.get(hit.id, hit.document)) for hit in candidates]
-
-
-def _lift_phrases(
-    hits: tuple[Candidate[DocumentT], ...], phrases: Sequence[str]
-) -> tuple[tuple[Candidate[DocumentT], ...], tuple[str, ...]]:
-    """Raise the hits with phrases above all others, and return the phrases that no hit has."""
-    if not phrases:
-        return hits, ()
-    present_phrases = {
-        hit.id: {phrase for phrase in phrases if has_phrase(hit.document.indexed_text, phrase)}
-        for hit in hits
-        if hit.document
-    }
-    # Twice the best score, so that the hits above are a tier of their own.
-    step = 1 + 2 * max((hit.score for hit in hits), default=0.0)
-    lifted = [
-        replace(hit, score=hit.score + step * len(present_phrases.get(hit.id, ()))) for hit in hits
-    ]
-    absent_phrases = set(phrases).difference(*present_phrases.values())
-    return tuple(sorted(lifted, key=lambda hit: -hit.score)), tuple(absent_phrases)
 
 
 def _add_pairs(
@@ -241,11 +216,12 @@ async def _fetch_candidates(
     if query_vector.values is None:
         return _FetchedCandidates(*await search.fetch_lexical_candidates())
     pool = search.pick_lexical_pool()
-    nearest, compared = await asyncio.gather(
+    nearest, compared, lifted = await asyncio.gather(
         _await_in_time(search.find_nearest(query_vector.values, query_vector.nearest), seconds),
         _await_in_time(search.compare(query_vector.values, pool, query_vector.nearest), seconds),
+        _await_in_time(search.find_lifted(query_vector.values), seconds),
     )
-    candidates, truncated = search.merge(nearest or [], pool, compared or [])
+    candidates, truncated = search.merge(nearest or [], pool, [*(lifted or []), *(compared or [])])
     if nearest is None:
         return _FetchedCandidates(candidates, truncated, Degradation.SEMANTIC_TIMED_OUT)
     timeout = Degradation.COMPARISON_TIMED_OUT if compared is None else None
@@ -349,7 +325,8 @@ async def _read_postings(
     lexical_terms: Sequence[str], query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context
 ) -> SearchPostings:
     with _time_bm25(lexical_terms, ctx):
-        return await corpus.index.read(lexical_terms, query.selection.facets)
+        facets = [*query.selection.facets, *query.period_months]
+        return await corpus.index.read(lexical_terms, list(dict.fromkeys(facets)))
 
 
 def _time_bm25(lexical_terms: Sequence[str], ctx: Context) -> AbstractContextManager[None]:
@@ -393,6 +370,10 @@ def _get_scores(
                 for hit in candidates
             }
             return dict(fuse(scores, query_tuning.dense_weight, query_tuning.noise))
+
+
+def _list_terms(text: str) -> set[str]:
+    return {*terms(text), *find_variants(text)}
 
 
 def _limit_terms(query_terms: Sequence[str]) -> list[str]:

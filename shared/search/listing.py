@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 _DIGITS: Final = 8
 """The length of a fingerprint in hexadecimal digits. In one of 200,000 sets of 200 ids, two ids
 have the same fingerprint."""
-FINGERPRINTS: Final = TypeAdapter(
-    list[Annotated[str, StringConstraints(pattern=rf"^[0-9a-f]{{{_DIGITS}}}$")]]
-)
+Fingerprint = Annotated[str, StringConstraints(pattern=rf"^[0-9a-f]{{{_DIGITS}}}$")]
+"""A short hash of a hit's id."""
+FINGERPRINTS: Final = TypeAdapter(list[Fingerprint])
 """The position in a ranking's cursor: the fingerprints of all hits on earlier pages."""
 MAX_EXAMINED: Final = 300
 """The maximum number of documents read for a page if the postings do not show which pass."""

@@ -8,11 +8,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Generic
 
 from shared.index.searchable import DocumentT
+from shared.search.filter_plan import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shared.search.filter_plan import FacetFilter, Selection
+    from shared.core.dates import DateSpan
+    from shared.index.facets import Facet
+    from shared.search.filter_plan import FacetFilter
+    from shared.search.understanding import Understanding
 
 
 class Mode(StrEnum):
@@ -31,6 +35,7 @@ class SearchQuery:
         mode: How documents are found: by meaning, by words or by both.
         dense_weight: The weight of similarity, from 0 to 1; BM25 has the rest. By default, the
             weight measured for the embedding model, or more if no hit covers much of the query.
+        understanding: What the query says about time and order. None if it is only searched for.
         may_be_far: Whether the whole corpus may be unrelated to the query. If so, small differences
             in similarity count as noise, so that they do not outweigh matching words.
     """
@@ -39,6 +44,7 @@ class SearchQuery:
     mode: Mode
     selection: Selection
     dense_weight: float | None = None
+    understanding: Understanding | None = None
     may_be_far: bool = False
 
     @property
@@ -50,6 +56,21 @@ class SearchQuery:
     def is_lexical(self) -> bool:
         """Whether documents are found by words."""
         return self.mode is not Mode.SEMANTIC
+
+    @property
+    def words(self) -> str:
+        """The words to search for: the text without what is understood of its order."""
+        return self.understanding.words if self.understanding else self.text
+
+    @property
+    def period(self) -> DateSpan | None:
+        """The days that the query names, or None."""
+        return self.understanding.period if self.understanding else None
+
+    @property
+    def period_months(self) -> list[Facet]:
+        """The months of the days that the query names."""
+        return Selection(span=self.period).months if self.period else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +136,9 @@ class Ranking(Generic[DocumentT]):
         matches: Whether any hit is likely to answer the query.
         truncated: Whether documents that pass the filters may be missing.
         absent_phrases: The phrases in quotation marks that no hit has.
-        unknown_words: The words of the query that no document has, as written.
+        unknown_words: The words of the query's subject that no document has, as written.
+        authors: The authors of hits whom the query names.
+        has_period: Whether a hit is of the period that the query names.
     """
 
     terms: frozenset[str]
@@ -127,6 +150,8 @@ class Ranking(Generic[DocumentT]):
     truncated: bool
     absent_phrases: tuple[str, ...] = ()
     unknown_words: tuple[str, ...] = ()
+    authors: tuple[str, ...] = ()
+    has_period: bool = False
 
     @property
     def is_lexical_only(self) -> bool:

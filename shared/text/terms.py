@@ -165,6 +165,17 @@ _PLAIN_LETTERS: Final = str.maketrans(
 )
 
 
+def fold_letters(text: str) -> str:
+    """Fold case, accents and width of Latin letters and digits. Every character keeps its place."""
+    return "".join(map(_fold_letter, text))
+
+
+@lru_cache(maxsize=1 << 10)
+def _fold_letter(letter: str) -> str:
+    base = unicodedata.normalize("NFKD", letter)[0]
+    return base.lower() if base.isascii() else letter.lower()[0]
+
+
 def terms(text: str) -> list[str]:
     """Return the terms of a query or a document, repeats included.
 

@@ -124,6 +124,11 @@ class Trace:
         return self.content.title
 
     @property
+    def author(self) -> None:
+        """No author, because a trace is not found by one."""
+        return None
+
+    @property
     def dated_at(self) -> datetime:
         """The time by which traces are ordered in lists."""
         return self.updated_at

@@ -115,6 +115,11 @@ class WorkspacePassage:
         return ""
 
     @property
+    def author(self) -> None:
+        """No author, because a passage is not found by one."""
+        return None
+
+    @property
     def dated_at(self) -> None:
         """No date, because a search in a workspace has no dates."""
 

@@ -65,6 +65,10 @@ class Jotting:
         return ""
 
     @property
+    def author(self) -> None:
+        """No author."""
+
+    @property
     def facets(self) -> Mapping[Facet, str]:
         """The tags and the month."""
         tags = {make_named_facet(Kind.TAG, tag): tag for tag in self.tags}

@@ -60,7 +60,12 @@ async def test_an_empty_base_says_how_to_add_texts(ctx: Context, mode: str) -> N
     out = await search(ctx, query="anything", mode=mode)
     message = messages.explain_empty()
     assert out == Out(
-        query="anything", results=[], matches=False, next_cursor=None, message=message
+        query="anything",
+        matches=False,
+        understood=None,
+        results=[],
+        next_cursor=None,
+        message=message,
     )
 
 

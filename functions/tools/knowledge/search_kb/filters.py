@@ -51,6 +51,7 @@ class Filters(Arguments):
     tags: list[Name] = Field(
         default=[], max_length=20, description="At least one of up to 20 tags."
     )
+    tags_all: list[Name] = Field(default=[], max_length=20, description="All of up to 20 tags.")
     author: Name | None = Field(default=None, description="Full name.")
     source: Name | None = Field(default=None, description="Exact title or source_id.")
     category: Name | None = Field(default=None, description="books, articles, documents ...")
@@ -87,6 +88,8 @@ def to_selection(
 def _build_facet_filters(filters: Filters) -> Iterator[FacetFilter]:
     if filters.tags:
         yield FacetFilter("tags", {tag: (make_named_facet(Kind.TAG, tag),) for tag in filters.tags})
+    for tag in filters.tags_all:
+        yield FacetFilter("tags_all", {tag: (make_named_facet(Kind.TAG, tag),)})
     if author := filters.author:
         yield FacetFilter("author", {author: (make_named_facet(Kind.AUTHOR, author),)})
     if source := filters.source:

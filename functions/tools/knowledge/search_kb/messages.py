@@ -44,6 +44,7 @@ NOTHING_PASSES: Final = "No passage passes all of these filters. Leave one out, 
 NO_PHRASE: Final = (
     'No passage found has the words "{}" in this order: they were searched without quotation marks.'
 )
+NO_PERIOD: Final = "No passage found is dated {}: the question was searched without the date."
 TRUNCATED: Final = (
     "More passages may pass the filters than could be checked: a narrower filter finds them."
 )
@@ -84,6 +85,8 @@ async def explain_ranking(
         if ranking.is_lexical_only and query.is_lexical:
             messages.append(ONLY_WORDS)
     messages += [NO_PHRASE.format(phrase) for phrase in ranking.absent_phrases]
+    if (period := query.period) and not ranking.has_period:
+        messages.append(NO_PERIOD.format(period.describe()))
     if ranking.truncated:
         messages.append(TRUNCATED)
     if matches and any_hits and query.is_lexical and not ranking.terms:

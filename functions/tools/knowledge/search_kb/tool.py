@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
@@ -11,6 +12,7 @@ from functions.tools.knowledge.search_kb import messages
 from functions.tools.knowledge.search_kb.filters import Filters, to_selection
 from functions.tools.knowledge.search_kb.hits import Detail, Hit, format_hit, make_hits
 from shared.core.caller import Tier
+from shared.core.dates import ALL_DATES
 from shared.core.errors import InvalidInput
 from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.corpus import get_knowledge_corpus
@@ -27,18 +29,34 @@ from shared.runtime.schemas import DocumentId, Result
 from shared.runtime.tool import Effect, Links, Tool
 from shared.search.fusion import diversify_hits
 from shared.search.hybrid import rank
-from shared.search.listing import FINGERPRINTS, fetch_passing, fingerprint_hit, list_newest
+from shared.search.listing import (
+    FINGERPRINTS,
+    Fingerprint,
+    fetch_passing,
+    fingerprint_hit,
+    list_newest,
+)
 from shared.search.query import Mode, SearchQuery
+from shared.search.understanding import understand
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from shared.runtime.context import Context
     from shared.search.filter_plan import Selection
+    from shared.search.understanding import Understanding
 
 MAX_WEAK_HITS: Final = 5
 """If nothing matches, the caller gets at most this many of the nearest passages, to judge."""
-_DATE_POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId])
+_DatePosition = tuple[CursorCount, CursorMoment, DocumentId]
+_DATE_POSITION: Final = TypeAdapter(_DatePosition)
 """The shape of a cursor into a listing: the number of passages on earlier pages, and the date and
 id of the last of them."""
+_DATE_POSITION_OR_FINGERPRINTS: Final[TypeAdapter[_DatePosition | list[Fingerprint]]] = TypeAdapter(
+    _DatePosition | list[Fingerprint]
+)
+"""The shape of a cursor of a question that asks for a listing. Where no passage is listed, it is
+searched for."""
 
 
 class In(PagedArguments):
@@ -76,6 +94,9 @@ class Out(Result):
         description="Whether any hit is likely to answer. If false, say so instead of answering"
         " from these hits, which are merely the nearest."
     )
+    understood: str | None = Field(
+        description="What the query says about dates, authors and order, as it was understood."
+    )
     results: list[Hit] = Field(description="The passages, best first; without a query by date.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
     message: str | None = Field(
@@ -88,7 +109,8 @@ async def search_kb(args: In, ctx: Context) -> Out:
 
     Costs at most three round trips, and another in each of two cases: too few of the nearest
     passages pass the filters, although the postings promised enough; a hit has no vector yet, or
-    was just deleted.
+    was just deleted. A question that only asks for the passages of some days, of which there are
+    none, costs one more.
 
     Raises:
         InvalidInput: There is neither a query nor a filter, or a filter or cursor is not valid.
@@ -97,27 +119,38 @@ async def search_kb(args: In, ctx: Context) -> Out:
     selection = to_selection(
         args.filters, ctx.clock(), zone=ctx.zone, cards_only=args.search_cards_only
     )
-    if args.query is not None:
-        return await _search(args, SearchQuery(args.query, args.mode, selection), ctx)
-    if selection.is_unrestricted:
-        raise InvalidInput(
-            "search_kb takes a query, filters or both. Give one and call search_kb again, or call"
-            " get_recent for what is new.",
-            details={"query": "required where there are no filters"},
-        )
-    return await _list(args, selection, ctx)
+    if args.query is None:
+        if selection.is_unrestricted:
+            raise InvalidInput(
+                "search_kb takes a query, filters or both. Give one and call search_kb again, or"
+                " call get_recent for what is new.",
+                details={"query": "required where there are no filters"},
+            )
+        after = decode_cursor(args, args.cursor, _DATE_POSITION)
+        return await _list(args, selection, after, ctx)
+    understanding = understand(args.query, ctx.clock(), selection.span.zone)
+    shape = _DATE_POSITION_OR_FINGERPRINTS if understanding.is_listing else FINGERPRINTS
+    position = decode_cursor(args, args.cursor, shape)
+    if understanding.is_listing and not isinstance(position, list):
+        span = selection.span & (understanding.period or ALL_DATES)
+        listing = await _list(args, replace(selection, span=span), position, ctx, understanding)
+        if listing.results or position:
+            return listing
+    query = SearchQuery(args.query, args.mode, selection, understanding=understanding)
+    return await _search(args, query, position or [], ctx)
 
 
-async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
-    """Rank the passages, and return the best that were not on earlier pages."""
+async def _search(args: In, query: SearchQuery, earlier: list[str], ctx: Context) -> Out:
+    """Rank the passages, and return the best that were not on earlier pages.
+
+    Args:
+        earlier: The fingerprints of the passages on earlier pages.
+    """
     corpus = get_knowledge_corpus(ctx.database)
-    earlier: list[str] = decode_cursor(args, args.cursor, FINGERPRINTS) or []
     ranking = await rank(query, corpus, ctx)
-    candidates = {
-        hit.id: hit
-        for hit in diversify_hits(ranking.hits, parse_source_id)
-        if fingerprint_hit(hit.id) not in earlier
-    }
+    is_by_date = query.understanding is not None and query.understanding.is_newest_first
+    hits_in_order = ranking.hits if is_by_date else diversify_hits(ranking.hits, parse_source_id)
+    candidates = {hit.id: hit for hit in hits_in_order if fingerprint_hit(hit.id) not in earlier}
     ids = list(candidates)
     # Later pages have the same search, even if the remaining hits alone would not match.
     has_matches = ranking.matches or bool(earlier)
@@ -147,17 +180,28 @@ async def _search(args: In, query: SearchQuery, ctx: Context) -> Out:
     return Out(
         query=args.query,
         matches=matches,
+        understood=_describe(query.understanding, ranking.authors),
         results=hits,
         next_cursor=encode_cursor(args, position) if has_matches and examined < len(ids) else None,
         message=" ".join(notes) or None,
     )
 
 
-async def _list(args: In, selection: Selection, ctx: Context) -> Out:
-    """List the passages that pass the filters, newest first."""
-    earlier, *after = decode_cursor(args, args.cursor, _DATE_POSITION) or (0,)
+async def _list(
+    args: In,
+    selection: Selection,
+    position: _DatePosition | None,
+    ctx: Context,
+    understanding: Understanding | None = None,
+) -> Out:
+    """List the passages that pass the filters, newest first.
+
+    Args:
+        understanding: What a query says that asks for such a list.
+    """
+    earlier, after = (position[0], position[1:]) if position else (0, None)
     corpus = get_knowledge_corpus(ctx.database)
-    listing = await list_newest(selection, args.limit, tuple(after) or None, corpus)
+    listing = await list_newest(selection, args.limit, after, corpus)
     all_hits, notes = await asyncio.gather(
         make_hits(
             listing.documents,
@@ -177,6 +221,7 @@ async def _list(args: In, selection: Selection, ctx: Context) -> Out:
     return Out(
         query=None,
         matches=bool(hits),
+        understood=_describe(understanding),
         results=hits,
         next_cursor=(
             encode_cursor(args, (earlier + len(hits), *next_position)) if next_position else None
@@ -185,13 +230,25 @@ async def _list(args: In, selection: Selection, ctx: Context) -> Out:
     )
 
 
+def _describe(understanding: Understanding | None, authors: Sequence[str] = ()) -> str | None:
+    """Say what is understood: `May 2024; by Ann Helm; newest first`. None if nothing is."""
+    if understanding is None:
+        return None
+    parts = [understanding.period.describe()] if understanding.period else []
+    parts += [f"by {' and '.join(authors)}"] if authors else []
+    is_by_date = understanding.is_newest_first or understanding.is_listing
+    parts += ["newest first"] if is_by_date else []
+    return "; ".join(parts) or None
+
+
 def _fit_hits(hits: list[Hit], args: In) -> list[Hit]:
     return fit_page(hits, args.max_tokens, cursor=args.cursor)
 
 
 def format_result(out: Out) -> str:
     """Return the hits as text."""
-    paragraphs = [out.message] if out.message else []
+    paragraphs = [f"Understood: {out.understood}."] if out.understood else []
+    paragraphs += [out.message] if out.message else []
     if out.results:
         paragraphs.append(_format_heading(out))
     paragraphs += map(format_hit, out.results)

@@ -1,0 +1,209 @@
+"""Lifts: what raises the documents that have it above all others.
+
+A question lifts documents with a phrase that it quotes, of the period that it names, and by the
+authors whom it names. The more of these a document has, the higher is its tier.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.search.names import find_author_facets, find_named_authors, remove_name
+from shared.search.phrases import find_phrases, has_phrase
+from shared.search.understanding import find_subject
+from shared.text.terms import terms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from shared.core.dates import DateSpan
+    from shared.index.facets import Facet
+    from shared.index.postings import SearchPostings
+    from shared.index.searchable import DocumentT, Searchable
+    from shared.search.query import Candidate, SearchQuery
+
+MAX_LIFTED: Final = 50
+"""The number of documents that are read because they may be lifted, beside all other candidates."""
+GOOD_SHARE: Final = 0.6
+"""The share of the best score of a tier from which on the newest document may come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiftPlan:
+    """What a question may lift, and which candidates this takes.
+
+    Attributes:
+        phrases: The phrases that the question quotes.
+        phrase_ids: The ids of the documents that have all words of a phrase.
+        period_ids: The ids of the documents of the period to read, at most MAX_LIFTED.
+        facets: Groups of facets, by which the nearest documents are searched.
+        group_size: The number of documents to find by each group.
+    """
+
+    phrases: list[str]
+    phrase_ids: set[str]
+    period_ids: list[str] = field(default_factory=list)
+    facets: list[tuple[str, ...]] = field(default_factory=list)
+    is_newest_first: bool = False
+    group_size: int = MAX_LIFTED
+
+    @property
+    def reads_hits(self) -> bool:
+        """Whether a search by words alone has to read hits to lift or sort them."""
+        return bool(self.phrases or self.period_ids or self.facets or self.is_newest_first)
+
+
+def plan_lifts(
+    query: SearchQuery, postings: SearchPostings, scores: Mapping[str, float]
+) -> LiftPlan:
+    """Plan what to read for the lifts of a question.
+
+    Args:
+        postings: The postings of the question's terms, and of the months of its period.
+        scores: The BM25 score of each document that has words of the question.
+    """
+    phrases = find_phrases(query.text) if query.is_lexical else []
+    phrase_ids = {name for phrase in phrases for name in _list_candidates_of(phrase, postings)}
+    if query.understanding is None:
+        return LiftPlan(phrases, phrase_ids)
+    months = query.period_months
+    ids = _list_ids_of_period(query.understanding.period, months, postings, scores)
+    groups = [
+        tuple(
+            facet.id
+            for facet in find_author_facets(
+                query.text, postings.terms if query.is_lexical else None
+            )
+        ),
+        # The words choose among the documents of a long period, and so does meaning.
+        tuple(month.id for month in months) if len(ids) > MAX_LIFTED else (),
+    ]
+    facets = [group for group in groups if group]
+    size = MAX_LIFTED // ((len(facets) + bool(ids)) or 1)
+    return LiftPlan(
+        phrases, phrase_ids, ids[:size], facets, query.understanding.is_newest_first, size
+    )
+
+
+def _list_candidates_of(phrase: str, postings: SearchPostings) -> set[str]:
+    """Return the ids of the documents that have all words of a phrase but its stop words."""
+    entries = [
+        postings.terms[term].entries.keys() if term in postings.terms else set[str]()
+        for term in terms(phrase)
+    ]
+    return set.intersection(*map(set, entries)) if entries else set()
+
+
+def _list_ids_of_period(
+    period: DateSpan | None,
+    months: Iterable[Facet],
+    postings: SearchPostings,
+    scores: Mapping[str, float],
+) -> list[str]:
+    """Return the ids of the documents of a period: those with the best scores, then the newest."""
+    if period is None:
+        return []
+    moments = period.microseconds
+    dates = {
+        document_id: date
+        for month in months
+        if month in postings.facets
+        for document_id, date in postings.facets[month].entries.items()
+        if date in moments
+    }
+    return sorted(dates, key=lambda name: (-scores.get(name, 0.0), -dates[name], name))
+
+
+@dataclass(frozen=True, slots=True)
+class Lifts:
+    """What a question lifts.
+
+    Attributes:
+        phrases: The phrases that the question quotes.
+        authors: The authors of candidates whom the question names.
+        period: The days that the question names, or None if no candidate is of them.
+        subject: The rest of the question, without what is understood of it.
+        is_newest_first: Whether the newest documents come first.
+    """
+
+    phrases: Sequence[str]
+    authors: AbstractSet[str]
+    period: DateSpan | None
+    subject: str
+    is_newest_first: bool
+
+    def apply(
+        self, hits: Sequence[Candidate[DocumentT]]
+    ) -> tuple[tuple[Candidate[DocumentT], ...], tuple[str, ...]]:
+        """Raise the hits that the question lifts, and return the phrases that no hit has.
+
+        Args:
+            hits: The hits, best first. Those that have not been read are not lifted.
+        """
+        lifts = {hit.id: self._list_lifts(hit.document) for hit in hits if hit.document}
+        tiers: defaultdict[int, list[Candidate[DocumentT]]] = defaultdict(list)
+        for hit in hits:
+            tiers[len(lifts.get(hit.id, ()))].append(hit)
+        first_tier = max(tiers, default=0)
+        # Twice the best score, so that the hits above are a tier of their own.
+        step = 1 + 2 * max((hit.score for hit in hits), default=0.0)
+        lifted: list[Candidate[DocumentT]] = []
+        for count, tier in sorted(tiers.items(), reverse=True):
+            ordered = self._sort_by_date(tier) if count == first_tier else tier
+            lifted += [replace(hit, score=hit.score + step * (3**count - 1)) for hit in ordered]
+        present = {phrase for names in lifts.values() for phrase in names}
+        return tuple(lifted), tuple(phrase for phrase in self.phrases if phrase not in present)
+
+    def _list_lifts(self, document: Searchable) -> list[str]:
+        """Return what lifts a document: phrases, and the names of other lifts."""
+        lifts = [phrase for phrase in self.phrases if has_phrase(document.indexed_text, phrase)]
+        if document.author in self.authors:
+            lifts.append("author")
+        if self.period and document.dated_at and document.dated_at in self.period:
+            lifts.append("period")
+        return lifts
+
+    def _sort_by_date(self, hits: list[Candidate[DocumentT]]) -> list[Candidate[DocumentT]]:
+        """Put the newest of the good hits first, if the question asks for an order by date.
+
+        All hits are good if there is no subject by which they could be better or worse.
+        """
+        is_lifted = bool(self.authors or self.period)
+        if not (self.is_newest_first or is_lifted):
+            return hits
+        if self.subject and not self.is_newest_first:
+            return hits
+        min_score = GOOD_SHARE * hits[0].score if self.subject else 0.0
+        good_hits = [hit for hit in hits if hit.score >= min_score]
+        good_hits.sort(key=_get_age)
+        return [*good_hits, *(hit for hit in hits if hit.score < min_score)]
+
+
+def find_lifts(
+    query: SearchQuery, phrases: Sequence[str], candidates: Sequence[Candidate[DocumentT]]
+) -> Lifts:
+    """Find what a question lifts among the candidates that have been read."""
+    understanding = query.understanding
+    if understanding is None:
+        return Lifts(phrases, frozenset(), None, query.text, is_newest_first=False)
+    read = [(hit.document, hit.terms) for hit in candidates if hit.document]
+    authors = find_named_authors(query.text, [(document.author, words) for document, words in read])
+    period = understanding.period
+    if period and not any(
+        document.dated_at and document.dated_at in period for document, _ in read
+    ):
+        period = None
+    subject = understanding.words if period is None else understanding.subject
+    for author in authors:
+        subject = find_subject(remove_name(subject, author))
+    return Lifts(phrases, authors, period, subject, understanding.is_newest_first)
+
+
+def _get_age(hit: Candidate[Any]) -> float:
+    """Return the sort key of a hit: newest first, those without a date last."""
+    date = hit.document.dated_at if hit.document else None
+    return -date.timestamp() if date else math.inf

@@ -1,0 +1,142 @@
+"""Finds the names of authors in a question: `Ann Helm`, `Helm, Ann`, `村上春樹`."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import regex
+
+from shared.index.facets import Facet, Kind, make_named_facet
+from shared.text.terms import GERMAN, terms
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from shared.index.bm25 import Postings
+
+MAX_NAME_WORDS: Final = 4
+"""The maximum number of words, or of Chinese and Japanese characters, of a name."""
+MAX_NAMES: Final = 30
+"""The maximum number of possible names that are looked up, which one query of Firestore accepts."""
+_PARTICLE: Final = r"(?:von|van|der|den|de|del|della|da|di|du|le|la|ter|bin|al)"
+_CAPITALISED: Final = r"\p{Lu}[\w'\u2019-]*\.?"
+_NAME: Final = regex.compile(rf"{_CAPITALISED}(?:,? (?:{_PARTICLE} )*{_CAPITALISED})+")
+_UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
+_PROPER_WORD: Final = regex.compile(rf"{_CAPITALISED}|{_UNSPACED.pattern}")
+_GENITIVE: Final = re.compile(r"['\u2019]s?$")
+_PEOPLE: Final = re.compile(r"\s*(?:;|&|/|、|\band\b|\bund\b|\by\b|\bet\b)\s*")
+
+
+def find_author_facets(
+    question: str, postings: Mapping[str, Postings] | None = None
+) -> list[Facet]:
+    """Return the facets of the authors whom a question may name, at most MAX_NAMES.
+
+    Words in Latin letters are names if they are capitalised.
+
+    Args:
+        postings: The postings of the question's terms, if they have been read. Only names whose
+            words occur together in a document are returned.
+    """
+    names = _iterate_names(question)
+    if postings is not None:
+        names = (name for name in names if _occurs_together(_list_name_terms(name), postings))
+    facets = dict.fromkeys(make_named_facet(Kind.AUTHOR, name) for name in names)
+    return list(facets)[:MAX_NAMES]
+
+
+def _occurs_together(words: Sequence[str], postings: Mapping[str, Postings]) -> bool:
+    """Return whether a document has all of these words."""
+    if not words or not all(word in postings for word in words):
+        return False
+    return bool(set.intersection(*(set(postings[word].entries) for word in words)))
+
+
+def _iterate_names(question: str) -> Iterator[str]:
+    """Yield the parts of a question that may be the name of an author, the longest first."""
+    for run in _NAME.findall(question):
+        words = _GENITIVE.sub("", run).split(" ")
+        for length in range(min(len(words), MAX_NAME_WORDS), 1, -1):
+            for start in range(len(words) - length + 1):
+                yield " ".join(words[start : start + length])
+    for run in _UNSPACED.findall(question):
+        for length in range(MAX_NAME_WORDS, 1, -1):
+            for start in range(len(run) - length + 1):
+                yield run[start : start + length]
+
+
+def find_named_authors(
+    question: str, documents: Collection[tuple[str | None, AbstractSet[str]]]
+) -> set[str]:
+    """Return the authors whom a question names.
+
+    A name counts if all its words but initials stand together in the question. A surname alone, or
+    a name of one word, counts if it is capitalised and no document has it but from its author.
+
+    Args:
+        documents: The author of each document, and the words of the question that it has.
+    """
+    question_words = _list_name_terms(question)
+    proper_words = {
+        term for word in _PROPER_WORD.findall(question) for term in _list_name_terms(word)
+    }
+    authors: set[str] = set()
+    proper_words &= {word for _, words in documents for word in words}
+    for author, words in documents:
+        if author:
+            authors.add(author)
+            words -= set(_list_name_terms(author))
+        proper_words -= words
+    return {
+        author
+        for author in authors
+        if any(
+            _has_together(question_words, name) and (is_certain or name[0] in proper_words)
+            for name, is_certain in _read_names(author)
+        )
+    }
+
+
+def remove_name(question: str, author: str) -> str:
+    """Return a question without the words of an author's name."""
+    name = set(_list_name_terms(author))
+    words = [
+        word
+        for word in question.replace(author, " ").split()
+        if not (parts := _list_name_terms(word)) or not name.issuperset(parts)
+    ]
+    return " ".join(words)
+
+
+@lru_cache(maxsize=1 << 10)
+def _read_names(author: str) -> list[tuple[Sequence[str], bool]]:
+    """Return the name and the surname of each author, and whether it is certain in a question."""
+    names: list[tuple[Sequence[str], bool]] = []
+    for person in _PEOPLE.split(author):
+        parts = [part.strip() for part in person.split(",")]
+        match parts:
+            case [surname, given_name] if " " not in surname or " " not in given_name:
+                parts = [f"{given_name} {surname}"]
+        for part in parts:
+            if words := _list_name_terms(part):
+                names.append((words, len(words) > 1 or bool(_UNSPACED.fullmatch(part))))
+                if " " in part:
+                    names.append((words[-1:], False))
+    return names
+
+
+def _has_together(words: Sequence[str], name: Sequence[str]) -> bool:
+    """Return whether the words of a name stand together, in any order."""
+    return any(
+        sorted(words[start : start + len(name)]) == sorted(name)
+        for start in range(len(words) - len(name) + 1)
+    )
+
+
+@lru_cache(maxsize=1 << 12)
+def _list_name_terms(text: str) -> tuple[str, ...]:
+    """Return the terms of a text without initials, and without stop words in either language."""
+    return tuple(term for term in terms(text) if len(term) > 1 and term not in GERMAN)

@@ -1,0 +1,97 @@
+"""What a question says about time and order, apart from its subject.
+
+`What did I note about bread in May 2024, newest first?` has the subject bread, the period May 2024
+and the order by date.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from shared.core.dates import DateSpan
+from shared.search.periods import find_periods
+from shared.search.question_words import (
+    EAST_ASIAN_REQUEST,
+    NEWEST,
+    REQUEST_PHRASES,
+    REQUEST_WORDS,
+)
+from shared.text.terms import fold_letters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime, tzinfo
+
+_WORD: Final = re.compile(r"\w+(?:[-'\u2019.+#/]+\w+)*[+#]*")
+_PART: Final = re.compile(r"[a-z]+|[^a-z'\u2019-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Understanding:
+    """What is understood of a question.
+
+    Attributes:
+        subject: What the question is about: its other words, without those that only ask for
+            passages. The whole question if nothing is understood.
+        dates: The words that name the period.
+        period: The days that the question names, or None.
+        is_newest_first: Whether the question asks for what is newest.
+    """
+
+    subject: str
+    dates: str = ""
+    period: DateSpan | None = None
+    is_newest_first: bool = False
+
+    @property
+    def words(self) -> str:
+        """The words to search for. Passages may have those of the period, too."""
+        return f"{self.subject} {self.dates}".strip()
+
+    @property
+    def is_listing(self) -> bool:
+        """Whether the question only asks to list the newest passages, or those of a period."""
+        return not self.subject and (self.period is not None or self.is_newest_first)
+
+
+def understand(question: str, now: datetime, zone: tzinfo) -> Understanding:
+    """Read what a question says about time and order.
+
+    Args:
+        zone: The time zone of the days that the question names.
+    """
+    mentions = find_periods(question, now.astimezone(zone).date())
+    spans = [(mention.start, mention.end) for mention in mentions]
+    rest = _blank(question, spans)
+    newest = [match.span() for match in NEWEST.finditer(fold_letters(rest))]
+    if not (mentions or newest):
+        return Understanding(question)
+    period = None
+    if mentions:
+        first = min(mention.first for mention in mentions)
+        period = DateSpan(first, max(mention.last for mention in mentions), zone)
+    return Understanding(
+        find_subject(_blank(rest, newest)),
+        " ".join(question[start:end] for start, end in spans),
+        period,
+        bool(newest),
+    )
+
+
+def find_subject(question: str) -> str:
+    """Return the words of a question, without those that only ask for passages."""
+    words = _WORD.findall(REQUEST_PHRASES.sub(" ", question))
+    return " ".join(word for word in words if not _is_request(word))
+
+
+def _is_request(word: str) -> bool:
+    parts = _PART.findall(fold_letters(word)) or [word]
+    return REQUEST_WORDS.issuperset(parts) or bool(EAST_ASIAN_REQUEST.fullmatch(word))
+
+
+def _blank(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    for start, end in spans:
+        text = text[:start] + " " * (end - start) + text[end:]
+    return text
