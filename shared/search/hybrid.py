@@ -125,8 +125,10 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
     if lift_plan.reads_hits:
         candidates = await _read_lexical_pool(candidates, search, corpus)
     lifts = find_lifts(query, lift_plan.phrases, candidates)
-    subject_terms = [term for term in lexical_terms if term in _list_terms(lifts.subject)]
-    information = compute_information(subject_terms, postings.terms, postings.totals)
+    subject_terms = {*terms(lifts.subject), *find_variants(lifts.subject)}
+    information = compute_information(
+        [term for term in lexical_terms if term in subject_terms], postings.terms, postings.totals
+    )
     coverages = [
         compute_coverage(information, hit.terms) if lexical_terms else None for hit in candidates
     ]
@@ -370,10 +372,6 @@ def _get_scores(
                 for hit in candidates
             }
             return dict(fuse(scores, query_tuning.dense_weight, query_tuning.noise))
-
-
-def _list_terms(text: str) -> set[str]:
-    return {*terms(text), *find_variants(text)}
 
 
 def _limit_terms(query_terms: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ authors whom it names. The more of these a document has, the higher is its tier.
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -126,6 +127,8 @@ class Lifts:
         phrases: The phrases that the question quotes.
         authors: The authors of candidates whom the question names.
         period: The days that the question names, or None if no candidate is of them.
+        date_phrase: The words that name these days, as a text may have them. Empty if they mean
+            other days in a text, such as `last week`, or no days at all.
         subject: The rest of the question, without what is understood of it.
         is_newest_first: Whether the newest documents come first.
     """
@@ -133,6 +136,7 @@ class Lifts:
     phrases: Sequence[str]
     authors: AbstractSet[str]
     period: DateSpan | None
+    date_phrase: str
     subject: str
     is_newest_first: bool
 
@@ -163,7 +167,7 @@ class Lifts:
         lifts = [phrase for phrase in self.phrases if has_phrase(document.indexed_text, phrase)]
         if document.author in self.authors:
             lifts.append("author")
-        if self.period and document.dated_at and document.dated_at in self.period:
+        if self.period and _is_of_period(document, self.period, self.date_phrase):
             lifts.append("period")
         return lifts
 
@@ -189,18 +193,32 @@ def find_lifts(
     """Find what a question lifts among the candidates that have been read."""
     understanding = query.understanding
     if understanding is None:
-        return Lifts(phrases, frozenset(), None, query.text, is_newest_first=False)
-    read = [(hit.document, hit.terms) for hit in candidates if hit.document]
-    authors = find_named_authors(query.text, [(document.author, words) for document, words in read])
-    period = understanding.period
+        return Lifts(phrases, frozenset(), None, "", query.text, is_newest_first=False)
+    documents = [(hit.document, hit.terms) for hit in candidates if hit.document]
+    authors = find_named_authors(
+        query.text, [(document.author, words) for document, words in documents]
+    )
+    period, dates = understanding.period, understanding.dates
+    date_phrase = dates if _ABSOLUTE_DATE.search(dates) else ""
     if period and not any(
-        document.dated_at and document.dated_at in period for document, _ in read
+        _is_of_period(document, period, date_phrase) for document, _ in documents
     ):
         period = None
     subject = understanding.words if period is None else understanding.subject
     for author in authors:
         subject = find_subject(remove_name(subject, author))
-    return Lifts(phrases, authors, period, subject, understanding.is_newest_first)
+    return Lifts(phrases, authors, period, date_phrase, subject, understanding.is_newest_first)
+
+
+def _is_of_period(document: Searchable, period: DateSpan, date_phrase: str) -> bool:
+    """Return whether a document is dated within a period, or its text names the period."""
+    if document.dated_at and document.dated_at in period:
+        return True
+    return bool(date_phrase) and has_phrase(document.indexed_text, date_phrase)
+
+
+_ABSOLUTE_DATE: Final = re.compile(r"\w\W+(?:19|20)\d\d|(?:19|20)\d\d(?:\W+|年)\w")
+"""A year beside another word of a date."""
 
 
 def _get_age(hit: Candidate[Any]) -> float:

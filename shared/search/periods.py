@@ -151,7 +151,7 @@ def _compile_grammar() -> list[tuple[re.Pattern[str], Reader]]:
         (rf"(?<!\d)(?P<year>{years})([-/.])(?P<month>\d\d?)\2(?P<day>\d\d?)(?!\d)", _read_date),
         (rf"(?<![\d.])(?P<day>\d\d?)\.\s?(?P<month>\d\d?)\.\s?(?P<year>{years})", _read_date),
         (rf"(?<![\d-])(?P<year>{years})-(?P<month>[01]\d)(?![\d-])", _read_date),
-        (rf"(?<![\d/])(?P<month>[01]?\d)/(?P<year>{years})(?![\d/])", _read_date),
+        (rf"(?<![\d/])(?P<month>0\d|1[0-2])/(?P<year>{years})(?![\d/])", _read_date),
         (rf"(?:(?P<year>{years})\s*年|{back})の?{east_month}(?:{east_day})?", _read_date),
         (rf"(?P<year>{years})\s*年の?(?P<season>{season})", _read_season),
         (rf"\bq(?P<quarter>[1-4])(?:{of}|\s*/\s*){year}", _read_quarter),

@@ -107,6 +107,9 @@ async def test_hits_pass_all_filters(library: Context, mode: str | None) -> None
     cases: list[tuple[dict[str, Any], set[str]]] = [
         ({"tags": ["SEA"]}, {"anchor-book", "rope-book"}),
         ({"tags": ["nobody", "news"]}, {"article"}),
+        ({"tags_all": ["sea", "GIFT"]}, {"rope-book"}),
+        ({"tags": ["iron", "news"], "tags_all": ["sea"]}, {"anchor-book"}),
+        ({"tags_all": ["sea", "news"]}, set()),
         ({"author": "ida  LOAF"}, {"anchor-book"}),
         ({"source": "on anchors"}, {"anchor-book"}),
         ({"source": "rope-book"}, {"rope-book"}),

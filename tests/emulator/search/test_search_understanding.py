@@ -75,6 +75,15 @@ async def test_a_period_without_passages_is_said(ctx: Context, mode: str) -> Non
     assert out.matches
 
 
+async def test_a_passage_that_names_the_period_is_of_it(ctx: Context) -> None:
+    texts = "Anchors were sold in May 2024.", "anchors sold, sold anchors", "anchors of last week"
+    await store_sources(ctx, date_source(make_source_of_texts(texts), NOW - timedelta(days=60)))
+    out = await search_kb(In(query="anchors sold in May 2024"), ctx)
+    assert (out.results[0].snippet, out.message) == (texts[0], None)
+    relative = await search_kb(In(query="anchors sold last week"), ctx)
+    assert relative.message == NO_PERIOD.format("2024-06-03 to 2024-06-09")
+
+
 async def test_a_question_of_a_period_alone_lists_its_passages(ctx: Context) -> None:
     days = [NOW - timedelta(days=number) for number in range(8)]
     texts = [f"{number} days old" for number in range(8)]

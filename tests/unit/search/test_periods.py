@@ -119,8 +119,8 @@ def test_a_question_names_no_days(question: str) -> None:
 
 def test_days_are_those_of_the_time_zone() -> None:
     now = datetime(2026, 11, 30, 22, tzinfo=UTC)
-    tokyo = ZoneInfo("Asia/Tokyo")
-    assert understand("today", now, tokyo).period == DateSpan(*[date(2026, 12, 1)] * 2, tokyo)
+    period = understand("today", now, ZoneInfo("Asia/Tokyo")).period
+    assert period == DateSpan(date(2026, 12, 1), date(2026, 12, 1))
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,8 @@ TOOL = Tool(
     description=(
         "Search what the owner has read, highlighted and noted, by meaning and by words. Use it"
         " first for any question that these texts may answer. It returns excerpts, best first, and"
-        " matches: false where nothing is likely to answer. Filters without a query list passages"
+        " matches: false where nothing is likely to answer. It understands dates, authors and"
+        " 'latest' in a question. Filters without a query list passages"
         " by date. Read a hit in full with get_chunk. To browse use list_clusters, list_sources or"
         " get_recent."
     ),
