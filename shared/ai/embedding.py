@@ -6,7 +6,6 @@ import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from shared.ai.vector_halves import ENGLISH, MIXED, MULTILINGUAL
 from shared.core.errors import CarrelError, InvalidInput, PlatformFault
 from shared.core.telemetry import SpanKind, span
 
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from shared.ai.vector_halves import Weights
     from shared.core.telemetry import TraceSpan
 
 Vector = tuple[float, ...]
@@ -33,17 +31,6 @@ class Purpose(StrEnum):
     QUERY = "query"
     ENGLISH_QUERY = "English query of English texts"
     FOREIGN_QUERY = "query in another language than English"
-
-    @property
-    def weights(self) -> Weights:
-        """How much each half of the vector counts."""
-        match self:
-            case Purpose.ENGLISH_QUERY:
-                return ENGLISH
-            case Purpose.FOREIGN_QUERY:
-                return MULTILINGUAL
-            case _:
-                return MIXED
 
 
 class Embedder(Protocol):

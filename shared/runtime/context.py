@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from shared.ai.embedding import Purpose
-from shared.ai.vector_halves import weigh
+from shared.ai.vector_halves import QUERY_WEIGHTS, weigh
 from shared.core.dates import load_time_zone, utc_now
 from shared.core.errors import Forbidden, InvalidInput, PlatformFault, Unavailable
 from shared.core.log import log
@@ -134,7 +134,7 @@ class Context:
             return vectors[cache_key]
         with self.timed("embedding"):
             [embedded] = await embedder.embed([query], purpose)
-        vector = vectors[cache_key] = weigh(embedded, embedder.model, purpose.weights)
+        vector = vectors[cache_key] = weigh(embedded, embedder.model, QUERY_WEIGHTS[purpose])
         if len(vectors) > QUERY_CACHE_SIZE:
             vectors.popitem(last=False)
         return vector

@@ -9,7 +9,7 @@ import pytest
 from shared.ai import _minilm
 from shared.ai.embedding import Purpose, Vector
 from shared.ai.local_embedding import LocalEmbedder
-from shared.ai.vector_halves import ENGLISH_DIMENSION, weigh
+from shared.ai.vector_halves import ENGLISH_DIMENSION, QUERY_WEIGHTS, weigh
 from shared.core.errors import InvalidInput
 
 
@@ -46,9 +46,9 @@ async def test_a_query_in_another_language_is_nearest_to_its_answer(
         ("面团要发酵多久", Purpose.FOREIGN_QUERY),
     ]:
         (vector,) = await embedder.embed([text], purpose)
-        query = weigh(vector, embedder.model, purpose.weights)
+        query = weigh(vector, embedder.model, QUERY_WEIGHTS[purpose])
         halves = [math.hypot(*vector[:384]), math.hypot(*vector[384:])]
-        assert [bool(length) for length in halves] == [bool(w) for w in purpose.weights]
+        assert [bool(length) for length in halves] == [bool(w) for w in QUERY_WEIGHTS[purpose]]
         similarities = [
             query.to_similarity(query.measure_distance(other)) for other in (answer, unrelated)
         ]

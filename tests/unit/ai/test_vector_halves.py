@@ -5,11 +5,10 @@ import math
 import pytest
 
 from shared.ai.vector_halves import (
-    ENGLISH,
     ENGLISH_DIMENSION,
-    MIXED,
     MULTILINGUAL,
     MULTILINGUAL_DIMENSION,
+    QUERY_WEIGHTS,
     TWO_HALVES,
     Weights,
     join_halves,
@@ -29,7 +28,7 @@ QUERY = make_vector(0, 0)
 STORED = make_vector(0.5, 1.2)
 
 
-@pytest.mark.parametrize("weights", [ENGLISH, MULTILINGUAL, MIXED, Weights(1, 1)])
+@pytest.mark.parametrize("weights", [*QUERY_WEIGHTS.values(), Weights(1, 1)])
 def test_a_similarity_is_the_weighted_mean_of_cosines(weights: Weights) -> None:
     vector = weigh(QUERY, TWO_HALVES, weights)
     assert math.hypot(*vector.values) == pytest.approx(1)
