@@ -29,8 +29,9 @@ NOTHING_MATCHES: Final = (
 )
 MAX_CORRECTED: Final = 2
 """The number of unknown words of a question for which known words are suggested."""
-MIN_CORRECTED_LENGTH: Final = 4
-"""The number of letters from which on a similar word is suggested."""
+MIN_CORRECTED_LENGTH: Final = 5
+"""The number of letters from which on a similar word is suggested: a shorter word has neighbours
+that are other words, rather than what was meant."""
 MAX_COMPARED: Final = 50
 """The number of known terms that one unknown word is compared with. Each costs a read."""
 NO_WORDS: Final = (
