@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from shared.ai.embedding import Purpose
 from shared.ai.vector_halves import TWO_HALVES
 from shared.index.embedding_space import EmbeddedLanguages
-from shared.text.language import is_foreign
+from shared.text.language import is_foreign, is_likely_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -26,5 +26,6 @@ async def choose_query_purpose(
         return Purpose.QUERY
     if is_foreign(query):
         return Purpose.FOREIGN_QUERY
-    has_others = await languages is EmbeddedLanguages.SEVERAL
-    return Purpose.QUERY if has_others else Purpose.ENGLISH_QUERY
+    if await languages is not EmbeddedLanguages.SEVERAL:
+        return Purpose.ENGLISH_QUERY
+    return Purpose.FOREIGN_QUERY if is_likely_foreign(query) else Purpose.QUERY

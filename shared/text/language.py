@@ -67,6 +67,18 @@ def is_foreign(text: str) -> bool:
     return detect_language(text) not in {"en", None}
 
 
+def is_likely_foreign(text: str) -> bool:
+    """Return whether a question is more likely in another language than in English.
+
+    One word may tell, as in "Entstehung der Alpen", unless as many are English. Only for questions
+    about texts in several languages: "van der Waals" is taken for German.
+    """
+    counts = Counter(_WORD.findall(text.casefold()))
+    english = len((ENGLISH - AMBIGUOUS) & counts.keys())
+    others = (_find_telling_words(language, counts) for language in _STOP_WORDS.keys() - {"en"})
+    return is_foreign(text) or max(map(len, others)) > english
+
+
 def _detect_script(text: str) -> str | None:
     """Return the script of most of the text, or None if it has no letters."""
     letters = Counter(match.lastgroup for match in _LETTER.finditer(text))
@@ -84,10 +96,15 @@ def _detect_latin_language(text: str) -> str | None:
         for language, stop_words in _STOP_WORDS.items()
     }
     best = max(totals, key=totals.__getitem__)  # English, if another has as many
-    telling = (_STOP_WORDS[best] & counts.keys()) - ENGLISH - AMBIGUOUS - _ENGLISH_LOOKALIKES
+    telling = _find_telling_words(best, counts)
     is_told = len(telling) > 1 or any(
         len(word) >= _MIN_LONG_WORD or not word.isascii() for word in telling
     )
     if is_told:
         return best
     return "en" if totals["en"] else None
+
+
+def _find_telling_words(language: str, counts: Counter[str]) -> frozenset[str]:
+    """Return the stop words of a language among words, without those that English has, too."""
+    return (_STOP_WORDS[language] & counts.keys()) - ENGLISH - AMBIGUOUS - _ENGLISH_LOOKALIKES

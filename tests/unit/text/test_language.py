@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.text.language import detect_language, is_foreign
+from shared.text.language import detect_language, is_foreign, is_likely_foreign
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,15 @@ def test_a_language_is_recognized(text: str, language: str) -> None:
 def test_a_few_words_that_may_be_of_any_language_are_not_foreign(text: str) -> None:
     assert detect_language(text) is None
     assert not is_foreign(text)
+
+
+@pytest.mark.parametrize(
+    "question", ["Entstehung der Alpen", "historia del imperio inca", "面包", "Wie kündige ich?"]
+)
+def test_one_foreign_stop_word_makes_a_question_likely_foreign(question: str) -> None:
+    assert is_likely_foreign(question)
+
+
+@pytest.mark.parametrize("question", ["Alpen", "notes on van der Waals", "may I die for it", ""])
+def test_a_question_with_as_many_english_words_is_not_likely_foreign(question: str) -> None:
+    assert not is_likely_foreign(question)
