@@ -134,7 +134,11 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
     ]
     query_tuning = _tune(query, query_vector.purpose, ctx)
     evidence = [
-        Evidence(hit.similarity if query_tuning.can_read(query.text) else None, coverage)
+        Evidence(
+            hit.similarity if query_tuning.can_read(query.text) else None,
+            coverage,
+            hit.document,
+        )
         for hit, coverage in zip(candidates, coverages, strict=True)
     ]
     if query.dense_weight is None:

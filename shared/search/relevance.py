@@ -64,11 +64,13 @@ from shared.ai.embedding import Purpose
 from shared.ai.vector_halves import TWO_HALVES
 from shared.index.bm25 import idf
 from shared.search.fusion import DENSE_WEIGHT
+from shared.text.language import is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
     from shared.index.bm25 import Postings, Totals
+    from shared.index.searchable import Searchable
 
 _CHANCE_COVERAGE: Final = 0.035
 """The minimum coverage, in units of the idf of a word that occurs in no document. It is just below
@@ -90,23 +92,26 @@ class Calibration:
         min_similarity: The minimum similarity if the coverage is not known.
         min_weighted_sum: The minimum sum of similarity and weighted coverage.
         coverage_weight: The weight of the coverage in that sum.
+        foreign_factor: What the similarity of a passage in another language than English is
+            multiplied by, because the English half of the vectors says nothing about it.
     """
 
     min_similarity: float
     min_weighted_sum: float
     coverage_weight: float
+    foreign_factor: float = 1.0
 
 
 MINILM: Final = Calibration(min_similarity=0.28, min_weighted_sum=0.365, coverage_weight=0.3)
 """The calibration of all-MiniLM-L6-v2, quantised, with 256 tokens. The measurements are in the
 module's docstring."""
 
-MULTILINGUAL: Final = Calibration(min_similarity=0.15, min_weighted_sum=0.2, coverage_weight=0.2)
-"""The calibration of the universal sentence encoder, whose similarities are lower. Chosen on the
-questions of `benchmarks.halves`: a question and its passage have 0.08 to 0.5, and the nearest of
-nineteen other passages 0.15 in the mean."""
-MIXED: Final = Calibration(min_similarity=0.12, min_weighted_sum=0.17, coverage_weight=0.2)
-"""The calibration of both together, chosen likewise."""
+MIXED: Final = Calibration(
+    min_similarity=0.21, min_weighted_sum=0.26, coverage_weight=0.2, foreign_factor=1.3
+)
+"""The calibration of both halves of the local model's vectors, for questions in English."""
+MULTILINGUAL: Final = Calibration(min_similarity=0.2, min_weighted_sum=0.21, coverage_weight=0.2)
+"""The calibration of the multilingual half, for questions in other languages."""
 
 DEFAULT_CALIBRATION: Final = Calibration(
     min_similarity=0.1, min_weighted_sum=0.1, coverage_weight=1 / 3
@@ -165,10 +170,12 @@ class Evidence:
             has no vector yet.
         coverage: The share of the query's information that the hit contains. None in a semantic
             search, if the hit's words are not indexed yet, or if the query has no words.
+        document: The hit, whose text tells its language. None if it was not read.
     """
 
     similarity: float | None
     coverage: float | None
+    document: Searchable | None = None
 
 
 def compute_information(
@@ -225,9 +232,15 @@ def _is_match(hit: Evidence, calibration: Calibration, documents: int) -> bool:
     if hit.similarity is None:
         return hit.coverage is not None and hit.coverage >= compute_min_coverage(documents)
     if hit.coverage is None:
-        return hit.similarity >= calibration.min_similarity
-    weighted_sum = hit.similarity + calibration.coverage_weight * hit.coverage
-    return hit.coverage >= _FULL_COVERAGE or weighted_sum >= calibration.min_weighted_sum
+        min_similarity = calibration.min_similarity
+    elif hit.coverage >= _FULL_COVERAGE:
+        return True
+    else:
+        min_similarity = calibration.min_weighted_sum - calibration.coverage_weight * hit.coverage
+    if hit.similarity >= min_similarity:
+        return True
+    may_be_foreign = hit.similarity * calibration.foreign_factor >= min_similarity
+    return may_be_foreign and hit.document is not None and is_foreign(hit.document.indexed_text)
 
 
 def get_tuning(model: str, purpose: Purpose) -> Tuning:

@@ -25,13 +25,13 @@ async def test_meaning_finds_passages_without_the_query_words(ctx: Context) -> N
 
 
 async def test_what_the_model_cannot_read_is_found_by_words_alone(ctx: Context) -> None:
-    """The similarity of an emoji or a Chinese word and any text is noise."""
+    """The similarity of an emoji or a Greek word and any text is noise."""
     texts = ["我们在港口等渡轮。", "🍋 Lemon tart and a 🚀 of sugar.", "Der Hafen schläft."]
     await store_sources(ctx, make_source_of_texts(texts))
     for query, text in {"渡轮": texts[0], "🚀": texts[1], "🍋": texts[1]}.items():
         [page, *_] = await search_all_pages(ctx, query=query)
         assert (page.matches, page.results[0].snippet) == (True, text)
-    for query in ("🎂", "😀😀", "天气预报"):
+    for query in ("🎂", "😀😀", "天气预报", "φώκια", "מגדלור"):
         [page] = await search_all_pages(ctx, query=query)
         assert not page.matches
 

@@ -3,6 +3,8 @@
 The evidence of a hit is its similarity and its coverage, the share of the query's words in it.
 """
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from shared.index.bm25 import Postings, Totals, idf
 from shared.search.relevance import (
     DEFAULT_CALIBRATION,
     MINILM,
+    MIXED,
     Calibration,
     Evidence,
     anything_matches,
@@ -18,6 +21,7 @@ from shared.search.relevance import (
     compute_information,
     compute_min_coverage,
 )
+from tests.support.jottings import Jotting
 
 DOCUMENTS = 1_000
 TOTALS = Totals(DOCUMENTS, 20_000)
@@ -86,6 +90,16 @@ def test_similarity_and_coverage_of_two_hits_do_not_add_up() -> None:
     hit_with_both = Evidence(0.35, 0.9)
     assert not anything_matches([similar_hit, hit_with_words], CALIBRATION, DOCUMENTS)
     assert anything_matches([similar_hit, hit_with_words, hit_with_both], CALIBRATION, DOCUMENTS)
+
+
+@pytest.mark.parametrize("coverage", [None, 0.1])
+def test_a_passage_in_another_language_needs_less_similarity(coverage: float | None) -> None:
+    english_hit = Evidence(0.2, coverage, Jotting("a", "The bread is in the oven."))
+    assert not anything_matches([english_hit, Evidence(0.2, coverage)], MIXED, DOCUMENTS)
+    german_hit = Evidence(0.2, coverage, Jotting("b", "Das Brot ist im Ofen und wird braun."))
+    assert anything_matches([german_hit], MIXED, DOCUMENTS)
+    assert not anything_matches([replace(german_hit, similarity=0.15)], MIXED, DOCUMENTS)
+    assert not anything_matches([german_hit], MINILM, DOCUMENTS)
 
 
 def test_a_larger_corpus_requires_more_coverage() -> None:
