@@ -22,7 +22,7 @@ These thresholds belong to the halves:
 
 | threshold | half | fitted by |
 |---|---|---|
-| `shared.search.relevance`: the calibrations and the noise | by query | `benchmarks.relevance` |
+| `shared.search.relevance`: the calibrations | by query | `benchmarks.relevance`, `.everyday` |
 | `shared.writer.note_duplicates`: near notes | multilingual | `benchmarks.halves` |
 | `shared.extractions.deduplication`: duplicates | English | the table there |
 
