@@ -32,7 +32,7 @@ _WORD: Final = re.compile(
 Japanese."""
 _MIN_PHRASE: Final = 3
 """A highlight of fewer words may be a word that its reader collects, inside another highlight."""
-_MIN_DIVIDED: Final = 200
+_MIN_DIVIDED: Final = 100
 """A chunk with fewer characters is the last one of its highlight."""
 
 _Bucket = tuple[str, int | str]
@@ -182,12 +182,12 @@ def _join_words(versions: Sequence[Version]) -> list[str]:
     text_indexes: list[int] = []  # for each chunk, the index of its text
     previous: Version | None = None
     for version in versions:
-        overlap = 0
         if previous is None or not _continues(previous, version):
-            texts.append("")
+            texts.append(version.chunk.content)
         else:
-            overlap = max(0, previous.chunk.end - version.chunk.start)
-        texts[-1] += version.chunk.content[overlap:]
+            overlap = previous.chunk.end - version.chunk.start
+            texts[-1] += " " if overlap < 0 else ""
+            texts[-1] += version.chunk.content[max(0, overlap) :]
         text_indexes.append(len(texts) - 1)
         previous = version
     words = [extract_words(text) for text in texts]
