@@ -31,6 +31,7 @@ from shared.ai.local_embedding import LocalEmbedder
 from shared.clustering.clusters import find_clusters
 from shared.clustering.density import NOISE
 from shared.index.stored_vector import to_compact
+from shared.text.splitting import CHUNK_LIMITS
 from tests.support.knowledge import chunk_source
 
 if TYPE_CHECKING:
@@ -112,13 +113,13 @@ def _make_result(
 def _read_reference_labels(chunk_ids: list[str]) -> Labels:
     """Return the first cluster of each chunk in `knowledge.json`."""
     text = (FOLDER / "knowledge.json").read_text(encoding="utf-8")
-    chunks_by_url = map_chunks_by_highlight(SAMPLE)
+    chunks_by_url = map_chunks_by_highlight(SAMPLE, CHUNK_LIMITS["local"])
     labels = np.full(len(chunk_ids), NOISE, np.intp)
     clusters = list(enumerate(SampleKnowledge.model_validate_json(text).clusters))
     for number, cluster in reversed(clusters):
         for member in cluster.members:
-            for chunk_id in chunks_by_url[HIGHLIGHT_URL.format(member)]:
-                labels[chunk_ids.index(chunk_id)] = number
+            for chunk in chunks_by_url[HIGHLIGHT_URL.format(member)]:
+                labels[chunk_ids.index(chunk.chunk_id)] = number
     return labels
 
 

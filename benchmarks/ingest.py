@@ -51,6 +51,7 @@ from shared.core.settings import Settings
 from shared.knowledge.source import Source
 from shared.runtime.context import App
 from shared.runtime.job import Report, run_job
+from shared.text.splitting import CHUNK_LIMITS
 from tests.support.knowledge import chunk_source
 
 if TYPE_CHECKING:
@@ -145,7 +146,11 @@ def measure_files(folder: Path) -> None:
     """Ingest mixed files with the command's function, alternating with the embedder alone."""
     write_mixed_files(folder)
     sources = (item for item in read(folder) if isinstance(item, Source))
-    chunked = (source for batch in chunk_in_batches(sources) for source in batch.accepted)
+    chunked = (
+        source
+        for batch in chunk_in_batches(sources, CHUNK_LIMITS["local"])
+        for source in batch.accepted
+    )
     texts = [chunk.embedding_text for source in chunked for chunk in source.chunks]
     rows = []
     for number in range(ROUNDS):

@@ -63,12 +63,15 @@ class _Preview:
     def read_contents(self, *, all_files: bool) -> PathContents:
         """Read the files without writing anything: all of them, or only new and edited ones."""
         from infra.cli.ingest_preview import PathContents, read_contents
+        from shared.core.settings import Settings
+        from shared.text.splitting import CHUNK_LIMITS
 
         folder = self.folder
+        limits = CHUNK_LIMITS[Settings().embedding_provider]
         if folder.error:
-            return PathContents()
+            return PathContents(limits)
         unchanged = folder.states.keys() - {*folder.new, *folder.edited}
-        return read_contents(folder.listing, () if all_files else {*map(Path, unchanged)})
+        return read_contents(folder.listing, limits, () if all_files else {*map(Path, unchanged)})
 
     def describe_missing(self) -> str:
         """Describe what is missing and would be forgotten."""

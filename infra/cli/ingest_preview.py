@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from shared.ai.embedding import Embedder
     from shared.knowledge.source import Source
+    from shared.text.splitting import Limits
 
 _SAMPLE_SIZE: Final = 8
 """This many passages are embedded to estimate the time for all."""
@@ -52,6 +53,7 @@ class PathContents:
     """The contents of the files at a path.
 
     Attributes:
+        limits: How long passages are.
         counts: The numbers of files, sources and passages, by the name of their format.
         problems: The files and records that cannot be read, completely or in part.
         sample: The texts of some passages, from which the time for all is estimated.
@@ -59,6 +61,7 @@ class PathContents:
         chunk_ids: The ids of the passages that were counted, by the id of their source.
     """
 
+    limits: Limits
     counts: defaultdict[str, FormatCounts] = field(
         default_factory=lambda: defaultdict(FormatCounts)
     )
@@ -86,7 +89,7 @@ class PathContents:
             counts: The numbers for the format of the source, which are increased.
         """
         try:
-            chunks = chunk_source(source).chunks
+            chunks = chunk_source(source, self.limits).chunks
         except Unreadable as error:
             self.problems.append(InputProblem(record, str(error)))
             return
@@ -116,14 +119,17 @@ class PathContents:
         print_problems("warning", warnings, MAX_PRINTED_WARNINGS)
 
 
-def read_contents(listing: FileListing, unchanged: Collection[PurePath] = ()) -> PathContents:
+def read_contents(
+    listing: FileListing, limits: Limits, unchanged: Collection[PurePath] = ()
+) -> PathContents:
     """Read the files of a path that `carrel ingest` would write or compare.
 
     Args:
         listing: The files.
+        limits: How long passages are.
         unchanged: The files to skip, because they have not changed since they were ingested.
     """
-    contents = PathContents(problems=list(listing.problems), not_read=listing.not_read)
+    contents = PathContents(limits, problems=list(listing.problems), not_read=listing.not_read)
     record_names: dict[str, str] = {}
     for name in listing.files:
         if listing.folder / name in unchanged:

@@ -315,8 +315,8 @@ class KeyInfoSettings(SettingGroup):
         default=1_500,
         ge=200,
         le=7_500,  # twenty of them must fit into a Firestore document
-        description="The longest passage in characters. A longer paragraph is split at its"
-        " sentences.",
+        description="The longest passage in characters, at most 940 with the local model. A longer"
+        " paragraph is split at its sentences.",
     )
     extract_materials_characters: int = Field(
         default=2_000_000,

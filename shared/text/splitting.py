@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from shared.text.boundaries import LINE, PARAGRAPH, SENTENCE, WORD, Boundaries, find_boundaries
 from shared.text.spans import Span
@@ -44,9 +44,9 @@ class Limits:
         ValueError: The limits violate `0 <= 2 * overlap <= target <= maximum`, or the target is 0.
     """
 
-    target: int = 512
-    maximum: int = 1024
-    overlap: int = 75
+    target: int
+    maximum: int
+    overlap: int
 
     def __post_init__(self) -> None:
         """Check the limits, so that each piece adds text to the previous one."""
@@ -59,7 +59,23 @@ class Limits:
         return max(1, self.target // 5)
 
 
-def split_chunks(text: str, limits: Limits = Limits()) -> list[Span]:
+_LONG: Final = Limits(512, 1024, overlap=75)
+CHUNK_LIMITS: Final = {"local": Limits(235, 235, overlap=0), "vertex": _LONG, "openai": _LONG}
+"""How long chunks are, by the provider of embeddings (the setting `embedding_provider`).
+
+The local model reads 256 of its tokens (WordPiece), of which two are marks and some ten the title.
+235 tokens are 220 of them in the median of English, and 253 where words are long. Of SciFact's
+abstracts cut so, 7 chunks in 100 exceed 256, and 0.5% of the text is not read; at 512, it was 26%.
+In German, 235 tokens are 370, of which the first 256 are read.
+
+Sixty files of 15 to 25 abstracts, a paragraph for each sentence, and SciFact's claims: the share
+with a passage that overlaps the right abstract among the first 1, 5 and 10 was .48 .70 .74 by
+meaning, .63 .84 .88 by words and .60 .84 .88 in hybrid search with 512 tokens; with 235 it is
+.67 .83 .89, .65 .83 .88 and .70 .87 .92. There are 2.3 times as many passages, the base has 1.55
+times the size, and embedding takes 1.8 times as long."""
+
+
+def split_chunks(text: str, limits: Limits) -> list[Span]:
     """Split a text into chunks, in order, with limits in tokens. White space alone has no chunks.
 
     Together the spans cover everything but white space. No span starts or ends with white space,

@@ -1,7 +1,6 @@
 """Splits a text into tokens, independently of any model's tokenizer.
 
-Each embedding model has its own tokenizer, but chunks must not change with the model. So a token
-here is
+Each embedding model has its own tokenizer, and some are slow or remote. A token here is
 
 - up to six letters, digits or underscores of one word, each with its combining marks;
 - one character of a script that is written without spaces (Chinese, Japanese, Thai, Lao, Khmer,

@@ -15,6 +15,8 @@ from shared.writer.chunked_source import ChunkedSource
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from shared.text.splitting import Limits
+
 CATEGORY: Final = "note"
 """The category of notes, which is also their origin."""
 NOTES: Final = make_named_facet(Kind.CATEGORY, CATEGORY)
@@ -48,7 +50,7 @@ class NoteContent:
         """
         return hash_texts("note", self.text, self.about_chunk_id, self.source_url)
 
-    def to_chunked_source(self, source_id: str) -> ChunkedSource:
+    def to_chunked_source(self, source_id: str, limits: Limits) -> ChunkedSource:
         """Convert the note to a source that is split into chunks.
 
         Splitting takes some milliseconds of CPU time.
@@ -64,7 +66,7 @@ class NoteContent:
             about_source_id=parse_source_id(self.about_chunk_id) if self.about_chunk_id else None,
             sections=(Section(self.text),),
         )
-        return ChunkedSource(source, split_source(source, [split_chunks(self.text)]))
+        return ChunkedSource(source, split_source(source, [split_chunks(self.text, limits)]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

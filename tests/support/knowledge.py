@@ -11,7 +11,7 @@ from shared.core.settings import Settings
 from shared.knowledge.chunk import Chunk, split_source
 from shared.knowledge.source import Locator, Section, Source
 from shared.runtime.context import App, Context
-from shared.text.splitting import split_chunks
+from shared.text.splitting import CHUNK_LIMITS, split_chunks
 from shared.writer.chunked_source import ChunkedSource
 from shared.writer.ingestion import Ingestion
 from tests.support.jobs import make_ample_budget, make_job_context
@@ -53,7 +53,7 @@ SAILING = Source(
 
 def chunk_source(source: Source) -> ChunkedSource:
     """Split a source into chunks, as ingest does."""
-    spans = [split_chunks(section.text) for section in source.sections]
+    spans = [split_chunks(section.text, CHUNK_LIMITS["local"]) for section in source.sections]
     return ChunkedSource(source, split_source(source, spans))
 
 

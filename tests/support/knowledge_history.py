@@ -23,6 +23,7 @@ from shared.knowledge.forgotten_chunks import RESTORABLE_CHUNKS, RESTORABLE_SOUR
 from shared.knowledge.source import Section
 from shared.runtime.job import Report
 from shared.runtime.messages import CallAnswer
+from shared.text.splitting import CHUNK_LIMITS
 from shared.writer.chunked_source import ChunkedSource
 from shared.writer.note import CATEGORY, NoteContent
 from tests.support.fakes.embedder import DIMENSION, WordEmbedder
@@ -351,7 +352,7 @@ class KnowledgeHistory(History):
         self._put_note(note, answer.result)
 
     def _put_note(self, note: str, result: Mapping[str, Any]) -> None:
-        chunked = self.model.revisions[note][-1].to_chunked_source(note)
+        chunked = self.model.revisions[note][-1].to_chunked_source(note, CHUNK_LIMITS["local"])
         assert [chunk.chunk_id for chunk in chunked.chunks] == result["chunk_ids"]
         assert result["revision"] == len(self.model.revisions[note])
         self.model.put(chunked)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from shared.knowledge.source import Source
     from shared.runtime.context import Context
     from shared.runtime.job import Budget, Report
+    from shared.text.splitting import Limits
 
 MAX_CHARACTERS: Final = 4_000_000
 """A batch ends at this many characters, because chunks need many times the memory of their text."""
@@ -39,11 +40,11 @@ class SourceBatch:
     rejected: list[tuple[Source, str]] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
 
-    def add(self, source: Source, zone: tzinfo) -> None:
+    def add(self, source: Source, limits: Limits, zone: tzinfo) -> None:
         """Chunk a source, and add it."""
         self.ids.add(source.source_id)
         try:
-            self.accepted.append(chunk_source(source, zone))
+            self.accepted.append(chunk_source(source, limits, zone))
         except Unreadable as error:
             self.rejected.append((source, str(error)))
 
@@ -52,7 +53,7 @@ class SourceBatch:
         return len(self.accepted) + len(self.rejected)
 
 
-def chunk_source(source: Source, zone: tzinfo = UTC) -> ChunkedSource:
+def chunk_source(source: Source, limits: Limits, zone: tzinfo = UTC) -> ChunkedSource:
     """Split a source into chunks. A megabyte takes a second, so this must not block the event loop.
 
     The chunks of a Carrel export keep their boundaries.
@@ -65,7 +66,9 @@ def chunk_source(source: Source, zone: tzinfo = UTC) -> ChunkedSource:
     """
     source = localize_dates(source, zone)
     spans = [
-        split_chunks(section.text) if section.start is None else [Span(0, len(section.text))]
+        split_chunks(section.text, limits)
+        if section.start is None
+        else [Span(0, len(section.text))]
         for section in source.sections
     ]
     chunked = ChunkedSource(source, split_source(source, spans))
@@ -91,7 +94,9 @@ def localize_dates(source: Source, zone: tzinfo) -> Source:
     return replace(source, sections=tuple(sections))
 
 
-def chunk_in_batches(sources: Iterable[Source], zone: tzinfo = UTC) -> Iterator[SourceBatch]:
+def chunk_in_batches(
+    sources: Iterable[Source], limits: Limits, zone: tzinfo = UTC
+) -> Iterator[SourceBatch]:
     """Chunk sources in batches of thirty, or fewer if the texts are long.
 
     A batch has no id twice: of a book in several logs, one is saved after the other.
@@ -105,7 +110,7 @@ def chunk_in_batches(sources: Iterable[Source], zone: tzinfo = UTC) -> Iterator[
         if source.source_id in batch.ids:
             yield batch
             batch, characters = SourceBatch(), 0
-        batch.add(source, zone)
+        batch.add(source, limits, zone)
         characters += sum(len(section.text) for section in source.sections)
         if len(batch) == BATCH_SIZE or characters >= MAX_CHARACTERS:
             yield batch

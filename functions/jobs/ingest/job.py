@@ -165,5 +165,5 @@ JOB = Job(
     dead_letters=DeadLetters(load=_load_dead_letters, retry=_retry),
     # Readwise and a bucket are external services. A path is only a setting.
     capabilities=frozenset({Capability.READWISE, Capability.INGEST_BUCKET}),
-    settings=("ingest_path",),
+    settings=("ingest_path", "embedding_provider"),
 )

@@ -15,6 +15,7 @@ from functions.jobs.ingest.readers.fields import to_headline, to_one_line
 from functions.jobs.ingest.readers.reading import InputProblem
 from shared.core.blocks import split
 from shared.runtime.job import Failure
+from shared.text.splitting import CHUNK_LIMITS
 from shared.writer.ingestion import BATCH_SIZE
 
 if TYPE_CHECKING:
@@ -132,7 +133,8 @@ async def _read_all(origin: FollowedOrigin, ctx: Context, budget: Budget, report
         rejected: dict[str, str] = {}
         async with origin.read(names) as items:
             sources = _report_problems(items, origin, report)
-            remaining = chunk_in_batches(sources, ctx.zone)
+            limits = CHUNK_LIMITS[ctx.settings.embedding_provider]
+            remaining = chunk_in_batches(sources, limits, ctx.zone)
             # Reading and chunking a megabyte takes a second, and would block the event loop. The
             # thread also adds problems to the report, which nothing else changes meanwhile.
             while batch := await asyncio.to_thread(next, remaining, None):

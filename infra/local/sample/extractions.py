@@ -8,7 +8,7 @@ each of which becomes one or more chunks.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -23,6 +23,7 @@ from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.queue import PENDING_FIELDS, ChunkQueue, to_pending
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
+from shared.text.splitting import CHUNK_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
+    from shared.text.splitting import Limits
 
     ByChunk = Mapping[str, Sequence["SampleExtraction"]]
     """The extractions of chunks, by chunk id."""
@@ -51,7 +53,6 @@ class SampleExtraction(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     highlight: int
-    part: int = Field(default=1, ge=1, description="The number of the highlight's chunk.")
     type: ExtractionType
     content: dict[str, Any]
     topics: Annotated[tuple[str, ...], Field(min_length=1, max_length=5)]
@@ -95,7 +96,9 @@ async def add_extractions(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
     Returns:
         The numbers of stored `extractions`, and of the `passages` from which they come.
     """
-    rows = await asyncio.to_thread(map_extractions_by_chunk, folder)
+    rows = await asyncio.to_thread(
+        map_extractions_by_chunk, CHUNK_LIMITS[ctx.settings.embedding_provider], folder
+    )
     references = [Reference(CHUNKS, name) for name in rows]
     now = ctx.clock()
     changes: list[tuple[PendingChunk, list[Extraction]]] = []
@@ -113,20 +116,27 @@ async def add_extractions(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
     return await _store(ctx, changes) if changes else Counter()
 
 
-def map_extractions_by_chunk(folder: Path = FOLDER) -> dict[str, list[SampleExtraction]]:
-    """Read the sample's extractions by chunk id. Many chunks have an empty list."""
+def map_extractions_by_chunk(
+    limits: Limits, folder: Path = FOLDER
+) -> dict[str, list[SampleExtraction]]:
+    """Read the sample's extractions by the id of the first chunk that contains their quote.
+
+    Many chunks have an empty list.
+    """
     text = (folder / "extractions.json").read_text(encoding="utf-8")
     sample = SampleExtractions.model_validate_json(text)
-    by_page = map_chunks_by_highlight(folder / "readwise.json")
+    by_page = map_chunks_by_highlight(folder / "readwise.json", limits)
     highlights = {row.highlight for row in sample.extractions} | set(sample.nothing)
-    chunk_ids = {
-        highlight: by_page.get(_HIGHLIGHT_URL.format(highlight), []) for highlight in highlights
+    chunks = {highlight: by_page[_HIGHLIGHT_URL.format(highlight)] for highlight in highlights}
+    rows: dict[str, list[SampleExtraction]] = {
+        chunk.chunk_id: [] for chunks_in_order in chunks.values() for chunk in chunks_in_order
     }
-    rows: defaultdict[str, list[SampleExtraction]] = defaultdict(list)
     for row in sample.extractions:
-        for chunk_id in chunk_ids[row.highlight][row.part - 1 : row.part]:
-            rows[chunk_id].append(row)
-    return {chunk_id: rows[chunk_id] for ids in chunk_ids.values() for chunk_id in ids}
+        for chunk in chunks[row.highlight]:
+            if row.quote in chunk.content:
+                rows[chunk.chunk_id].append(row)
+                break
+    return rows
 
 
 async def _has_other_sample_extractions(

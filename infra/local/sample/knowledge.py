@@ -8,17 +8,17 @@ takeaways of a chunk, and a cluster is a group of chunks that are close in meani
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from functions.jobs.cluster.planning import to_matrix
+from functions.jobs.ingest.batches import chunk_source
 from functions.jobs.ingest.listing import read
 from shared.clustering.clusters import compute_centroid, compute_min_similarity
 from shared.knowledge.cards import BY_HAND, Cards
-from shared.knowledge.chunk import split_source
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.knowledge.clustering_repository import Clustering, Clusterings
@@ -26,14 +26,16 @@ from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import Source
 from shared.runtime.capabilities import Capability
 from shared.runtime.job import Job, Report
-from shared.text.splitting import split_chunks
+from shared.text.splitting import CHUNK_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
+    from shared.text.splitting import Limits
 
     ChunkIds = dict[int, list[str]]
     """The ids of a highlight's chunks, in order, by highlight id."""
@@ -52,10 +54,9 @@ class _Authored(BaseModel):
 
 
 class SampleCard(_Authored):
-    """The knowledge card of a chunk of a highlight."""
+    """The knowledge card of a chunk of a highlight. Those of a highlight are in its order."""
 
     highlight: int
-    part: int = Field(default=1, ge=1, description="The number of the highlight's chunk.")
     summary: Annotated[str, Field(min_length=1, max_length=400)]
     takeaways: Annotated[tuple[str, ...], Field(min_length=3, max_length=5)]
 
@@ -87,7 +88,8 @@ async def add_knowledge(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
     Returns:
         The numbers of written `cards` and `cluster documents`, which are clusters and members.
     """
-    knowledge, chunk_ids = await asyncio.to_thread(_read, folder)
+    limits = CHUNK_LIMITS[ctx.settings.embedding_provider]
+    knowledge, chunk_ids = await asyncio.to_thread(_read, folder, limits)
     now = ctx.clock()
     cards = map_cards_by_chunk(knowledge, chunk_ids)
     counts = Counter({"cards": await Cards(ctx.database).save(cards, BY_HAND, now)})
@@ -130,24 +132,30 @@ async def _save_clusters(
     return written_count
 
 
-def map_chunks_by_highlight(export: Path) -> dict[str, list[str]]:
-    """Map each highlight's Readwise URL to the chunk ids that the ingest job assigns."""
-    chunk_ids: dict[str, list[str]] = {}
+def map_chunks_by_highlight(export: Path, limits: Limits) -> dict[str, list[Chunk]]:
+    """Map each highlight's Readwise URL to the chunks that the ingest job makes of it."""
+    chunks: defaultdict[str, list[Chunk]] = defaultdict(list)
     for source in read(export):
         if isinstance(source, Source):
-            for chunk in split_source(
-                source, [split_chunks(section.text) for section in source.sections]
-            ):
-                chunk_ids.setdefault(chunk.readwise_url or "", []).append(chunk.chunk_id)
-    return chunk_ids
+            for chunk in chunk_source(source, limits).chunks:
+                chunks[chunk.readwise_url or ""].append(chunk)
+    return chunks
 
 
 def map_cards_by_chunk(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str, KnowledgeCard]:
-    """Return the cards of chunks by chunk id."""
+    """Return the cards of chunks by chunk id.
+
+    A long highlight has cards for the chunks that the local model gets. With another model, its
+    chunks are others, and have no cards.
+    """
+    cards: defaultdict[int, list[KnowledgeCard]] = defaultdict(list)
+    for card in knowledge.cards:
+        cards[card.highlight].append(KnowledgeCard(card.summary, card.takeaways))
     return {
-        chunk_ids[card.highlight][card.part - 1]: KnowledgeCard(card.summary, card.takeaways)
-        for card in knowledge.cards
-        if card.part <= len(chunk_ids.get(card.highlight, ()))
+        chunk_id: card
+        for highlight, cards_in_order in cards.items()
+        if len(cards_in_order) == len(chunk_ids[highlight])
+        for chunk_id, card in zip(chunk_ids[highlight], cards_in_order, strict=True)
     }
 
 
@@ -184,15 +192,16 @@ def add_centroids(
     ]
 
 
-def _read(folder: Path) -> tuple[SampleKnowledge, ChunkIds]:
+def _read(folder: Path, limits: Limits) -> tuple[SampleKnowledge, ChunkIds]:
     """Read the cards and clusters, and the chunk ids of the highlights that they name."""
     text = (folder / "knowledge.json").read_text(encoding="utf-8")
     knowledge = SampleKnowledge.model_validate_json(text)
-    by_page = map_chunks_by_highlight(folder / "readwise.json")
+    by_page = map_chunks_by_highlight(folder / "readwise.json", limits)
     highlights = {card.highlight for card in knowledge.cards}
     highlights |= {member for cluster in knowledge.clusters for member in cluster.members}
     return knowledge, {
-        highlight: by_page.get(_HIGHLIGHT_URL.format(highlight), []) for highlight in highlights
+        highlight: [chunk.chunk_id for chunk in by_page[_HIGHLIGHT_URL.format(highlight)]]
+        for highlight in highlights
     }
 
 

@@ -40,12 +40,13 @@ from shared.knowledge.chunk import Chunk
 from shared.knowledge.queue import ChunkQueue, PendingChunk
 from shared.knowledge.source import Source
 from shared.runtime.context import Context
+from shared.text.splitting import CHUNK_LIMITS
 from shared.writer.ingestion import Ingestion
 from tests.support.knowledge import chunk_source, set_fields
 from tests.support.stored_documents import read_documents
 
 EXTRACTS = SampleExtractions.model_validate_json((FOLDER / "extractions.json").read_text("utf-8"))
-ROWS = map_extractions_by_chunk()
+ROWS = map_extractions_by_chunk(CHUNK_LIMITS["local"])
 """The rows of `extractions.json` by chunk id."""
 
 

@@ -1,7 +1,7 @@
 """The cards and clusters of the sample fit its passages, and are stored once.
 
 They were made by hand and stand in `knowledge.json`, by highlight of the export `readwise.json`. A
-long highlight has several parts, each a passage with a card.
+long highlight has a card for each of its passages.
 """
 
 import json
@@ -31,14 +31,15 @@ from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
 from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Context
+from shared.text.splitting import CHUNK_LIMITS
 from tests.support.jobs import make_ample_budget
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.themed_passages import add_sources, read_clustering
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 KNOWLEDGE = SampleKnowledge.model_validate_json((FOLDER / "knowledge.json").read_text())
-CHUNKS_BY_URL = map_chunks_by_highlight(FOLDER / "readwise.json")
-"""The chunk ids of each highlight by its address."""
+CHUNKS_BY_URL = map_chunks_by_highlight(FOLDER / "readwise.json", CHUNK_LIMITS["local"])
+"""The chunks of each highlight by its address."""
 
 
 class HashEmbedder:
@@ -81,11 +82,8 @@ def get_url(highlight: int) -> str:
 def test_every_chunk_of_every_highlight_has_one_card() -> None:
     highlights = {url: chunks for url, chunks in CHUNKS_BY_URL.items() if "/open/" in url}
     assert len(highlights) == 64
-    parts = [
-        (url, part) for url, chunks in highlights.items() for part in range(1, len(chunks) + 1)
-    ]
-    parts_with_cards = [(get_url(card.highlight), card.part) for card in KNOWLEDGE.cards]
-    assert sorted(parts_with_cards) == sorted(parts)
+    cards = Counter(get_url(card.highlight) for card in KNOWLEDGE.cards)
+    assert cards == {url: len(chunks) for url, chunks in highlights.items()}
 
 
 def test_cards_differ_and_clusters_have_stable_ids_and_short_names() -> None:
@@ -105,7 +103,7 @@ async def test_cards_and_clusters_are_stored_once(ctx: Context, sample: Path, me
     await add_knowledge(ctx, sample)
     chunks = await read_documents(ctx, "chunks")
     with_card = ["knowledge_card" in data for data in chunks.values()]
-    assert Counter(with_card) == {True: 68, False: 5}  # a note about a book, and four summaries
+    assert Counter(with_card) == {True: 78, False: 5}  # a note about a book, and four summaries
 
     clusters = await Clusters(ctx.database).list_largest(20)
     sizes = Counter(name for data in chunks.values() for name in data.get("cluster_id", []))
@@ -128,8 +126,8 @@ async def test_cards_and_clusters_are_stored_once(ctx: Context, sample: Path, me
     path.write_text(json.dumps(content))
     await add_knowledge(ctx, sample)
     assert meter.documents_written == written_before + 1
-    [chunk_id] = CHUNKS_BY_URL[get_url(KNOWLEDGE.cards[0].highlight)]
-    card = (await read_documents(ctx, "chunks"))[chunk_id]["knowledge_card"]
+    [chunk] = CHUNKS_BY_URL[get_url(KNOWLEDGE.cards[0].highlight)]
+    card = (await read_documents(ctx, "chunks"))[chunk.chunk_id]["knowledge_card"]
     assert card["summary"] == "Fakes, kept honest."
 
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from functions.jobs.embed.job import embed
-from functions.jobs.ingest.batches import chunk_source
 from shared.runtime.context import Context
 from shared.writer.ingestion import Ingestion
 from tests.support.clock import SettableClock
 from tests.support.ingest_runs import run_ingest
 from tests.support.jobs import make_ample_budget
+from tests.support.knowledge import chunk_source
 from tests.support.source_files import read_sources, write_file
 from tests.support.stored_documents import read_chunks_by_text
 

@@ -15,6 +15,7 @@ from shared.core.deferral import MAX_TRIES
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Context
 from shared.runtime.job import Failure
+from shared.text.splitting import CHUNK_LIMITS
 from tests.support.apps import Apps
 from tests.support.fakes.cloud_storage import FakeCloudStorage
 from tests.support.fakes.readwise import START, TOKEN, FakeReadwise
@@ -148,4 +149,4 @@ def test_an_oversized_line_is_skipped(tmp_path: Path) -> None:
 def test_long_sources_are_saved_a_few_at_a_time() -> None:
     text = "\n" * (MAX_CHARACTERS // 2)
     sources = [Source(name, name, sections=(Section(text),)) for name in "abcde"]
-    assert [len(batch) for batch in chunk_in_batches(sources)] == [2, 2, 1]
+    assert [len(batch) for batch in chunk_in_batches(sources, CHUNK_LIMITS["local"])] == [2, 2, 1]

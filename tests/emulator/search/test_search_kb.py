@@ -90,7 +90,7 @@ async def test_a_hit_names_the_searches_that_found_it(ctx: Context) -> None:
 
 
 async def test_a_snippet_shows_the_match_and_not_the_beginning(ctx: Context) -> None:
-    text = " ".join(["Bread and more bread."] * 40) + " Then an albatross came by. " + "More. " * 60
+    text = " ".join(["Bread and more bread."] * 30) + " Then an albatross came by. " + "More. " * 20
     await store_sources(ctx, make_source_of_text(text))
     hit = (await search_kb(In(query="albatrosses"), ctx)).results[0]
     assert "Then an albatross came by." in hit.snippet

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from functions.jobs.ingest.batches import chunk_source
 from shared.knowledge.chunk import Chunk, Kept
 from shared.knowledge.highlight_versions import extract_words
 from shared.knowledge.source import SECTION_SEPARATOR, Locator, Section, Source
 from shared.writer.highlight_merging import MergedHighlights, StoredHighlights, merge_highlights
+from tests.support.knowledge import chunk_source
 
 BOOK_URL: Final = "https://readwise.io/bookreview/7"
 NOON: Final = datetime(2024, 5, 31, 12, tzinfo=UTC)

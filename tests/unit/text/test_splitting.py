@@ -42,10 +42,11 @@ HOSTILE = ("x", "他", "他。", "a. ", "“a.” ", "».", "(", "1.", *SPACES, 
 LONG_TEXTS = st.lists(st.sampled_from(PIECES), min_size=40, max_size=120).map("".join)
 TEXTS = st.text() | LONG_TEXTS | LONG_TEXTS.map(lambda text: " ".join(text.split()))
 MAX_LENGTHS = st.integers(MAX_TOKEN, 200)
+LIMITS = Limits(60, 90, 15)
 Split = Callable[[str], list[Span]]
 SPLITS = pytest.mark.parametrize(
     "split",
-    [partial(split_chunks, limits=Limits(60, 90, 15)), partial(split_passages, max_length=300)],
+    [partial(split_chunks, limits=LIMITS), partial(split_passages, max_length=300)],
 )
 
 
@@ -136,18 +137,18 @@ def test_appending_changes_at_most_the_last_two_chunks(
 
 @pytest.mark.parametrize("text", ["", " ", "\n", "\r\n\r\n", " \t\n\n\u3000\xa0\x1c\u2029"])
 def test_a_text_of_white_space_alone_has_no_pieces(text: str) -> None:
-    assert split_chunks(text) == split_passages(text) == []
+    assert split_chunks(text, LIMITS) == split_passages(text) == []
 
 
 @pytest.mark.parametrize("text", ["\u0301", "x", FAMILY, "\ud800", "A\xa0.", "\x00", "One.\nTwo."])
 def test_a_short_text_is_one_piece(text: str) -> None:
-    assert split_chunks(text) == split_passages(text) == [Span(0, len(text))]
+    assert split_chunks(text, LIMITS) == split_passages(text) == [Span(0, len(text))]
 
 
 def test_offsets_count_code_points() -> None:
-    assert split_chunks("\n\none\r\n") == [Span(2, 5)]
+    assert split_chunks("\n\none\r\n", LIMITS) == [Span(2, 5)]
     text = " 👍🏽 " + make_sentences(5)
-    assert "".join(split_text(text, Limits())) == text.strip()
+    assert "".join(split_text(text, LIMITS)) == text.strip()
 
 
 @pytest.mark.parametrize("blank", ["\n\n", "\r\n\r\n", "\n \t\n", "\n\n\n\n", "\r\r"])
@@ -245,7 +246,7 @@ def test_every_script_is_cut_after_its_sentences(
 
 def test_a_name_with_dots_does_not_end_a_sentence() -> None:
     text = "call os.Path.Join and then www.Example.Com for more " * 30
-    chunks = split_text(text, Limits(60, 90, 15))
+    chunks = split_text(text, LIMITS)
     assert not any(chunk.startswith(("Path", "Join")) for chunk in chunks)
 
 
@@ -261,9 +262,9 @@ def test_tables_and_code_are_cut_between_lines(split: Split) -> None:
 
 
 def test_one_line_of_a_million_characters_is_cut_at_the_target() -> None:
-    chunks = split_text("x" * 1_000_000, Limits())
-    default_target, letters_per_token = 512, 6
-    assert {len(chunk) for chunk in chunks[:-1]} == {default_target * letters_per_token}
+    chunks = split_text("x" * 1_000_000, LIMITS)
+    letters_per_token = 6
+    assert {len(chunk) for chunk in chunks[:-1]} == {LIMITS.target * letters_per_token}
     assert sum(map(len, chunks)) == 1_000_000
 
 

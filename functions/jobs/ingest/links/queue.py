@@ -22,6 +22,7 @@ from shared.knowledge.forgotten_repository import ForgottenSources
 from shared.links.model import Link, derive_link_source_id
 from shared.links.repository import SavedLinks
 from shared.runtime.job import DeadLetters, Failure, Report
+from shared.text.splitting import CHUNK_LIMITS
 
 if TYPE_CHECKING:
     from shared.links.repository import StoredLink
@@ -124,7 +125,8 @@ async def _fetch_and_save(link: Link, ctx: Context, report: Report, fetch: SafeF
     if record.whole:
         raise Unreadable(_FORGOTTEN.format(command=carrel(f"forget --restore {link.source_id}")))
     source = await fetch_source(link, fetch)
-    chunked = await asyncio.to_thread(chunk_source, source, ctx.zone)
+    limits = CHUNK_LIMITS[ctx.settings.embedding_provider]
+    chunked = await asyncio.to_thread(chunk_source, source, limits, ctx.zone)
     if not chunked.chunks:
         raise Unreadable("has no text")
     report.warnings += [

@@ -34,6 +34,7 @@ from shared.knowledge.source_repository import FORMER_REVISIONS
 from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
+from shared.text.splitting import CHUNK_LIMITS
 from shared.writer.chunk_changes import ChunkVectors
 from shared.writer.note import default_title
 from shared.writer.note_duplicates import find_neighbours, find_same_note
@@ -80,7 +81,9 @@ async def save_note(args: In, ctx: Context) -> Out:
 async def _save_new(args: In, ctx: Context) -> Out:
     content = args.build_content()
     await _screen(content)
-    note = await asyncio.to_thread(content.to_chunked_source, f"note-{secrets.token_hex(8)}")
+    limits = CHUNK_LIMITS[ctx.settings.embedding_provider]
+    source_id = f"note-{secrets.token_hex(8)}"
+    note = await asyncio.to_thread(content.to_chunked_source, source_id, limits)
     vectors, _ = await asyncio.gather(
         _embed_chunks(note.chunks, ctx), _require_passage(args.chunk_id, ctx)
     )
@@ -120,7 +123,8 @@ async def _change(source_id: str, args: In, ctx: Context) -> Out:
     if not changed:
         return build_duplicate_result(note, ctx)
     await _screen(content)
-    chunked = await asyncio.to_thread(content.to_chunked_source, source_id)
+    limits = CHUNK_LIMITS[ctx.settings.embedding_provider]
+    chunked = await asyncio.to_thread(content.to_chunked_source, source_id, limits)
     missing = note.select_unembedded(chunked.chunks)
     notes = Notes(ctx.database)
     vectors, deleted, claim = await asyncio.gather(

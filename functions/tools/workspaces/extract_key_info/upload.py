@@ -19,7 +19,7 @@ from shared.core.errors import CarrelError, Conflict
 from shared.firestore.retention import Erasure
 from shared.index.embedding_space import EmbeddingSpace
 from shared.text.folding import normalize_line
-from shared.text.splitting import split_passages
+from shared.text.splitting import CHUNK_LIMITS, split_passages
 from shared.text.terms import ANALYZER_VERSION, count_terms
 from shared.workspaces.embedding import RejectedPassage, embed_document
 from shared.workspaces.erasure import UNUSED_WORKSPACES
@@ -49,6 +49,8 @@ MAX_SPANS: Final = 100_000
 MAX_UNPAID: Final = 20
 """The maximum number of a user's texts about which only pending answers were given, which are free.
 Without a maximum, any number of long texts would be embedded for nothing."""
+CHARACTERS_PER_TOKEN: Final = 4
+"""A token of English with the space after it has at least this many characters in most texts."""
 CALL_SECONDS: Final = 60.0
 """The maximum duration of a call without a deadline."""
 RESERVED_SHARE: Final = 0.2
@@ -77,6 +79,12 @@ def get_current_profile(ctx: Context) -> IndexProfile:
     )
 
 
+def get_passage_characters(ctx: Context) -> int:
+    """Return the maximum length of a passage: the setting, or less if the model reads less."""
+    max_tokens = CHUNK_LIMITS[ctx.settings.embedding_provider].maximum
+    return min(ctx.settings.extract_passage_characters, CHARACTERS_PER_TOKEN * max_tokens)
+
+
 def get_reusable_document(record: DocumentRecord, ctx: Context) -> WorkspaceDocument | None:
     """Return the stored document if it serves a call that sends its text.
 
@@ -86,7 +94,7 @@ def get_reusable_document(record: DocumentRecord, ctx: Context) -> WorkspaceDocu
     if (
         document is None
         or document.status not in {DocumentStatus.WAITING, DocumentStatus.READY}
-        or document.passage_characters != ctx.settings.extract_passage_characters
+        or document.passage_characters != get_passage_characters(ctx)
     ):
         return None
     return document
@@ -113,8 +121,9 @@ async def upload(
         Conflict: The user has MAX_UNPAID unpaid texts, the document has since been erased, or the
             knowledge base is embedded with another model.
     """
+    passage_characters = get_passage_characters(ctx)
     passages, unpaid = await asyncio.gather(
-        asyncio.to_thread(parse_passages, text, ctx.settings.extract_passage_characters),
+        asyncio.to_thread(parse_passages, text, passage_characters),
         UserWorkspaces(ctx.database, workspace.user_id).count_unpaid(),
     )
     if unpaid >= MAX_UNPAID:
@@ -132,7 +141,7 @@ async def upload(
         user_id=workspace.user_id,
         status=DocumentStatus.WAITING,
         profile=profile,
-        passage_characters=ctx.settings.extract_passage_characters,
+        passage_characters=passage_characters,
         passages=len(passages),
         parts=len(parts),
         uploaded_at=now,
