@@ -2,8 +2,8 @@
 
 Both are pieces that can be embedded, found and read on their own. Chunks are measured in tokens
 (`shared.text.tokens`); they join short paragraphs, and repeat a part of the chunk before. Passages
-are quoted verbatim, so they are measured in characters, and each is in one paragraph and after the
-one before. A piece is filled up to `Limits.target` and ends
+are quoted verbatim, so they are measured in characters, and each is in one paragraph, or one entry
+of a log or list, and after the one before. A piece is filled up to `Limits.target` and ends
 
 1. after a paragraph, if the piece is at least half full by then;
 2. else after a sentence, which may exceed the target if it ends within the maximum;
@@ -24,11 +24,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from shared.text.boundaries import LINE, PARAGRAPH, SENTENCE, WORD, Boundaries, find_boundaries
+from shared.text.entries import find_entries
 from shared.text.spans import Span
 from shared.text.tokens import MAX_TOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+MAX_ENTRIES: Final = 5_000
+"""A text is split into at most this many entries of logs and lists, since each is embedded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,9 @@ def split_chunks(text: str, limits: Limits) -> list[Span]:
 def split_passages(text: str, max_length: int = 1500) -> list[Span]:
     """Split a text into its paragraphs, each with the headings above it, or pieces of long ones.
 
+    Paragraphs that are logs or lists are split into their entries (`shared.text.entries`). If there
+    are more than `MAX_ENTRIES`, short neighbours stay together.
+
     Together the spans cover everything but white space. They do not overlap, and none starts or
     ends with white space. Two million characters take 1 to 3 seconds.
 
@@ -103,9 +110,20 @@ def split_passages(text: str, max_length: int = 1500) -> list[Span]:
     if max_length < MAX_TOKEN:
         raise ValueError(f"max_length must be at least {MAX_TOKEN}; got {max_length}")
     boundaries = find_boundaries(text)
+    _mark_entries(text, boundaries)
     limits = Limits(max_length, max_length, overlap=0)
     starts, ends = boundaries.starts, boundaries.ends
     return _Splitter(boundaries, limits, starts, ends, end_level=PARAGRAPH).split()
+
+
+def _mark_entries(text: str, boundaries: Boundaries) -> None:
+    """Raise the level of the boundaries before entries of logs and lists to that of paragraphs."""
+    min_length = len(text) // MAX_ENTRIES
+    previous = 0
+    for offset in find_entries(text):
+        if offset - previous >= min_length:
+            boundaries.levels[bisect_left(boundaries.starts, offset)] = PARAGRAPH
+            previous = offset
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.text.spans import Span
-from shared.text.splitting import Limits, split_chunks, split_passages
+from shared.text.splitting import MAX_ENTRIES, Limits, split_chunks, split_passages
 from shared.text.tokens import MAX_TOKEN, count_tokens
 
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"
@@ -281,7 +281,7 @@ def make_noise(size: int) -> bytes:
 
 @given(TEXTS)
 def test_blank_lines_separate_paragraphs(text: str) -> None:
-    text = text.replace("#", "")  # no headings
+    text = regex.sub(r"[#|-]", "", text)  # no headings, no lists
     assert split_into_passages(text, max(len(text), MAX_TOKEN)) == split_paragraphs(text)
 
 
@@ -371,6 +371,26 @@ def test_a_line_of_a_million_characters_makes_full_passages(line: str) -> None:
 def test_a_limit_below_the_longest_token_is_refused() -> None:
     with pytest.raises(ValueError, match="32"):
         split_passages("text", MAX_TOKEN - 1)
+
+
+def test_entries_of_logs_and_lists_are_passages_of_their_own() -> None:
+    trace = "10:02 ERROR Failed.\n  at charge (pay.js:118)\n  at main (pay.js:3)"
+    log = f"10:01 INFO Done.\n{trace}\n10:03 INFO Done again."
+    steps = "# Steps\n\n- Knead.\n- Bake."
+    assert split_into_passages(f"{log}\n\n{steps}") == [
+        "10:01 INFO Done.",
+        trace,
+        "10:03 INFO Done again.",
+        "# Steps\n\n- Knead.",
+        "- Bake.",
+    ]
+
+
+def test_short_entries_of_a_long_log_share_passages() -> None:
+    log = "\n".join(f"10:00:00 INFO Job {number} is done." for number in range(3 * MAX_ENTRIES))
+    passages = split_into_passages(log)
+    assert MAX_ENTRIES / 2 < len(passages) <= MAX_ENTRIES
+    assert "\n".join(passages) == log
 
 
 def measure_seconds(part: str, length: int) -> float:

@@ -57,8 +57,9 @@ class In(IdempotentArguments):
     materials: Annotated[str, StringConstraints(max_length=MAX_TEXT)] | None = Field(
         default=None,
         json_schema_extra=EMPTY_IS_ABSENT,
-        description="The text to search: pages, transcripts, logs, code. Blank lines separate its"
-        " passages. It is stored in the workspace, visible only to you.",
+        description="The text to search: pages, transcripts, logs, code. Its passages are"
+        " paragraphs, and the entries of logs and lists. It is stored in the workspace, visible"
+        " only to you.",
     )
     document: DocumentHash | None = Field(
         default=None,
