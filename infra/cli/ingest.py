@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from functions.jobs.ingest.folder import FollowedFolder
-    from functions.jobs.ingest.followed_files import FileState
     from infra.cli.ingest_preview import PathContents
     from shared.firestore.database import Database
+    from shared.knowledge.followed import FileState
 
 _INTERRUPTED: Final = (
     "\nInterrupted. Stored results are kept. To continue, run the same command again."
@@ -276,10 +276,9 @@ async def _load_preview(path: Path, database: Database) -> _Preview:
 async def _list(database: Database) -> str:
     """Format a table of the followed folders, the bucket and the Readwise library."""
     from functions.jobs.ingest.folder import load_roots_with_files
-    from functions.jobs.ingest.followed_files import FileState
     from functions.jobs.ingest.readwise.library import open_state
     from shared.core.settings import Settings
-    from shared.knowledge.followed import Followed
+    from shared.knowledge.followed import FileState, Followed
 
     rows: list[tuple[str, str, str, str]] = []
     for root, states in await load_roots_with_files(database):

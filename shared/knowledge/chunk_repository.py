@@ -6,10 +6,12 @@ Until then it has no date, no source and no facets, so it is neither listed nor 
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from shared.ai.vector_halves import MULTILINGUAL, weigh
+from shared.core.blocks import split
 from shared.core.dates import ALL_DATES
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Reference
@@ -36,9 +38,11 @@ LAYOUT: Final = 1
 """The version of a chunk's stored layout. Raise it when the layout changes, so that the next ingest
 writes and indexes all chunks again. An `added_field` is not such a change."""
 
-AboutField = Literal["about_chunk_id", "about_source_id"]
-"""A field of a note's chunks: the id of the chunk that the note is about, or of that chunk's
-source."""
+MAX_IN: Final = 30
+"""The maximum number of values that Firestore accepts in one `in`."""
+AboutField = Literal["about_id", "about_source_id"]
+"""A field of a note's chunks: the id of the chunk or source that the note is about, or in any case
+that of the source."""
 
 
 def _to_card(data: dict[str, Any]) -> KnowledgeCard:
@@ -111,17 +115,20 @@ class Chunks(Documents[Chunk]):
         return [to_chunk(snapshot.id, snapshot.fields) for snapshot in snapshots]
 
     async def load_notes_about(
-        self, field: AboutField, document_id: str, limit: int
+        self, field: AboutField, ids: Sequence[str], limit: int
     ) -> list[Chunk]:
-        """Load the first chunk of each of the newest notes about a chunk or a source's chunks.
+        """Load the first chunk of each of the newest notes about chunks or sources.
 
         Costs one round trip.
 
         Args:
-            field: Whether `document_id` is the id of a chunk or of a source.
+            limit: The maximum number of notes for each `MAX_IN` ids.
         """
-        query = notes_about_query(field, document_id, limit)
-        return self._read_documents(await self._database.find(query.select(READ_FIELDS)))
+        queries = [notes_about_query(field, block, limit) for block in split(ids, MAX_IN)]
+        pages = await asyncio.gather(
+            *(self._database.find(query.select(READ_FIELDS)) for query in queries)
+        )
+        return [chunk for page in pages for chunk in self._read_documents(page)]
 
     async def load_positions(self, chunk_ids: Sequence[str]) -> dict[str, int]:
         """Load the positions of these chunks in their sources. Costs one round trip."""
@@ -155,11 +162,15 @@ def of_source_query(source_id: str, limit: int, first: int) -> Query:
     )
 
 
-def notes_about_query(field: AboutField, document_id: str, limit: int) -> Query:
-    """Build the query for the first chunks of notes about a chunk or a source, newest first."""
+def notes_about_query(field: AboutField, ids: Sequence[str], limit: int) -> Query:
+    """Build the query for the first chunks of notes about chunks or sources, newest first.
+
+    Args:
+        ids: At most `MAX_IN` ids.
+    """
     return (
         Query(COLLECTION)
-        .where(field, "==", document_id)
+        .where(field, "in", list(ids))
         .where("position", "==", 1)
         .order_by("dated_at", descending=True)
         .limit(limit)

@@ -11,12 +11,13 @@ import hashlib
 import json
 import os
 import zlib
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from shared.core.blocks import split
 from shared.firestore.documents import Reference
+from shared.firestore.queries import Query
 from shared.firestore.writes import Delete, Set, Write, put_if_unchanged
 from shared.knowledge.chunk_repository import LAYOUT
 
@@ -28,10 +29,31 @@ if TYPE_CHECKING:
 
 ItemT = TypeVar("ItemT")
 
+DISK: Final = "file://"
+"""The address of all folders on this machine, which have one state together."""
+_BUCKET: Final = "gs://"
+UNREAD: Final = 0
+"""The version of a file that cannot be read, or that no run has read completely."""
 PART_BYTES: Final = 900_000
 """The maximum size of the data in a document, in bytes. A document may have 1 MiB."""
 _PARTS_PER_COMMIT: Final = 3
 """The number of parts in a commit, which may have 4 MB (`MAX_COMMIT_BYTES`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What was read of a file.
+
+    Attributes:
+        version: A hash of its content, or UNREAD.
+        ids: The ids of its sources, including those that may not have been written yet.
+        missing: Whether the file was missing, so that its sources were forgotten. They are restored
+            when the file returns.
+    """
+
+    version: int = UNREAD
+    ids: tuple[str, ...] = ()
+    missing: bool = False
 
 
 class Followed(Generic[ItemT]):
@@ -137,6 +159,22 @@ class Followed(Generic[ItemT]):
 
     def _make_part_reference(self, name: str) -> Reference:
         return Reference(f"{self._reference.path}/parts", name)
+
+
+async def find_followed_file(source_id: str, database: Database) -> str | None:
+    """Return the path or address of the followed file with a source, or None if there is none.
+
+    Costs three round trips, and reads all that is remembered of followed folders and buckets.
+    """
+    for origin in await database.find(Query("followed").select(["address"])):
+        address = origin.get("address") or ""
+        if address.startswith((DISK, _BUCKET)):
+            followed = Followed(database, address, FileState)
+            await followed.load()
+            for name, state in followed.items.items():
+                if source_id in state.ids and not state.missing:
+                    return name if address == DISK else f"{address}/{name}"
+    return None
 
 
 def _freeze(cell: Any) -> Any:

@@ -88,7 +88,11 @@ class SourceFields:
             if there is one.
         source_url: The original on the web.
         language: The language that its file names, such as `en`.
-        about_source_id: The source of the chunk that a note is about.
+        about_id: The id of the chunk or of the source that a note is about.
+        about_source_id: That source, or the source of that chunk.
+        corrects: True if the note corrects what it is about.
+        about_gone: True if the text of the chunk that the note was about has changed or is gone, so
+            that the note is about the source now.
     """
 
     source_id: str
@@ -101,8 +105,10 @@ class SourceFields:
     readwise_url: str | None = None
     source_url: str | None = None
     language: str | None = added_field(facet=Kind.LANGUAGE)
-    about_chunk_id: str | None = added_field()
+    about_id: str | None = added_field()
     about_source_id: str | None = added_field()
+    corrects: bool | None = added_field()
+    about_gone: bool | None = added_field()
 
 
 SOURCE_FIELDS: Final = tuple(spec.name for spec in fields(SourceFields))

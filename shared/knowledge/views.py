@@ -11,7 +11,7 @@ from shared.runtime.schemas import Result
 from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from datetime import tzinfo
 
     from shared.knowledge.chunk import Chunk
@@ -28,6 +28,29 @@ class Addresses(Result):
     location: str | None = Field(description="Its Kindle location, or another position.")
 
 
+class NoteSummary(Result):
+    """A note in brief."""
+
+    source_id: str = Field(description="Its id, for get_source and to change it.")
+    title: str | None = Field(description="Its title, if that is not how it begins.")
+    text: str = Field(description="How it begins.")
+    date: str | None = Field(description="Day it was saved, in TIME_ZONE.")
+    corrects: bool | None = Field(description="true if it corrects what it is about.")
+    about_id: str | None = Field(description="The passage or source that it is about.")
+    about_gone: bool | None = Field(
+        description="true if the passage that it was about has changed or is gone."
+    )
+
+
+class Subject(Result):
+    """What a note is about."""
+
+    id: str = Field(description="The passage, for get_chunk, or the source, for get_source.")
+    title: str | None = Field(description="Title of the source; missing if it stands beside it.")
+    text: str | None = Field(description="How the passage begins.")
+    corrected: bool | None = Field(description="true if the note corrects it.")
+
+
 class Passage(Addresses):
     """A chunk in brief."""
 
@@ -41,6 +64,10 @@ class Passage(Addresses):
     date: str | None = Field(description="Day it was highlighted, else added, in TIME_ZONE.")
     snippet: str = Field(description="An excerpt; get_chunk returns the whole text.")
     summary: str | None = Field(description="Summary of its knowledge card, if any.")
+    about: Subject | None = Field(default=None, description="Of a note, what it is about.")
+    notes: list[NoteSummary] | None = Field(
+        default=None, description="Notes about it or its source, corrections first."
+    )
 
 
 PassageT = TypeVar("PassageT", bound=Passage)
@@ -72,8 +99,23 @@ def format_passage(passage: Passage, texts: Iterable[str | None]) -> str:
     place = format_place(passage.page, passage.location)
     details = ", ".join(filter(None, [passage.date, passage.chapter, place]))
     heading = format_title(passage.title, passage.author) + (f" ({details})" if details else "")
-    lines = "\n".join(filter(None, [*texts, f"ID: {passage.chunk_id}"]))
+    about = [_format_subject(passage.about)] if passage.about else []
+    notes = map(_format_note, passage.notes or ())
+    lines = "\n".join(filter(None, [*texts, f"ID: {passage.chunk_id}", *about, *notes]))
     return f"{heading}\n{indent(lines, _INDENT)}"
+
+
+def _format_subject(subject: Subject) -> str:
+    heading = " ".join(filter(None, [subject.title, f"(ID: {subject.id})"]))
+    text = f": {subject.text}" if subject.text else ""
+    return f"{'It corrects' if subject.corrected else 'It is about'} {heading}{text}"
+
+
+def _format_note(note: NoteSummary) -> str:
+    kind = "Correction" if note.corrects else "Note"
+    gone = ", about a passage that has changed or is gone" if note.about_gone else ""
+    text = f"{note.title}: {note.text}" if note.title else note.text
+    return f"{kind} ({note.date}, ID: {note.source_id}{gone}): {text}"
 
 
 def format_place(page: object, location: object) -> str:
@@ -113,29 +155,6 @@ class LinkedSource(Result):
 
 MAX_LINKS: Final = 30
 """The maximum number of links from a source, and of links to it, that a tool shows."""
-
-
-class NoteSummary(Result):
-    """A note in brief."""
-
-    source_id: str = Field(description="Its id, for get_source.")
-    chunk_id: str = Field(description="Id of its first passage, for get_chunk.")
-    title: str = Field(description="Its title.")
-    text: str = Field(description="How it begins.")
-    date: str | None = Field(description="Day it was saved, in TIME_ZONE.")
-    about_chunk_id: str | None = Field(description="The passage that it is about.")
-
-
-MAX_NOTES: Final = 10
-"""The maximum number of notes about a passage or a source that a tool shows, the newest."""
-
-
-def to_note_summaries(notes: Sequence[Chunk], zone: tzinfo) -> list[NoteSummary]:
-    """Convert the first chunks of notes to results, with their days in a time zone."""
-    return [
-        NoteSummary.of(chunk, text=make_snippet(chunk.content), date=chunk.format_day(zone))
-        for chunk in notes
-    ]
 
 
 class ClusterSummary(Result):

@@ -33,22 +33,26 @@ class NoteContent:
         text: The text, without leading and trailing white space.
         tags: The distinct tags, in the author's order.
         source_url: The address of the web page that the note is about, or None.
-        about_chunk_id: The id of the chunk (the passage) that the note is about, or None.
+        about_id: The id of the chunk (the passage) or the source that the note is about, or None.
+        corrects: Whether it corrects what it is about.
+        about_gone: Whether the chunk that it was about is gone, so that it is about the source now.
     """
 
     title: str
     text: str
     tags: tuple[str, ...] = ()
     source_url: str | None = None
-    about_chunk_id: str | None = None
+    about_id: str | None = None
+    corrects: bool = False
+    about_gone: bool = False
 
     @property
     def claim_id(self) -> str:
-        """The id of the claim to this text about this passage or page.
+        """The id of the claim to this text about this passage, source or page.
 
         The title and the tags may differ, since they describe the text.
         """
-        return hash_texts("note", self.text, self.about_chunk_id, self.source_url)
+        return hash_texts("note", self.text, self.about_id, self.source_url)
 
     def to_chunked_source(self, source_id: str, limits: Limits) -> ChunkedSource:
         """Convert the note to a source that is split into chunks.
@@ -62,8 +66,10 @@ class NoteContent:
             category=CATEGORY,
             tags=self.tags,
             source_url=self.source_url,
-            about_chunk_id=self.about_chunk_id,
-            about_source_id=parse_source_id(self.about_chunk_id) if self.about_chunk_id else None,
+            about_id=self.about_id,
+            about_source_id=parse_source_id(self.about_id) if self.about_id else None,
+            corrects=self.corrects or None,
+            about_gone=self.about_gone or None,
             sections=(Section(self.text),),
         )
         return ChunkedSource(source, split_source(source, [split_chunks(self.text, limits)]))
@@ -91,7 +97,9 @@ class Note(SourceFields):
             text=self.text,
             tags=self.tags,
             source_url=self.source_url,
-            about_chunk_id=self.about_chunk_id,
+            about_id=self.about_id,
+            corrects=bool(self.corrects),
+            about_gone=bool(self.about_gone),
         )
 
 

@@ -14,12 +14,13 @@ The methods named `build_*` only build writes, which the caller commits.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from shared.extractions.groups import ExtractionGroups
 from shared.firestore.claims import FIELD as CLAIM
-from shared.firestore.claims import build_claim_writes, change_claim
+from shared.firestore.claims import build_claim_writes, change_claim, load_claim
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Document, Reference
 from shared.firestore.retention import PURGE_AT
@@ -35,24 +36,29 @@ from shared.knowledge.source_repository import (
     FORMER_REVISIONS,
     MOVING,
     STORED_AS,
+    Sources,
     build_removed_fields,
     make_revisions_path,
 )
-from shared.writer.chunk_changes import INDEXED_FIELDS, plan_indexed
+from shared.writer.chunk_changes import INDEXED_FIELDS, ChunkVectors, plan_indexed
 from shared.writer.chunked_source import build_source_document
 from shared.writer.note import Note, NoteContent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
+    from shared.core.dates import Clock
     from shared.firestore.claims import Claim
     from shared.firestore.database import Database
     from shared.knowledge.chunk import Chunk
-    from shared.writer.chunk_changes import ChunkVectors, StoredChunks
+    from shared.text.splitting import Limits
+    from shared.writer.chunk_changes import StoredChunks
     from shared.writer.chunked_source import ChunkedSource
 
 
+MAX_MOVED: Final = 100
+"""At most this many notes about deleted chunks move at once to the chunks' sources."""
 MAX_CHUNKS: Final = 100
 """At most this many chunks of a note are read. The longest possible note, in a script without
 spaces, has some twenty."""
@@ -144,6 +150,40 @@ class Notes:
         snapshot = await self._database.get(_get_revision_reference(source_id, number))
         data = snapshot.fields
         return _REVISION.load(data) if data and data[PURGE_AT] > now else None
+
+    async def move_to_sources(self, chunk_ids: Sequence[str], limits: Limits, clock: Clock) -> None:
+        """Let the notes about deleted chunks be about their sources, where these are stored.
+
+        Costs one round trip for each `MAX_IN` chunks, and four for each of the notes.
+        """
+        chunks = chunk_repository.Chunks(self._database)
+        notes = await chunks.load_notes_about("about_id", chunk_ids, MAX_MOVED)
+        subjects = {note.about_source_id for note in notes if note.about_source_id}
+        stored = {source.source_id for source in await Sources(self._database).get_all([*subjects])}
+        for note in notes:
+            if note.about_source_id in stored:
+                move = partial(self._move_to_source, note.source_id, chunk_ids, limits, clock)
+                await self._database.retry_on_conflict(move)
+
+    async def _move_to_source(
+        self, source_id: str, chunk_ids: Sequence[str], limits: Limits, clock: Clock
+    ) -> None:
+        stored = await self.get(source_id)
+        if stored is None or stored.is_moving or stored.note.about_id not in chunk_ids:
+            return
+        subject = stored.note.about_source_id
+        content = replace(stored.note.content, about_id=subject, about_gone=True)
+        chunked = content.to_chunked_source(source_id, limits)
+        claim = await load_claim(self._database, content.claim_id)
+        writes = await self.build_update_writes(
+            stored,
+            chunked,
+            ChunkVectors("", {}),
+            {},
+            claim=claim if claim.holder in (None, source_id) else None,
+            now=clock(),
+        )
+        await self._database.commit(writes)
 
     def build_creation_writes(
         self,

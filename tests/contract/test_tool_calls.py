@@ -39,7 +39,7 @@ WRITING = [tool.name for tool in tools() if tool.effect is not Effect.READ]
 UNKNOWN_IDS = {
     "task_id": "99",
     "document": "0" * 32,
-    **dict.fromkeys(("chunk_id", "cluster_id", "source_id"), "nobody-000000000000"),
+    **dict.fromkeys(("about", "chunk_id", "cluster_id", "source_id"), "nobody-000000000000"),
     **dict.fromkeys(("trace_id", "supersedes"), f"{99:016x}"),
 }
 CALLS = [

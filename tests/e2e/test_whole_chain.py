@@ -114,7 +114,7 @@ async def change_base(client: Client, source_ids: dict[str, str]) -> str:
         client, "get_source", source_id=source_ids["Keeping Bees Over Winter"], detail="full"
     )
     chunk_id = bees["chunks"][0]["chunk_id"]
-    note = await call_tool(client, "save_note", text=NOTE, chunk_id=chunk_id, tags=["family"])
+    note = await call_tool(client, "save_note", text=NOTE, about=chunk_id, tags=["family"])
     note_id = str(note["source_id"])
     assert note_id in await search_sources(client, "sugar for hives")
 

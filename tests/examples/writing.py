@@ -53,10 +53,10 @@ EXAMPLES: Final = {
                 "give either",
             ),
         ),
-        missing={"chunk_id": "search_kb"},
+        missing={"about": "search_kb"},
         change={"title": "Salt"},
         costs=(
-            ({"text": "Salt slows the yeast.", "chunk_id": KNEAD}, Cost(3, 3, 13)),
+            ({"text": "Salt slows the yeast.", "about": KNEAD}, Cost(3, 4, 13)),
             ({"source_id": NOTE, "revision": 1, "text": "Oats."}, Cost(3, 4, 22)),
         ),
         undo_leaves=frozenset({"revision", "/note_revisions/", "forgotten/", "forgotten_sources/"}),

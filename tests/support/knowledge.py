@@ -51,9 +51,9 @@ SAILING = Source(
 """A source with the required fields and two passages."""
 
 
-def chunk_source(source: Source) -> ChunkedSource:
+def chunk_source(source: Source, provider: str = "local") -> ChunkedSource:
     """Split a source into chunks, as ingest does."""
-    spans = [split_chunks(section.text, CHUNK_LIMITS["local"]) for section in source.sections]
+    spans = [split_chunks(section.text, CHUNK_LIMITS[provider]) for section in source.sections]
     return ChunkedSource(source, split_source(source, spans))
 
 

@@ -134,7 +134,7 @@ class Reader {
       if (!text.reportValidity()) return;
       form.querySelector(".error")?.remove();
       button.disabled = true;
-      const args = { text: text.value, chunk_id, idempotency_key: key };
+      const args = { text: text.value, about: chunk_id, idempotency_key: key };
       try {
         this.#show(this.#makeNotice(await this.#host.callTool("save_note", args)));
       } catch (error) {

@@ -125,7 +125,7 @@ def _parse_reset(source_id: str, fields: dict[str, str]) -> FormCall:
 
 def _parse_note(_source_id: str, fields: dict[str, str]) -> FormCall:
     chunk_id = fields.get("chunk_id")
-    return FormCall("save_note", {"text": _parse_text(fields), "chunk_id": chunk_id})
+    return FormCall("save_note", {"text": _parse_text(fields), "about": chunk_id})
 
 
 def _parse_forgetting(source_id: str, fields: dict[str, str]) -> FormCall:

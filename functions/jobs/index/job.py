@@ -17,8 +17,10 @@ from shared.index.postings import KNOWLEDGE, TRACES
 from shared.knowledge.queue import ChunkQueue
 from shared.pipeline.worker import defer_chunk, make_dead_letters
 from shared.runtime.job import Job, Report
+from shared.text.splitting import CHUNK_LIMITS
 from shared.writer.commits import split_commits
 from shared.writer.indexing import INDEX_VERSION, STEP, IndexChange, Indexing, plan_indexing
+from shared.writer.note_repository import Notes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +59,8 @@ async def index_with(
 
     A commit contains the indexed state of some chunks and all changes to their postings, so the
     next run continues where a killed run stopped. When INDEX_VERSION has changed, every chunk is
-    indexed again. The job also completes calls of `forget` and `edit_source` that ran out of time.
+    indexed again. The job also completes calls of `forget` and `edit_source` that ran out of time,
+    and lets a note about a passage whose text has changed be about the source.
     """
     report = Report()
     await _requeue_if_outdated(indexing, ctx)
@@ -71,6 +74,9 @@ async def index_with(
         page = await indexing.load_pending(ctx.clock(), PAGE_SIZE)
         if not page:
             return report
+        deleted = [chunk.chunk_id for chunk in page if chunk.chunk is None and not chunk.fault]
+        limits = CHUNK_LIMITS[ctx.settings.embedding_provider]
+        await Notes(ctx.database).move_to_sources(deleted, limits, ctx.clock)
         for changes in await _plan_commits(page, ctx, report):
             await _apply(changes, indexing, ctx, budget, report)
     report.finished = False

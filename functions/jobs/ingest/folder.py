@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.followed_files import UNREAD, FileState, FollowedFiles, has_records
+from functions.jobs.ingest.followed_files import FollowedFiles, has_records
 from functions.jobs.ingest.listing import FileListing, list_files, make_source_file, read_listing
 from functions.jobs.ingest.missing_sources import describe_removed
 from functions.jobs.ingest.origin import sync
@@ -38,7 +38,7 @@ from functions.jobs.ingest.roots import (
 )
 from shared.core.errors import InvalidInput
 from shared.core.installation import carrel
-from shared.knowledge.followed import Followed
+from shared.knowledge.followed import DISK, UNREAD, FileState, Followed
 from shared.knowledge.source import Source
 from shared.runtime.job import Report
 
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
-_DISK: Final = "file://"
-"""The address of all folders on this machine, which have one state together."""
 _HASH_BYTES: Final = 8
 """The number of bytes of a content hash that are stored."""
 _EMPTIED: Final = (
@@ -74,7 +72,7 @@ class FollowedFolder(FollowedFiles):
     listing: FileListing
 
     def __init__(self, path: Path, database: Database, *, follows_readwise: bool = False) -> None:
-        super().__init__(database, _DISK, follows_readwise=follows_readwise)
+        super().__init__(database, DISK, follows_readwise=follows_readwise)
         self.name = path.name
         self._path = path
         self.command = carrel("ingest FOLDER --yes")
@@ -244,7 +242,7 @@ def _follow(path: str, ctx: Context) -> FollowedFolder:
 
 async def load_roots_with_files(database: Database) -> list[tuple[Root, list[FileState]]]:
     """Load the registered folders, each with the states of its files that are not missing."""
-    followed = Followed(database, _DISK, FileState)
+    followed = Followed(database, DISK, FileState)
     await followed.load()
     roots = load_roots(followed.fields.get("roots", ""))
     states: dict[Root | None, list[FileState]] = {root: [] for root in roots}
@@ -256,7 +254,7 @@ async def load_roots_with_files(database: Database) -> list[tuple[Root, list[Fil
 
 async def load_followed_source_ids(path: Path, database: Database) -> list[str]:
     """Load the ids of the sources that were ingested from a followed folder or a path in it."""
-    followed = Followed(database, _DISK, FileState)
+    followed = Followed(database, DISK, FileState)
     await followed.load()
     scope = await asyncio.to_thread(path.resolve)
     below = [state for name, state in followed.items.items() if Path(name).is_relative_to(scope)]

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from functions.jobs.ingest.missing_sources import Missing
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import InputProblem, find_identity, read_entries
 from functions.jobs.ingest.readers.readwise.export import is_book
 from functions.jobs.ingest.readers.source_file import derive_file_source_id
-from shared.knowledge.followed import Followed
+from shared.knowledge.followed import UNREAD, FileState, Followed
 from shared.knowledge.source import Source
 
 if TYPE_CHECKING:
@@ -31,25 +31,6 @@ if TYPE_CHECKING:
     from functions.jobs.ingest.readers.source_file import SourceFile
     from shared.core.errors import CarrelError
     from shared.firestore.database import Database
-
-UNREAD: Final = 0
-"""The version of a file that cannot be read, or that no run has read completely."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """What was read of a file.
-
-    Attributes:
-        version: A hash of its content, or UNREAD.
-        ids: The ids of its sources, including those that may not have been written yet.
-        missing: Whether the file was missing, so that its sources were forgotten. They are restored
-            when the file returns.
-    """
-
-    version: int = UNREAD
-    ids: tuple[str, ...] = ()
-    missing: bool = False
 
 
 class FollowedFiles(ABC):

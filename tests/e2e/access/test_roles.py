@@ -47,7 +47,7 @@ def test_a_reader_cannot_change_a_source_whose_id_they_guess(
     errors = set()
     for source_id, chunk_id in ((note["source_id"], note["chunk_ids"][0]), ("none", "none-1")):
         attempts: list[tuple[str, dict[str, Any]]] = [
-            ("save_note", {"text": "Mine.", "chunk_id": chunk_id}),
+            ("save_note", {"text": "Mine.", "about": chunk_id}),
             ("save_note", {"source_id": source_id, "revision": 1, "text": "Mine."}),
             ("save_note", {"source_id": source_id, "revision": 1, "restore_revision": 1}),
             ("edit_source", {"source_id": source_id, "revision": 1, "title": "Mine"}),

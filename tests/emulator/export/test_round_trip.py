@@ -293,7 +293,13 @@ async def test_a_note_survives_a_round_trip_and_can_be_changed(
     """
     await store_sources(ctx, SAILING)
     about = min(await read_chunks(ctx))
-    arguments = {"text": "Ask Ida.  Twice.\n", "title": "Ida", "tags": ["who"], "chunk_id": about}
+    arguments = {
+        "text": "Ask Ida.  Twice.\n",
+        "title": "Ida",
+        "tags": ["who"],
+        "about": about,
+        "corrects": True,
+    }
     saved = await call_result(app, "save_note", OWNER, **arguments)
     await write_export(ctx, tmp_path / "export")
 

@@ -118,10 +118,10 @@ async def test_a_change_to_the_same_text_writes_nothing(app: App) -> None:
 
 async def test_only_a_note_can_be_changed(app: App, ctx: Context) -> None:
     await store_sources(ctx, BAKING)
-    for source_id in ("baking", "note-0"):
+    for source_id, code in (("baking", "VALIDATION_ERROR"), ("note-0", "NOT_FOUND")):
         attempt = {"source_id": source_id, "revision": 1, "text": OATS}
         error = await call_error(app, "save_note", OWNER, **attempt)
-        assert error.code == "NOT_FOUND"
+        assert error.code == code
         assert list(error.details) == ["source_id"]
 
 

@@ -157,7 +157,7 @@ async def test_links_cost_a_round_trip_and_only_on_the_first_page(ctx: Context, 
 
     second_ctx = make_call_context(app)
     second = await get_letters(second_ctx, first.next_cursor)
-    documents = source + PAGE_START + passages
+    documents = source + PAGE_START + passages + NO_NOTES
     assert get_read_cost(second_ctx) == ReadCost(round_trips=2, documents=documents)
     assert second.links_to == second.linked_from == []
 

@@ -74,8 +74,8 @@ async def test_a_text_about_another_passage_or_page_is_saved(app: App, ctx: Cont
     passages = await store_sources(ctx, BAKING)
     abouts: list[dict[str, Any]] = [
         {},
-        {"chunk_id": passages[0].chunk_id},
-        {"chunk_id": passages[1].chunk_id},
+        {"about": passages[0].chunk_id},
+        {"about": passages[1].chunk_id},
         {"url": "https://example.com/rye"},
     ]
     notes = [await save_note(app, **about) for about in abouts]

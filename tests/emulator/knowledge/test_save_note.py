@@ -7,7 +7,7 @@ from tests.support.index_postings import assert_postings_are_exact
 from tests.support.knowledge import BAKING, store_sources
 from tests.support.notes import EDITOR, NOTE_TEXT, OTHER_EDITOR, save_note, search_source_ids
 from tests.support.stored_documents import read_chunks, read_documents
-from tests.support.tool_calls import call, call_error, call_result, call_text
+from tests.support.tool_calls import call_error, call_result, call_text
 
 LONG = "\n\n".join(
     f"Day {number} at sea: the wind turned, the crew reefed." * 8 for number in range(18)
@@ -105,29 +105,6 @@ async def test_a_note_is_found_by_words_while_the_model_is_down(
     [chunk_id] = note["chunk_ids"]
     assert "embed" in (await read_chunks(ctx))[chunk_id]["pending"]
     await assert_postings_are_exact(ctx)
-
-
-async def test_a_passage_and_its_source_show_notes_about_the_passage(
-    app: App, ctx: Context
-) -> None:
-    first, second, _ = await store_sources(ctx, BAKING)
-    note = await save_note(app, chunk_id=first.chunk_id)
-    later_note = await save_note(app, LONG, chunk_id=second.chunk_id)
-
-    passage = await call(app, "get_chunk", chunk_id=first.chunk_id)
-    assert passage.receipt.round_trips == 2
-    [summary] = (passage.result or {})["notes"]
-    names = ("source_id", "title", "text", "chunk_id")
-    expected = [note["source_id"], note["title"], NOTE_TEXT, note["chunk_ids"][0]]
-    assert [summary[name] for name in names] == expected
-
-    source = await call(app, "get_source", source_id="baking")
-    assert source.receipt.round_trips == 1
-    note_ids = [summary["source_id"] for summary in (source.result or {})["notes"]]
-    assert note_ids == [later_note["source_id"], note["source_id"]]
-
-    note_source = await call_result(app, "get_source", source_id=note["source_id"])
-    assert note_source["about_chunk_id"] == first.chunk_id
 
 
 async def test_the_answer_says_who_can_read_the_note(app: App, apps: Apps) -> None:

@@ -261,11 +261,12 @@ async def test_many_chunks_are_all_stored_before_their_source(
 ) -> None:
     """A commit has 200 writes at most, and fewer large ones: a letter has four bytes here."""
     texts = [f"{number} {text}".strip() for number in range(count)]
-    await save(ctx, make_many(*texts))
+    source = chunk_source(make_many(*texts), "vertex")
+    await Ingestion(ctx.database).save([source], NOON)
     assert sorted(await read_chunks_by_text(ctx)) == sorted(texts)
     chunk_times = [chunk.update_time for chunk in (await read_snapshots(ctx, "chunks")).values()]
-    source = (await read_snapshots(ctx, "sources"))["many"]
-    assert min(chunk_times) < max(chunk_times) <= source.update_time
+    stored = (await read_snapshots(ctx, "sources"))["many"]
+    assert min(chunk_times) < max(chunk_times) <= stored.update_time
 
 
 async def test_a_language_is_stored_and_removed(ctx: Context) -> None:

@@ -3,9 +3,8 @@
 import hashlib
 from typing import Final
 
-from functions.jobs.ingest.followed_files import FileState
 from shared.core.meter import Meter
-from shared.knowledge.followed import Followed
+from shared.knowledge.followed import FileState, Followed
 from shared.runtime.context import Context
 from tests.support.database_dump import read_all_documents
 

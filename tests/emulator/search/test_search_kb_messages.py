@@ -196,8 +196,8 @@ async def test_a_long_query_reads_a_bounded_number_of_terms(ctx: Context, app: A
     call_ctx = make_call_context(app)
     out = await search(call_ctx, query=" ".join(words), mode="lexical")
     assert collect_chunk_ids([out]) == [chunk.chunk_id]
-    totals, passage = 1, 1
-    assert get_read_cost(call_ctx).documents == MAX_TERMS + totals + passage
+    totals, passage, notes = 1, 1, 1
+    assert get_read_cost(call_ctx).documents == MAX_TERMS + totals + passage + notes
 
 
 async def call_search(app: App, **arguments: Any) -> list[Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from shared.core.caller import Role, Scope, Tier
 from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from shared.core.installation import carrel
-from shared.core.text_validation import validate_line
+from shared.core.text_validation import make_validation_error, validate_line
+from shared.knowledge.corrections import HOW_TO_CORRECT
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
 from shared.knowledge.source import may_edit
@@ -52,6 +53,13 @@ class In(IdempotentArguments):
         max_length=len(EDITABLE),
         description="Edited fields to take from the file or library again. Not for a note.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _explain_text(cls, arguments: Any) -> Any:
+        if isinstance(arguments, dict) and {"text", "content"} & arguments.keys():
+            raise make_validation_error(f"no text is edited here: {HOW_TO_CORRECT}")
+        return arguments
 
     @property
     def values(self) -> dict[str, Any]:
@@ -259,7 +267,7 @@ TOOL = Tool(
     description=(
         "Correct the title, author or tags of a source, when the user asks for it. The edit stands"
         " when its file or library is read again; reset takes it back. First call get_source: you"
-        " need its revision, and its tags to add one. To change the text of a note use save_note;"
+        " need its revision, and its tags to add one. A text is changed or corrected by save_note;"
         " to remove a source use forget."
     ),
     input=In,

@@ -9,9 +9,11 @@ from pydantic import AliasChoices, Field
 
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
+from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.views import MAX_NOTES, Addresses, NoteSummary, to_note_summaries
+from shared.knowledge.notes_about import MAX_NOTES, to_note_summaries
+from shared.knowledge.views import Addresses, NoteSummary
 from shared.runtime.pagination import MaxTokens, fit_page
 from shared.runtime.schemas import Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
@@ -84,8 +86,11 @@ class Out(Addresses):
     knowledge_card: CardResult | None = Field(description="Its summary and takeaways, if any.")
     cluster: ClusterMembership | None = Field(description="Its clusters, if it has any.")
     related_chunks: list[RelatedChunk] = Field(description="Passages close in meaning, best first.")
-    about_chunk_id: str | None = Field(description="Of a note, the passage that it is about.")
-    notes: list[NoteSummary] = Field(description="Notes about the passage, the newest first.")
+    about_id: str | None = Field(description="Of a note, the passage or source that it is about.")
+    corrects: bool | None = Field(description="true if the note corrects that.")
+    notes: list[NoteSummary] = Field(
+        description="Notes about the passage or its source, corrections first, then the newest."
+    )
     message: str | None = Field(description="What max_tokens left out.")
 
 
@@ -98,7 +103,9 @@ async def get_chunk(args: In, ctx: Context) -> Out:
     chunks = Chunks(ctx.database)
     stored, notes = await asyncio.gather(
         chunks.get(args.chunk_id),
-        chunks.load_notes_about("about_chunk_id", args.chunk_id, MAX_NOTES),
+        chunks.load_notes_about(
+            "about_id", [args.chunk_id, parse_source_id(args.chunk_id)], MAX_NOTES
+        ),
     )
     if stored is None:
         raise NotFound(

@@ -14,6 +14,7 @@ from shared.core.dates import DateSpan, Period, load_time_zone, resolve_period
 from shared.core.installation import carrel
 from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.notes_about import load_attached
 from shared.knowledge.views import Passage, format_passage, format_title, to_passage
 from shared.links.repository import SavedLinks
 from shared.runtime.pagination import (
@@ -100,9 +101,9 @@ class Out(Result):
 async def get_recent(args: In, ctx: Context) -> Out:
     """List the newest passages of a period.
 
-    The first page costs two round trips, or three if the period has no passages. It reads limit + 1
-    chunks, the index entries of each month (its postings), up to 20 sources and 5 links. Every
-    other page costs one round trip and limit + 1 chunks.
+    The first page costs three round trips. It reads limit + 1 chunks, notes about them, the index
+    entries of each month (its postings), up to 20 sources and 5 links. Every other page costs two
+    round trips, and reads only the chunks and the notes.
     """
     time_zone = args.time_zone or ctx.settings.time_zone
     zone = load_time_zone(time_zone)
@@ -118,9 +119,11 @@ async def get_recent(args: In, ctx: Context) -> Out:
         _count_activity(args, span, ctx),
         _load_links(args, ctx),
     )
+    listed = chunks[: args.limit]
+    attached = await load_attached(listed, zone, ctx.database)
     recent_links = [_to_recent_link(link) for link in links]
     page = fit_page(
-        [to_passage(Passage, chunk, zone) for chunk in chunks[: args.limit]],
+        [to_passage(Passage, chunk, zone, **attached[chunk.chunk_id]) for chunk in listed],
         args.max_tokens,
         other_parts=recent_links if activity is None else [*recent_links, activity],
     )

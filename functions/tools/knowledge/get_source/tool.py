@@ -11,16 +11,11 @@ from shared.core.caller import Tier
 from shared.core.dates import format_day
 from shared.core.errors import Conflict, NotFound
 from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.notes_about import MAX_NOTES, to_note_summaries
+from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import Sources
-from shared.knowledge.views import (
-    MAX_LINKS,
-    MAX_NOTES,
-    LinkedSource,
-    NoteSummary,
-    SourceSummary,
-    to_note_summaries,
-)
+from shared.knowledge.views import MAX_LINKS, LinkedSource, NoteSummary, SourceSummary
 from shared.runtime.pagination import (
     CursorCount,
     PagedArguments,
@@ -33,6 +28,7 @@ from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import tzinfo
 
     from shared.knowledge.chunk import Chunk
@@ -77,6 +73,7 @@ class SourcePassage(Result):
     page: int | None = Field(description="The page of the original on which it begins.")
     chapter: str | None = Field(description="The chapter in which it begins.")
     location: str | None = Field(description="Its Kindle location, or another position.")
+    notes: list[NoteSummary] | None = Field(description="Notes about it, corrections first.")
 
 
 class Out(SourceSummary):
@@ -88,11 +85,16 @@ class Out(SourceSummary):
         description="Its revision, to change it by edit_source, or a note by save_note; 0 if it was"
         " never edited."
     )
-    editable: bool = Field(description="Whether the caller may edit and forget it.")
+    editable: list[str] = Field(
+        description="What the caller may change by edit_source, or of a note by save_note. A text"
+        " that is missing here is corrected by save_note with about and corrects."
+    )
     edited: list[str] = Field(
         description="Fields that edit_source set, in place of what its file or library says."
     )
-    about_chunk_id: str | None = Field(description="Of a note, the passage that it is about.")
+    about_id: str | None = Field(description="Of a note, the passage or source that it is about.")
+    about_source_id: str | None = Field(description="That source, or the passage's.")
+    corrects: bool | None = Field(description="true if the note corrects that.")
     unread: str | None = Field(
         description="What its file has that could not be read as text, such as scanned pages."
     )
@@ -101,7 +103,8 @@ class Out(SourceSummary):
         " detail full, on the first page only."
     )
     notes: list[NoteSummary] = Field(
-        description="Notes about its passages, the newest first; on the first page only."
+        description="Notes about the source and about passages of other pages, corrections first;"
+        " on the first page only."
     )
     links_to: list[LinkedSource] = Field(
         description="Sources that its text links to; on the first page only."
@@ -122,7 +125,7 @@ async def get_source(args: In, ctx: Context) -> Out:
     (source, note), chunks, notes, linked_from = await asyncio.gather(
         Sources(ctx.database).get_with_note(args.source_id),
         _load_chunks(args, position, ctx),
-        _load_notes(args, ctx),
+        Chunks(ctx.database).load_notes_about("about_source_id", [args.source_id], MAX_NOTES),
         _load_linked_from(args, ctx),
     )
     if source is None:
@@ -131,21 +134,23 @@ async def get_source(args: In, ctx: Context) -> Out:
             details={"source_id": args.source_id},
         )
     links_to = await _load_links_to(args, source, ctx)
+    summaries = to_note_summaries(notes, ctx.zone)
+    shown = {chunk.chunk_id for chunk in chunks[: args.limit]}
     first_part = Out.of(
         source,
         source=source.origin,
         updated=format_day(source.updated_at, ctx.zone),
         revision=source.revision or 0,
-        editable=may_edit(note.saved_by if note else None, ctx.caller),
+        editable=_list_editable(note, ctx),
         text=_get_text(args, source, note),
         chunks=[],
         next_cursor=None,
-        notes=to_note_summaries(notes, ctx.zone),
+        notes=[note for note in summaries if note.about_id not in shown and not args.cursor],
         links_to=[LinkedSource.of(linked) for linked in links_to],
         linked_from=[LinkedSource.of(linking) for linking in linked_from],
     )
     passages = fit_page(
-        [_to_passage(chunk, args.detail, ctx.zone) for chunk in chunks[: args.limit]],
+        [_to_passage(chunk, args.detail, summaries, ctx.zone) for chunk in chunks[: args.limit]],
         args.max_tokens,
         other_parts=[first_part],
     )
@@ -159,10 +164,10 @@ def _get_text(args: In, source: StoredSource, note: NoteFields | None) -> str | 
     return note.text if note and is_shown else None
 
 
-async def _load_notes(args: In, ctx: Context) -> list[Chunk]:
-    if args.cursor:
+def _list_editable(note: NoteFields | None, ctx: Context) -> list[str]:
+    if not may_edit(note.saved_by if note else None, ctx.caller):
         return []
-    return await Chunks(ctx.database).load_notes_about("about_source_id", args.source_id, MAX_NOTES)
+    return ["title", "text", "tags", "url", "about"] if note else list(EDITABLE)
 
 
 async def _load_linked_from(args: In, ctx: Context) -> list[StoredSource]:
@@ -216,13 +221,17 @@ def _encode_next_cursor(args: In, chunks: list[Chunk], returned: int) -> str | N
     return encode_cursor(args, [last.chunk_id, following.chunk_id, last.position])
 
 
-def _to_passage(chunk: Chunk, detail: Literal["lean", "full"], zone: tzinfo) -> SourcePassage:
+def _to_passage(
+    chunk: Chunk, detail: Literal["lean", "full"], notes: Sequence[NoteSummary], zone: tzinfo
+) -> SourcePassage:
     card, full = chunk.knowledge_card, detail == "full"
+    own_notes = [note for note in notes if note.about_id == chunk.chunk_id]
     return SourcePassage.of(
         chunk,
         text=chunk.content if full else make_snippet(chunk.content),
         date=chunk.format_day(zone),
         takeaways=card.takeaways if card and full else [],
+        notes=[note.model_copy(update={"about_id": None}) for note in own_notes] or None,
     )
 
 

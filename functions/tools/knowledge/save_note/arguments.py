@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAX_TEXT_LENGTH: Final = 8_000
 """The maximum length of a note, in characters."""
 MAX_TAGS: Final = 20
-_CONTENT: Final = ("text", "title", "tags", "url", "chunk_id")
+_CONTENT: Final = ("text", "title", "tags", "url", "about", "corrects")
 """The arguments that set the content of a note."""
 
 
@@ -62,14 +62,20 @@ class In(IdempotentArguments):
         default=None, max_length=MAX_TAGS, description="At most 20. In a change, [] removes all."
     )
     url: Url | None = Field(default=None, description="The web page that it is about, or is from.")
-    chunk_id: DocumentId | None = Field(default=None, description="The passage that it is about.")
+    about: DocumentId | None = Field(
+        default=None,
+        description="The passage or source that it is about: it stands under each hit of that.",
+    )
+    corrects: bool | None = Field(
+        default=None, description="With about: whether it corrects what stands there."
+    )
     source_id: DocumentId | None = Field(
         default=None,
         description="The note to change; fields that are left out stay as they are.",
     )
     revision: int | None = Field(
         default=None,
-        ge=1,
+        ge=0,
         le=1_000_000,
         description="Required with source_id: its revision, from get_source.",
     )
@@ -103,7 +109,9 @@ class In(IdempotentArguments):
             "title": self.title,
             "text": self.text,
             "source_url": self.url,
-            "about_chunk_id": self.chunk_id,
+            "about_id": self.about,
+            "about_gone": None if self.about is None else False,
+            "corrects": self.corrects,
             "tags": None if self.tags is None else drop_duplicate_tags(self.tags),
         }
         return {name: value for name, value in values.items() if value is not None}
@@ -118,6 +126,7 @@ class In(IdempotentArguments):
         if self.source_id is None:
             if self.text is None:
                 raise _make_invalid_error("text", "required for a new note")
+            require_subject(self.build_content())
             for name in ("revision", "restore_revision"):
                 if getattr(self, name) is not None:
                     raise _make_invalid_error(name, "only with source_id, to change a note")
@@ -143,6 +152,18 @@ class In(IdempotentArguments):
         if self.text and former.title == default_title(former.text):
             changes.setdefault("title", default_title(self.text))
         return replace(former, **changes)
+
+
+def require_subject(content: NoteContent) -> None:
+    """Check that a note that corrects something says what.
+
+    Raises:
+        InvalidInput: It does not.
+    """
+    if content.corrects and not content.about_id:
+        raise _make_invalid_error(
+            "about", "required with corrects: the passage or source that it corrects"
+        )
 
 
 def _make_invalid_error(field: str, problem: str) -> InvalidInput:

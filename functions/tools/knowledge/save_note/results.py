@@ -48,6 +48,9 @@ class Out(Result):
         " embedded."
     )
     readable_by: str = Field(description="Who can read it.")
+    about: str | None = Field(description="The passage or source under whose hits it stands.")
+    about_title: str | None = Field(description="The title of that, if it exists.")
+    corrects: bool | None = Field(description="true if it corrects that.")
     undo: Undo | None = Field(description="How to undo it; missing if nothing was stored.")
 
 
@@ -66,6 +69,9 @@ def build_duplicate_result(stored: StoredNote, ctx: Context) -> Out:
         changed=[],
         waiting=0,
         readable_by=_describe_readers(ctx),
+        about=note.about_id,
+        about_title=None,
+        corrects=note.corrects,
         undo=None,
     )
 
@@ -78,12 +84,14 @@ def build_note_result(  # noqa: PLR0913 - a field of the result each
     similar: Sequence[NearNote] = (),
     changed: Sequence[str] = (),
     waiting: int = 0,
+    about_title: str | None = None,
 ) -> Out:
     """Build the result for a note that is stored now.
 
     Args:
         similar: The notes that say nearly the same.
         waiting: The number of its chunks that wait to be embedded.
+        about_title: The title of what it is about.
     """
     return Out(
         source_id=note.source.source_id,
@@ -97,6 +105,9 @@ def build_note_result(  # noqa: PLR0913 - a field of the result each
         changed=list(changed),
         waiting=waiting,
         readable_by=_describe_readers(ctx),
+        about=note.source.about_id,
+        about_title=about_title,
+        corrects=note.source.corrects,
         undo=_build_undo(note.source.source_id, revision),
     )
 
@@ -118,8 +129,7 @@ def _describe_readers(ctx: Context) -> str:
 
 def format_result(out: Out) -> str:
     """Return the result as text."""
-    title = json.dumps(out.title, ensure_ascii=False)
-    name = f"{title} (source_id: {out.source_id}, revision {out.revision})"
+    name = f"{_quote(out.title)} (source_id: {out.source_id}, revision {out.revision})"
     if out.duplicate:
         return (
             f"Nothing was stored: the note {name} already says that:\n\n{out.text}\n\n"
@@ -128,8 +138,11 @@ def format_result(out: Out) -> str:
         )
     sentences = [
         f"Changed the note {name}: {', '.join(out.changed)}." if out.changed else f"Saved {name}.",
-        f"It can be read by {out.readable_by}.",
     ]
+    if out.about:
+        kind = "As a correction, it" if out.corrects else "It"
+        sentences.append(f"{kind} stands under each hit of {_quote(out.about_title or out.about)}.")
+    sentences.append(f"It can be read by {out.readable_by}.")
     if out.waiting:
         sentences.append(
             "The embedding provider does not answer: until the job `embed` has run, the note is"
@@ -141,8 +154,11 @@ def format_result(out: Out) -> str:
     if not out.similar:
         return text
     lines = [
-        f"- {json.dumps(note.title, ensure_ascii=False)} (source_id: {note.source_id}, similarity"
-        f" {note.similarity:.2f})"
+        f"- {_quote(note.title)} (source_id: {note.source_id}, similarity {note.similarity:.2f})"
         for note in out.similar
     ]
     return "\n".join([text, "Nearly the same is in:", *lines])
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

@@ -7,7 +7,7 @@ import secrets
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from functions.tools.knowledge.save_note.arguments import In
+from functions.tools.knowledge.save_note.arguments import In, require_subject
 from functions.tools.knowledge.save_note.results import (
     Out,
     build_duplicate_result,
@@ -19,6 +19,7 @@ from shared.core.caller import Role, Scope, Tier
 from shared.core.errors import (
     Conflict,
     Forbidden,
+    InvalidInput,
     NotFound,
     PlatformFault,
     RateLimited,
@@ -28,9 +29,11 @@ from shared.core.installation import when_job_runs
 from shared.core.log import error_fields, log
 from shared.firestore.claims import load_claim
 from shared.index.embedding_space import EmbeddingSpace
-from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.chunk import parse_source_id
+from shared.knowledge.corrections import explain_text_edit
+from shared.knowledge.notes_about import load_subject_title
 from shared.knowledge.source import may_edit
-from shared.knowledge.source_repository import FORMER_REVISIONS
+from shared.knowledge.source_repository import FORMER_REVISIONS, Sources
 from shared.runtime.capabilities import Capability
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
@@ -51,22 +54,22 @@ if TYPE_CHECKING:
     from shared.writer.note_repository import StoredNote
 
 
-_ARGUMENTS: Final = {"source_url": "url", "about_chunk_id": "chunk_id"}
+_ARGUMENTS: Final = {"source_url": "url", "about_id": "about", "about_gone": "about"}
 """The names of arguments by the names of the note's fields that they set, where they differ."""
 
 
 async def save_note(args: In, ctx: Context) -> Out:
     """Store and index a note, so that search finds it with the next call.
 
-    Costs three round trips. For a new note: the reads of the embedding space and of the passage;
-    the search for the nearest notes and the read of the claim to the text; the commit. A fourth one
-    reads a note that has the text already. For a change: the reads of the note, of the revision to
-    bring back and of the passage; the reads of the embedding space and of the claim; the commit. Up
-    to three more delete the extractions of passages that disappear.
+    Costs three round trips. For a new note: the reads of the embedding space and of what it is
+    about; the search for the nearest notes and the read of the claim to the text; the commit. A
+    fourth one reads a note that has the text already. For a change: the reads of the note and of
+    the revision to bring back; the reads of the embedding space, of the claim and of what the note
+    is about; the commit. Up to three more delete the extractions of passages that disappear.
 
     Raises:
         InvalidInput: Arguments are missing or exclude each other, or a text contains a secret.
-        NotFound: There is no such passage, note or revision.
+        NotFound: There is no such passage, source, note or revision.
         Forbidden: Someone else saved the note.
         Conflict: The note has another revision, is being forgotten or restored, or would get the
             text of another note.
@@ -84,16 +87,22 @@ async def _save_new(args: In, ctx: Context) -> Out:
     limits = CHUNK_LIMITS[ctx.settings.embedding_provider]
     source_id = f"note-{secrets.token_hex(8)}"
     note = await asyncio.to_thread(content.to_chunked_source, source_id, limits)
-    vectors, _ = await asyncio.gather(
-        _embed_chunks(note.chunks, ctx), _require_passage(args.chunk_id, ctx)
+    vectors, about_title = await asyncio.gather(
+        _embed_chunks(note.chunks, ctx), _load_about_title(content, args, ctx)
     )
     return await ctx.database.retry_on_conflict(
-        lambda: _store(note, content.claim_id, vectors, args, ctx)
+        lambda: _store(note, content.claim_id, vectors, args, ctx, about_title=about_title)
     )
 
 
-async def _store(
-    note: ChunkedSource, claim_id: str, vectors: ChunkVectors, args: In, ctx: Context
+async def _store(  # noqa: PLR0913 - what was read for the note, each by its name
+    note: ChunkedSource,
+    claim_id: str,
+    vectors: ChunkVectors,
+    args: In,
+    ctx: Context,
+    *,
+    about_title: str | None,
 ) -> Out:
     claim, neighbours = await asyncio.gather(
         load_claim(ctx.database, claim_id), find_neighbours(note.chunks, vectors, ctx.database)
@@ -106,20 +115,24 @@ async def _store(
         note, user_id, vectors, None if duplicate else claim, ctx.clock()
     )
     waiting = len(note.chunks) - len(vectors.by_chunk)
-    out = build_note_result(note, 1, ctx, similar=neighbours.near, waiting=waiting)
+    out = build_note_result(
+        note, 1, ctx, similar=neighbours.near, waiting=waiting, about_title=about_title
+    )
     return await ctx.commit(writes, out)
 
 
 async def _change(source_id: str, args: In, ctx: Context) -> Out:
-    stored, former, _ = await asyncio.gather(
-        Notes(ctx.database).get(source_id),
-        _load_former_content(source_id, args, ctx),
-        _require_passage(args.chunk_id, ctx),
+    stored, former = await asyncio.gather(
+        Notes(ctx.database).get(source_id), _load_former_content(source_id, args, ctx)
     )
-    note = _require_changeable(stored, source_id, args, ctx)
+    if stored is None:
+        raise await _make_no_note_error(source_id, ctx)
+    note = _require_changeable(stored, args, ctx)
     content = former or args.change_content(note.note.content)
+    require_subject(content)
     before, after = asdict(note.note.content), asdict(content)
-    changed = [_ARGUMENTS.get(name, name) for name in after if after[name] != before[name]]
+    differing = [name for name in after if after[name] != before[name]]
+    changed = list(dict.fromkeys(_ARGUMENTS.get(name, name) for name in differing))
     if not changed:
         return build_duplicate_result(note, ctx)
     await _screen(content)
@@ -127,38 +140,43 @@ async def _change(source_id: str, args: In, ctx: Context) -> Out:
     chunked = await asyncio.to_thread(content.to_chunked_source, source_id, limits)
     missing = note.select_unembedded(chunked.chunks)
     notes = Notes(ctx.database)
-    vectors, deleted, claim = await asyncio.gather(
+    vectors, deleted, claim, about_title = await asyncio.gather(
         _embed_chunks(missing, ctx),
         notes.load_deleted_chunks(note, chunked.chunks),
         _load_claim(note, content, args, ctx),
+        _load_about_title(content, args, ctx),
     )
     writes = await notes.build_update_writes(
         note, chunked, vectors, deleted, claim=claim, now=ctx.clock()
     )
     waiting = len(missing) - len(vectors.by_chunk)
     revision = note.note.revision + 1
-    return await ctx.commit(
-        writes, build_note_result(chunked, revision, ctx, changed=changed, waiting=waiting)
+    out = build_note_result(
+        chunked, revision, ctx, changed=changed, waiting=waiting, about_title=about_title
     )
+    return await ctx.commit(writes, out)
 
 
-def _require_changeable(
-    stored: StoredNote | None, source_id: str, args: In, ctx: Context
-) -> StoredNote:
+async def _make_no_note_error(source_id: str, ctx: Context) -> NotFound | InvalidInput:
+    """Return the error for a source that is not a note. It says how its text is corrected."""
+    source = await Sources(ctx.database).get(parse_source_id(source_id))
+    details = {"source_id": source_id}
+    if source is None:
+        return NotFound(
+            f'There is no note {source_id}. Find notes with list_sources and the category "note".',
+            details=details,
+        )
+    return InvalidInput(await explain_text_edit(source, ctx.database), details=details)
+
+
+def _require_changeable(stored: StoredNote, args: In, ctx: Context) -> StoredNote:
     """Return the note that the call changes.
 
     Raises:
-        NotFound: There is no such note.
         Forbidden: Someone else saved it.
         Conflict: It has another revision, or is being forgotten or restored.
     """
-    if stored is None:
-        raise NotFound(
-            f"There is no note {source_id}. Only notes can be changed; find them with list_sources"
-            ' and the category "note".',
-            details={"source_id": source_id},
-        )
-    note = stored.note
+    note, source_id = stored.note, stored.note.source_id
     if not may_edit(note.saved_by, ctx.caller):
         raise Forbidden(
             "Someone else saved this note: only they and the owner of this knowledge base can"
@@ -230,17 +248,20 @@ async def _load_claim(
     return None
 
 
-async def _require_passage(chunk_id: str | None, ctx: Context) -> None:
-    """Check that the passage that the note is about exists, if there is one.
+async def _load_about_title(content: NoteContent, args: In, ctx: Context) -> str | None:
+    """Load the title of what the note is about, or None if that is gone.
 
     Raises:
-        NotFound: It does not exist.
+        NotFound: The call names it, but it does not exist.
     """
-    if chunk_id and not await Chunks(ctx.database).load_positions([chunk_id]):
+    title = await load_subject_title(content.about_id, ctx.database)
+    if args.about and title is None:
         raise NotFound(
-            f"There is no passage {chunk_id}. Search again with search_kb, or leave chunk_id out.",
-            details={"chunk_id": chunk_id},
+            f"There is no passage or source {args.about}. Search again with search_kb, or leave"
+            " about out.",
+            details={"about": args.about},
         )
+    return title
 
 
 async def _screen(content: NoteContent) -> None:
@@ -284,7 +305,8 @@ TOOL = Tool(
     title="Save a note",
     description=(
         "Save something in the knowledge base when the user asks to remember or note it: a fact, a"
-        " preference, a decision, a thought about a passage. search_kb finds it with the next"
+        " preference, a decision, a thought about a passage, or with corrects what is wrong in"
+        " one: files and highlights are not edited. search_kb finds it with the next"
         " call. Or change a note, with its source_id and revision. For something to be done use"
         " add_task; for a solved coding problem contribute_trace. Everyone who may use this"
         " knowledge base can read it, and with public access the whole world: leave out what is"

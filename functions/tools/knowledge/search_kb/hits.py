@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from enum import StrEnum
 from itertools import count
 from types import MappingProxyType
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import Field
 
 from shared.knowledge.cluster_repository import Clusters
+from shared.knowledge.notes_about import load_attached
 from shared.knowledge.views import Passage, format_passage, to_passage
 from shared.runtime.schemas import Result
 from shared.search.query import Mode
@@ -74,7 +76,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
 ) -> list[Hit]:
     """Convert chunks to hits.
 
-    Costs one round trip for the names of clusters, or none if these are cached.
+    Costs one round trip, for the names of clusters and for notes about the chunks.
 
     Args:
         chunks: The chunks, best first.
@@ -83,7 +85,10 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
         candidates: The chunks' scores, by chunk id; empty for a listing by date.
     """
     main_clusters = {chunk.cluster_id[0] for chunk in chunks if chunk.cluster_id}
-    names = await Clusters(ctx.database).list_names(main_clusters)
+    names, attached = await asyncio.gather(
+        Clusters(ctx.database).list_names(main_clusters),
+        load_attached(chunks, zone, ctx.database),
+    )
     full = detail is Detail.FULL
     ranks = count(first_rank)
     excerpts = [find_excerpt(chunk.content, terms) for chunk in chunks]
@@ -97,6 +102,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
             cluster=_to_hit_cluster(chunk, names),
             takeaways=_get_takeaways(chunk) if full or takeaways else None,
             content=chunk.content if full else None,
+            **attached[chunk.chunk_id],
         )
         for chunk, excerpt in zip(chunks, excerpts, strict=True)
     ]

@@ -1,0 +1,111 @@
+"""What hangs on passages: the notes about them, and of notes, what they are about."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.firestore.documents import Reference
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
+from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.source_repository import COLLECTION as SOURCES
+from shared.knowledge.views import NoteSummary, Subject
+from shared.text.snippets import make_snippet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import tzinfo
+
+    from shared.firestore.database import Database
+    from shared.firestore.documents import Document
+    from shared.knowledge.chunk import Chunk
+
+MAX_NOTES: Final = 10
+"""The maximum number of notes about what an answer shows, the newest."""
+
+
+def to_note_summaries(notes: Iterable[Chunk], zone: tzinfo) -> list[NoteSummary]:
+    """Convert the first chunks of notes to results, corrections first."""
+    return [_to_note_summary(note, zone) for note in _put_corrections_first(notes)]
+
+
+async def load_attached(
+    passages: Sequence[Chunk], zone: tzinfo, database: Database
+) -> dict[str, dict[str, Any]]:
+    """Load what hangs on passages: the fields `about` and `notes` of each, by chunk id.
+
+    A note about a source stands under the first passage of that source. Costs one round trip, with
+    `MAX_NOTES` notes for each 15 passages, and a document for each passage of a note.
+    """
+    ids = {chunk.chunk_id for chunk in passages}
+    targets = dict.fromkeys(target for chunk in passages for target in list_note_targets(chunk))
+    subjects_elsewhere = {
+        Reference(SOURCES if chunk.about_id == chunk.about_source_id else CHUNKS, chunk.about_id)
+        for chunk in passages
+        if chunk.about_id and chunk.about_id not in ids
+    }
+    notes, subjects = await asyncio.gather(
+        Chunks(database).load_notes_about("about_id", list(targets), MAX_NOTES),
+        _load_subjects(sorted(subjects_elsewhere), database),
+    )
+    by_target: dict[str, list[Chunk]] = {}
+    for note in notes:
+        by_target.setdefault(str(note.about_id), []).append(note)
+    attached = {}
+    for chunk in passages:
+        own = [note for target in list_note_targets(chunk) for note in by_target.pop(target, ())]
+        attached[chunk.chunk_id] = {
+            "about": _to_subject(chunk, subjects.get(chunk.about_id)) if chunk.about_id else None,
+            "notes": [
+                note.model_copy(update={"about_id": None}) for note in to_note_summaries(own, zone)
+            ]
+            or None,
+        }
+    return attached
+
+
+def list_note_targets(chunk: Chunk) -> list[str]:
+    """Return the ids of what a note that stands under a chunk is about: the chunk or its source."""
+    return [chunk.chunk_id, chunk.source_id]
+
+
+async def load_subject_title(about_id: str | None, database: Database) -> str | None:
+    """Load the title of the source or of the passage with this id, or None if there is none.
+
+    Costs one round trip, or none without an id.
+    """
+    references = [Reference(collection, about_id) for collection in (CHUNKS, SOURCES) if about_id]
+    subjects = await _load_subjects(references, database)
+    return subjects[about_id].get("title") if about_id in subjects else None
+
+
+async def _load_subjects(
+    references: Sequence[Reference], database: Database
+) -> dict[str | None, Document]:
+    """Load passages and sources, without the deleted ones, by id."""
+    documents = await database.get_all(references, ["title", "content"])
+    return {document.id: document for document in documents if "title" in document.fields}
+
+
+def _to_subject(note: Chunk, subject: Document | None) -> Subject:
+    fields = subject.fields if subject else {}
+    return Subject(
+        id=str(note.about_id),
+        title=fields.get("title"),
+        text=make_snippet(fields["content"]) if "content" in fields else None,
+        corrected=note.corrects,
+    )
+
+
+def _put_corrections_first(notes: Iterable[Chunk]) -> list[Chunk]:
+    return sorted(notes, key=lambda note: not note.corrects)
+
+
+def _to_note_summary(note: Chunk, zone: tzinfo) -> NoteSummary:
+    text = make_snippet(note.content)
+    return NoteSummary.of(
+        note,
+        title=None if text.startswith(note.title.rstrip("…")) else note.title,
+        text=text,
+        date=note.format_day(zone),
+    )
