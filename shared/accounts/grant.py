@@ -129,6 +129,7 @@ class Grant:
             exchange.
         network: A keyed hash of the network that last exchanged a refresh token, or empty before
             the first exchange.
+        client_name: The name under which the client was registered when the person signed in.
     """
 
     grant_id: str
@@ -146,6 +147,7 @@ class Grant:
     rotated_at: datetime | None = None
     network: str = ""
     ended_at: datetime | None = None
+    client_name: str | None = None
 
     def is_valid(self, now: datetime) -> bool:
         """Return whether the grant has neither expired nor been ended."""

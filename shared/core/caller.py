@@ -74,6 +74,7 @@ class Caller(BaseModel):
     Attributes:
         user_id: The user whose private data the call may use, or None for an anonymous caller.
         task: The task in which the call works, if the credential names one.
+        client: The name of the calling program, as registered, or that of its key, if known.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -83,6 +84,7 @@ class Caller(BaseModel):
     scopes: frozenset[Scope] = frozenset({Scope.READ})
     role: Role = Role.READER
     task: str | None = None
+    client: str | None = None
 
     @classmethod
     def of(
@@ -92,9 +94,17 @@ class Caller(BaseModel):
         task: str | None = None,
         *,
         role: Role = Role.READER,
+        client: str | None = None,
     ) -> Caller:
         """Make a registered caller."""
-        return cls(user_id=user_id, tier=Tier.REGISTERED, scopes=scopes, role=role, task=task)
+        return cls(
+            user_id=user_id,
+            tier=Tier.REGISTERED,
+            scopes=scopes,
+            role=role,
+            task=task,
+            client=client,
+        )
 
     def has_tier(self, tier: Tier) -> bool:
         """Return whether the caller may call tools of `tier`."""

@@ -1,7 +1,8 @@
 """Idempotency records in Firestore: `users/{user_id}/replays/{call_id}`.
 
-A record contains the answer to a call that wrote. It is committed together with the call's effect,
-and a retry of the call returns the same answer instead of writing again.
+A record says what a call changed, for the user. That of a call with an idempotency key also
+contains the answer: a retry of the call returns it instead of writing again. The record is
+committed together with the call's effect.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from shared.firestore.codec import Codec
+from shared.firestore.codec import Codec, added_field
 from shared.firestore.documents import Reference
 from shared.firestore.queries import Query
 from shared.firestore.retention import Retention
@@ -23,34 +24,41 @@ if TYPE_CHECKING:
 
 COLLECTION: Final = "replays"
 ANSWERS: Final = Retention(
-    title="answers to calls that wrote, by which a repeated call is recognized",
+    title="what calls changed, and answers by which a repeated call is recognized",
     collection=COLLECTION,
-    duration=timedelta(days=2),
+    duration=timedelta(days=30),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyRecord:
-    """The answer to a completed call.
+    """What a completed call changed, and its answer.
 
     Attributes:
         attempt_id: The id of the attempt that wrote the record, so that the attempt recognizes its
             own commit. Stored as `run`.
         arguments_hash: A hash of the call's arguments and of the task that the call belongs to.
             Stored as `arguments`.
-        result: The result as JSON text, because Firestore cannot store a list within a list.
+        result: The result as JSON text, because Firestore cannot store a list within a list. None
+            if the call had no key, since it is never repeated.
         price: The price in millionths of a dollar, or None for the tool's own price.
         purge_at: Until when the record is kept.
         belongs_to: The path, below the user's document, of the records that the answer is about,
             or None. Erasing the records erases the answer. Stored as `about`.
+        changed_at: When the call changed something, or None if it did not.
+        changes: What it changed, as the JSON text of a list, or None.
+        client: The name of the program that called, if it is known.
     """
 
     attempt_id: str
     arguments_hash: str
-    result: str
+    result: str | None
     price: int | None
     purge_at: datetime
     belongs_to: str | None = None
+    changed_at: datetime | None = added_field()  # noqa: RUF009 - as the fields below
+    changes: str | None = added_field()
+    client: str | None = added_field()
 
 
 _CODEC: Final = Codec(
@@ -74,6 +82,14 @@ class IdempotencyRecords:
         """
         snapshot = await self._database.get(self._get_reference(call_id))
         return _CODEC.load(snapshot.fields) if snapshot.exists else None
+
+    async def list_changes(self, limit: int) -> list[IdempotencyRecord]:
+        """Load the records of the last calls that changed something, the newest first.
+
+        Costs one round trip.
+        """
+        query = Query(self._collection).order_by("changed_at", descending=True).limit(limit)
+        return [_CODEC.load(snapshot.fields) for snapshot in await self._database.find(query)]
 
     def write(self, call_id: str, record: IdempotencyRecord) -> Write:
         """Build the write that creates a call's record. The write fails if the record exists."""

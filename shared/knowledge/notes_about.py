@@ -103,9 +103,6 @@ def _put_corrections_first(notes: Iterable[Chunk]) -> list[Chunk]:
 
 def _to_note_summary(note: Chunk, zone: tzinfo) -> NoteSummary:
     text = make_snippet(note.content)
-    return NoteSummary.of(
-        note,
-        title=None if text.startswith(note.title.rstrip("…")) else note.title,
-        text=text,
-        date=note.format_day(zone),
-    )
+    if not text.startswith(note.title.rstrip("…")):
+        text = f"{note.title}: {text}"
+    return NoteSummary.of(note, text=text, date=note.format_day(zone))

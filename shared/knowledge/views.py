@@ -32,8 +32,7 @@ class NoteSummary(Result):
     """A note in brief."""
 
     source_id: str = Field(description="Its id, for get_source and to change it.")
-    title: str | None = Field(description="Its title, if that is not how it begins.")
-    text: str = Field(description="How it begins.")
+    text: str = Field(description="How it begins, after its title if that says something else.")
     date: str | None = Field(description="Day it was saved, in TIME_ZONE.")
     corrects: bool | None = Field(description="true if it corrects what it is about.")
     about_id: str | None = Field(description="The passage or source that it is about.")
@@ -64,9 +63,14 @@ class Passage(Addresses):
     date: str | None = Field(description="Day it was highlighted, else added, in TIME_ZONE.")
     snippet: str = Field(description="An excerpt; get_chunk returns the whole text.")
     summary: str | None = Field(description="Summary of its knowledge card, if any.")
-    about: Subject | None = Field(default=None, description="Of a note, what it is about.")
+
+
+class AnnotatedPassage(Passage):
+    """A chunk in brief, with what hangs on it (see `load_attached`)."""
+
+    about: Subject | None = Field(description="Of a note, what it is about.")
     notes: list[NoteSummary] | None = Field(
-        default=None, description="Notes about it or its source, corrections first."
+        description="Notes about it or its source, corrections first."
     )
 
 
@@ -99,10 +103,14 @@ def format_passage(passage: Passage, texts: Iterable[str | None]) -> str:
     place = format_place(passage.page, passage.location)
     details = ", ".join(filter(None, [passage.date, passage.chapter, place]))
     heading = format_title(passage.title, passage.author) + (f" ({details})" if details else "")
-    about = [_format_subject(passage.about)] if passage.about else []
-    notes = map(_format_note, passage.notes or ())
-    lines = "\n".join(filter(None, [*texts, f"ID: {passage.chunk_id}", *about, *notes]))
+    attached = _format_attached(passage) if isinstance(passage, AnnotatedPassage) else []
+    lines = "\n".join(filter(None, [*texts, f"ID: {passage.chunk_id}", *attached]))
     return f"{heading}\n{indent(lines, _INDENT)}"
+
+
+def _format_attached(passage: AnnotatedPassage) -> list[str]:
+    about = [_format_subject(passage.about)] if passage.about else []
+    return [*about, *map(_format_note, passage.notes or ())]
 
 
 def _format_subject(subject: Subject) -> str:
@@ -114,8 +122,7 @@ def _format_subject(subject: Subject) -> str:
 def _format_note(note: NoteSummary) -> str:
     kind = "Correction" if note.corrects else "Note"
     gone = ", about a passage that has changed or is gone" if note.about_gone else ""
-    text = f"{note.title}: {note.text}" if note.title else note.text
-    return f"{kind} ({note.date}, ID: {note.source_id}{gone}): {text}"
+    return f"{kind} ({note.date}, ID: {note.source_id}{gone}): {note.text}"
 
 
 def format_place(page: object, location: object) -> str:

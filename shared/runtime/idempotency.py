@@ -2,7 +2,8 @@
 
 The gateway derives the call id from the user, the tool and the idempotency key, so a retry has the
 same id as the original call. The record with this id contains the original answer: the tool's
-result and the price of the call. A call without a key has a random id.
+result and the price of the call. A call without a key has a random id, and its record only says
+what the call changed.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import TypeAdapter
 
 from shared.core.errors import Conflict
 from shared.firestore.database import WriteConflict
 from shared.firestore.idempotency_records import ANSWERS, IdempotencyRecord, IdempotencyRecords
-from shared.runtime.schemas import IDEMPOTENCY_KEY, IdempotentArguments
+from shared.runtime.schemas import IDEMPOTENCY_KEY, Change, IdempotentArguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
     from shared.runtime.messages import CallRequest
     from shared.runtime.outcome import Outcome
     from shared.runtime.schemas import Arguments, Result
+
+
+CHANGES: Final = TypeAdapter(list[Change])
+"""The form in which a record stores what a call changed."""
 
 
 class AlreadyCompleted(Exception):
@@ -73,6 +80,7 @@ class IdempotencyGuard:
         self._call_id = request.call_id
         self._database = database
         self._clock = clock
+        self._client = request.caller.client
         self._records = IdempotencyRecords(database, str(request.caller.user_id))
         self.has_key = arguments.idempotency_key is not None
         self.committed = False
@@ -105,13 +113,17 @@ class IdempotencyGuard:
             raise RuntimeError("a call may commit only once")
         if not isinstance(outcome.result, self._output):
             raise TypeError("the result must be of the type that the tool declares")
+        now, changes = self._clock(), outcome.result.list_changes()
         record = IdempotencyRecord(
             attempt_id=self._attempt_id,
             arguments_hash=self._arguments_hash,
-            result=outcome.result.model_dump_json(),
+            result=outcome.result.model_dump_json() if self.has_key else None,
             price=outcome.price,
-            purge_at=ANSWERS.compute_purge_at(self._clock()),
+            purge_at=ANSWERS.compute_purge_at(now),
             belongs_to=outcome.belongs_to,
+            changed_at=now if changes else None,
+            changes=CHANGES.dump_json(list(changes)).decode() if changes else None,
+            client=self._client,
         )
         try:
             await self._database.commit([*writes, self._records.write(self._call_id, record)])
@@ -134,6 +146,8 @@ class IdempotencyGuard:
                 f"This {IDEMPOTENCY_KEY} was used for another call of this tool. Use a new one for"
                 " each new call, and reuse one only to retry exactly the same call."
             )
+        if record.result is None:
+            raise Conflict("This call took effect before: get_changes lists what it changed.")
         raise AlreadyCompleted(record)
 
 

@@ -247,7 +247,7 @@ async def _run_or_replay(
         if guard and guard.has_key and outcome.replayable and not guard.committed:
             await guard.commit([], outcome)  # The handler had nothing to write: store the answer.
     except AlreadyCompleted as completed:
-        result = tool.output.model_validate_json(completed.record.result)
+        result = tool.output.model_validate_json(completed.record.result or "")
         return Outcome(result, price=completed.record.price), True
     return outcome, False
 

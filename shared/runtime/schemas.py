@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self
 
 from pydantic import (
     AfterValidator,
@@ -17,6 +17,9 @@ from pydantic import (
 
 from shared.core.dates import Period, fold_period, load_time_zone
 from shared.core.text_validation import make_validation_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 IDEMPOTENCY_KEY: Final = "idempotency_key"
 """The name of the argument with which a client makes a call safe to retry."""
@@ -62,6 +65,10 @@ class Result(BaseModel):
         """
         fields = self.model_dump(mode="json", exclude_none=True)
         return fields | {name: None for name in self.always_included if name not in fields}
+
+    def list_changes(self) -> Sequence[Change]:
+        """Return what the call changed, which `get_changes` lists."""
+        return ()
 
     @classmethod
     def of(cls, record: object, **overrides: Any) -> Self:
@@ -114,3 +121,19 @@ class Undo(Result):
         """Return the undo call as a sentence for people."""
         arguments = json.dumps(self.arguments, ensure_ascii=False)
         return f"To undo this, call {self.tool} with {arguments}."
+
+
+class Change(Result):
+    """What a call did to one thing."""
+
+    action: str = Field(description="saved, edited, corrected, forgot, restored, added ...")
+    id: str = Field(description="What was changed: a source, passage, task or trace.")
+    title: str | None = Field(description="Its title.")
+    undo: Undo | None = Field(description="How to undo it.")
+
+    @classmethod
+    def list_undoable(
+        cls, action: str, changed_id: str, title: str | None, undo: Undo | None
+    ) -> list[Self]:
+        """Return the change in a list, which is empty if there is nothing to undo."""
+        return [cls(action=action, id=changed_id, title=title, undo=undo)] if undo else []

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from shared.core.errors import Unauthorized
 from shared.core.text_validation import make_validation_error, validate_line, validate_prose
 from shared.runtime.envelope import Envelope
-from shared.runtime.schemas import EMPTY_IS_ABSENT, Result, Undo
+from shared.runtime.schemas import EMPTY_IS_ABSENT, Change, Result, Undo
 from shared.tasks.model import Priority, Task, TaskStatus
 from shared.tasks.repository import Tasks
 
@@ -164,6 +164,24 @@ class TaskOutcome(Result):
         description="The call that undoes the change; missing if nothing changed."
     )
 
+    def list_changes(self) -> list[Change]:
+        """Return what the call changed, which `get_changes` lists."""
+        task = self.task
+        action = self._describe_action()
+        return Change.list_undoable(action, task.task_id, task.title, self.undo) if task else []
+
+    def _describe_action(self) -> str:
+        """Return what was done, which follows from what undoes it."""
+        is_completed = self.task is not None and self.task.status is TaskStatus.COMPLETED
+        match self.undo and self.undo.tool:
+            case "delete_task":
+                return "added" if "title" in (self.changed or ()) else "restored"
+            case "restore_task":
+                return "deleted"
+            case "complete_task":
+                return "completed" if is_completed else "reopened"
+        return "edited"
+
 
 class ChangedTask(TaskOutcome):
     """A task after a call that may have changed it."""
@@ -199,6 +217,11 @@ class TaskResults(TaskOutcome):
         description="After a call with several tasks: how many failed. The call itself succeeds"
         " even if tasks fail; see the success of each result."
     )
+
+    def list_changes(self) -> list[Change]:
+        """Return what the call changed, which `get_changes` lists."""
+        several = [change for result in self.results or () for change in result.list_changes()]
+        return several or super().list_changes()
 
     @classmethod
     def one(cls, task: ChangedTask) -> Self:

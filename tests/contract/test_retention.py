@@ -51,7 +51,7 @@ def test_documents_are_kept_for_their_declared_periods() -> None:
         "links": timedelta(days=30),
         "note_revisions": timedelta(days=30),
         "rag_tasks": timedelta(days=90, hours=1),
-        "replays": timedelta(days=2),
+        "replays": timedelta(days=30),
         "runs": timedelta(days=30),
         "tasks": timedelta(days=30),
         "traces": timedelta(days=30),

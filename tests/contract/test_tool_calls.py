@@ -349,7 +349,9 @@ async def test_an_owner_may_do_what_requires_an_owner(app: App, name: str, numbe
     await call_result(app, name, OWNER, **EXAMPLES[name].refused[number][0])
 
 
-@pytest.mark.parametrize("name", ["list_tasks", "list_forgotten", "extract_key_info"])
+@pytest.mark.parametrize(
+    "name", ["list_tasks", "list_forgotten", "get_changes", "extract_key_info"]
+)
 async def test_the_user_finds_the_private_word(reading_app: App, name: str) -> None:
     """Otherwise the tests of privacy could not fail."""
     arguments = {"query": "zoo", "document": DOCUMENT} if name == "extract_key_info" else {}

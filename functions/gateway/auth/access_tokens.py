@@ -39,6 +39,7 @@ class VerifiedToken:
     scopes: frozenset[Scope]
     grant_id: str
     issued_at: datetime
+    client_name: str | None = None
 
 
 class AccessTokens:
@@ -50,13 +51,14 @@ class AccessTokens:
         self._resource = resource
         self._clock = clock
 
-    def issue(
+    def issue(  # noqa: PLR0913 - a claim each
         self,
         *,
         user_id: str,
         client_id: str,
         scopes: frozenset[Scope],
         grant_id: str,
+        client_name: str | None = None,
         until: datetime | None = None,
     ) -> str:
         """Issue a token that is valid for an hour, or until the given moment if that is sooner."""
@@ -69,6 +71,7 @@ class AccessTokens:
             "aud": self._resource,
             "sub": user_id,
             "client_id": client_id,
+            "client_name": client_name,
             "scope": " ".join(sorted(scopes)),
             "sid": grant_id,
             "iat": int(now.timestamp()),
@@ -127,4 +130,5 @@ def _parse_claims(claims: dict[str, Any]) -> VerifiedToken:
         scopes=frozenset(Scope(name) for name in claims["scope"].split()),
         grant_id=claims["sid"],
         issued_at=datetime.fromtimestamp(claims["iat"], UTC),
+        client_name=claims.get("client_name"),
     )

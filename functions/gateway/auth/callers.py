@@ -144,12 +144,14 @@ class Callers:
         account = await AccessStore(self._database).accounts.get(token.user_id)
         if not account.accepts(token.issued_at, token.grant_id):
             raise Unauthorized("This sign-in has ended. Sign in again.")
-        return Caller.of(token.user_id, token.scopes, role=self.get_role(account))
+        role = self.get_role(account)
+        return Caller.of(token.user_id, token.scopes, role=role, client=token.client_name)
 
     async def _identify_by_key(self, credential: Credential) -> Caller:
         key, account = await self.verify_key(credential.text)
         task = safe_id(credential.identity) if credential.identity else None
-        return Caller.of(account.user_id, key.scopes, task, role=self.get_role(account))
+        role = self.get_role(account)
+        return Caller.of(account.user_id, key.scopes, task, role=role, client=key.name)
 
     def get_role(self, account: Account) -> Role:
         """Return the role of a user, by default that of the deployment."""

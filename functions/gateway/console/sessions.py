@@ -230,7 +230,7 @@ class Sessions:
             return None
         grant, account = grant_and_account
         role = self._access.callers.get_role(account)
-        caller = Caller.of(grant.user_id, grant.scopes, role=role)
+        caller = Caller.of(grant.user_id, grant.scopes, role=role, client=grant.client_name)
         visitor = Visitor(caller, f"user:{grant.user_id}")
         return Session(visitor, grant_id, self._sign_form(grant_id))
 

@@ -127,9 +127,11 @@ def _get_note_text(source: dict[str, Any], visit: Visit) -> str | None:
 
 
 async def show_passage(visit: Visit) -> Response:
-    """Redirect to the page of a passage's source, at the passage."""
+    """Redirect to the page of a passage's source, at the passage, or to that of a source."""
     chunk_id = visit.request.path_params["chunk_id"]
     answer = await visit.call("get_chunk", chunk_id=chunk_id, include_related=False)
+    if answer.error and answer.error.code == NotFound.code:
+        return redirect(make_source_path(chunk_id))
     if answer.error:
         return visit.render_error(answer.error)
     source_id = (answer.result or {})["source_id"]

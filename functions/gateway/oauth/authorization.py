@@ -130,6 +130,7 @@ class Approvals:
             grant_id=secrets.token_hex(_GRANT_ID_BYTES),
             user_id=proof.user_id,
             client_id=request.client_id,
+            client_name=request.client_name,
             scopes=scopes,
             code_challenge=request.code_challenge,
             redirect_uri=request.redirect_uri,

@@ -201,6 +201,7 @@ class SignInService:
             client_id=grant.client_id,
             scopes=allowed_scopes,
             grant_id=grant.grant_id,
+            client_name=grant.client_name,
             until=expires_at,
         )
         refresh_token = make_refresh_token(

@@ -56,7 +56,8 @@ async def identify_caller(access: Access, text: str, task: str | None = None) ->
 
 async def test_a_key_decides_the_user_and_the_scopes(access: Access) -> None:
     text, _ = await create_key(access, "anna", scopes=frozenset({Scope.READ}))
-    assert await identify_caller(access, text) == Caller.of("anna", frozenset({Scope.READ}))
+    expected = Caller.of("anna", frozenset({Scope.READ}), client="laptop")
+    assert await identify_caller(access, text) == expected
     caller = await identify_caller(access, text, "ben@example.com")
     assert caller.user_id == "anna"
     assert (caller.task or "").startswith("ben-example-com")

@@ -26,7 +26,7 @@ async def search_hit(app: App, query: str, chunk_id: str) -> dict[str, Any]:
 async def test_a_correction_stands_under_each_hit_of_its_passage(app: App, ctx: Context) -> None:
     first, second, _ = await store_sources(ctx, BAKING)
     saved = await save_note(app, CORRECTION, about=first.chunk_id, corrects=True)
-    assert (saved["about"], saved["about_title"]) == (first.chunk_id, BAKING.title)
+    assert saved["about_title"] == BAKING.title
     expected = {"source_id": saved["source_id"], "text": CORRECTION, "corrects": True}
 
     hit = await search_hit(app, first.content, first.chunk_id)
@@ -84,7 +84,7 @@ async def test_a_note_about_a_source_stands_under_its_first_hit(app: App, ctx: C
     source = await call_result(app, "get_source", source_id=BAKING.source_id)
     assert [note["text"] for note in source["notes"]] == newest_first
     note = await call_result(app, "get_source", source_id=thought["source_id"])
-    assert (note["about_id"], note["about_source_id"]) == (BAKING.source_id,) * 2
+    assert note["about_id"] == BAKING.source_id
 
 
 async def test_a_note_whose_passage_changed_moves_to_the_source(app: App, ctx: Context) -> None:

@@ -15,7 +15,7 @@ from shared.knowledge.corrections import HOW_TO_CORRECT
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
 from shared.knowledge.source import may_edit
-from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
+from shared.runtime.schemas import Change, DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
 from shared.text.counts import format_count
@@ -103,6 +103,10 @@ class Out(Result):
         " names and vectors up to date."
     )
     undo: Undo | None = Field(description="How to undo it; missing if nothing changed.")
+
+    def list_changes(self) -> list[Change]:
+        """Return what the call changed, which `get_changes` lists."""
+        return Change.list_undoable("edited", self.source_id, self.title, self.undo)
 
 
 async def edit_source(args: In, ctx: Context) -> Out:

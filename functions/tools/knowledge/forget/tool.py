@@ -19,7 +19,7 @@ from shared.knowledge.forgotten_chunks import RESTORABLE_SOURCES, ContentCounts,
 from shared.knowledge.forgotten_repository import INGEST, ForgottenSources, Unfinished
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import MOVING
-from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
+from shared.runtime.schemas import Change, DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.text.counts import format_count
 from shared.writer.forgetting import Forgetter, Forgetting, build_keep_forgotten_write
@@ -81,6 +81,14 @@ class Out(Result):
     undo: Undo | None = Field(
         description="How to undo it; missing if nothing changed, or if the source is missing, too."
     )
+
+    def list_changes(self) -> list[Change]:
+        """Return what the call changed, which `get_changes` lists."""
+        if not self.changed:
+            return []
+        action = "forgot" if self.forgotten else "restored"
+        changed_id = self.chunk_id or self.source_id
+        return [Change(action=action, id=changed_id, title=self.title, undo=self.undo)]
 
     def without_undo(self) -> Out:
         """Return the receipt without a way to undo it."""

@@ -15,7 +15,7 @@ from shared.core.installation import carrel
 from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.notes_about import load_attached
-from shared.knowledge.views import Passage, format_passage, format_title, to_passage
+from shared.knowledge.views import AnnotatedPassage, format_passage, format_title, to_passage
 from shared.links.repository import SavedLinks
 from shared.runtime.pagination import (
     CursorMoment,
@@ -84,7 +84,7 @@ class Out(Result):
     first_day: str = Field(description="The first day of the period: YYYY-MM-DD.")
     last_day: str = Field(description="The last day of the period: YYYY-MM-DD.")
     time_zone: str = Field(description="The time zone of these days.")
-    chunks: list[Passage] = Field(description="Passages of the period, newest first.")
+    chunks: list[AnnotatedPassage] = Field(description="Passages of the period, newest first.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
     activity: Activity | None = Field(
         description="Counts of the period's passages. Returned on the first page only."
@@ -123,7 +123,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
     attached = await load_attached(listed, zone, ctx.database)
     recent_links = [_to_recent_link(link) for link in links]
     page = fit_page(
-        [to_passage(Passage, chunk, zone, **attached[chunk.chunk_id]) for chunk in listed],
+        [to_passage(AnnotatedPassage, chunk, zone, **attached[chunk.chunk_id]) for chunk in listed],
         args.max_tokens,
         other_parts=recent_links if activity is None else [*recent_links, activity],
     )
@@ -209,7 +209,7 @@ def _format_link(link: RecentLink) -> str:
     return f"Saved link {link.url} (ID {link.source_id}): {link.state}{reason}"
 
 
-def _format_passage(passage: Passage) -> str:
+def _format_passage(passage: AnnotatedPassage) -> str:
     return format_passage(passage, [passage.summary or passage.snippet])
 
 

@@ -93,7 +93,6 @@ class Out(SourceSummary):
         description="Fields that edit_source set, in place of what its file or library says."
     )
     about_id: str | None = Field(description="Of a note, the passage or source that it is about.")
-    about_source_id: str | None = Field(description="That source, or the passage's.")
     corrects: bool | None = Field(description="true if the note corrects that.")
     unread: str | None = Field(
         description="What its file has that could not be read as text, such as scanned pages."

@@ -22,7 +22,7 @@ from shared.knowledge.source_repository import Sources
 from shared.links.model import Link, LinkState, compute_expected_by, derive_link_source_id
 from shared.links.repository import SavedLinks
 from shared.runtime.capabilities import Capability
-from shared.runtime.schemas import EMPTY_IS_ABSENT, IdempotentArguments, Result, Undo
+from shared.runtime.schemas import EMPTY_IS_ABSENT, Change, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
 
@@ -83,6 +83,11 @@ class Out(Result):
         " date."
     )
     undo: Undo | None = Field(description="How to undo it; missing if nothing changed.")
+
+    def list_changes(self) -> list[Change]:
+        """Return what the call changed, which `get_changes` lists."""
+        action = "cancelled" if self.state == "cancelled" else "saved"
+        return Change.list_undoable(action, self.source_id, self.title or self.url, self.undo)
 
 
 async def save_link(args: In, ctx: Context) -> Out:

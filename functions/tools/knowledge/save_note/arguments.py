@@ -64,11 +64,9 @@ class In(IdempotentArguments):
     url: Url | None = Field(default=None, description="The web page that it is about, or is from.")
     about: DocumentId | None = Field(
         default=None,
-        description="The passage or source that it is about: it stands under each hit of that.",
+        description="The passage or source under whose hits it stands.",
     )
-    corrects: bool | None = Field(
-        default=None, description="With about: whether it corrects what stands there."
-    )
+    corrects: bool | None = Field(default=None, description="It corrects that.")
     source_id: DocumentId | None = Field(
         default=None,
         description="The note to change; fields that are left out stay as they are.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from shared.runtime.schemas import Result, Undo
+from shared.runtime.schemas import Change, Result, Undo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,10 +48,16 @@ class Out(Result):
         " embedded."
     )
     readable_by: str = Field(description="Who can read it.")
-    about: str | None = Field(description="The passage or source under whose hits it stands.")
-    about_title: str | None = Field(description="The title of that, if it exists.")
+    about_title: str | None = Field(
+        description="The title of the passage or source under whose hits it stands, if any."
+    )
     corrects: bool | None = Field(description="true if it corrects that.")
     undo: Undo | None = Field(description="How to undo it; missing if nothing was stored.")
+
+    def list_changes(self) -> list[Change]:
+        """Return what the call changed, which `get_changes` lists."""
+        action = "edited" if self.changed else "corrected" if self.corrects else "saved"
+        return Change.list_undoable(action, self.source_id, self.title, self.undo)
 
 
 def build_duplicate_result(stored: StoredNote, ctx: Context) -> Out:
@@ -69,7 +75,6 @@ def build_duplicate_result(stored: StoredNote, ctx: Context) -> Out:
         changed=[],
         waiting=0,
         readable_by=_describe_readers(ctx),
-        about=note.about_id,
         about_title=None,
         corrects=note.corrects,
         undo=None,
@@ -105,7 +110,6 @@ def build_note_result(  # noqa: PLR0913 - a field of the result each
         changed=list(changed),
         waiting=waiting,
         readable_by=_describe_readers(ctx),
-        about=note.source.about_id,
         about_title=about_title,
         corrects=note.source.corrects,
         undo=_build_undo(note.source.source_id, revision),
@@ -139,9 +143,9 @@ def format_result(out: Out) -> str:
     sentences = [
         f"Changed the note {name}: {', '.join(out.changed)}." if out.changed else f"Saved {name}.",
     ]
-    if out.about:
+    if out.about_title:
         kind = "As a correction, it" if out.corrects else "It"
-        sentences.append(f"{kind} stands under each hit of {_quote(out.about_title or out.about)}.")
+        sentences.append(f"{kind} stands under each hit of {_quote(out.about_title)}.")
     sentences.append(f"It can be read by {out.readable_by}.")
     if out.waiting:
         sentences.append(

@@ -305,12 +305,11 @@ TOOL = Tool(
     title="Save a note",
     description=(
         "Save something in the knowledge base when the user asks to remember or note it: a fact, a"
-        " preference, a decision, a thought about a passage, or with corrects what is wrong in"
-        " one: files and highlights are not edited. search_kb finds it with the next"
-        " call. Or change a note, with its source_id and revision. For something to be done use"
-        " add_task; for a solved coding problem contribute_trace. Everyone who may use this"
-        " knowledge base can read it, and with public access the whole world: leave out what is"
-        " private."
+        " preference, a decision, a thought about a passage, or with corrects what is wrong in one."
+        " search_kb finds it with the next call. Or change a note by source_id and revision."
+        " For to-dos use add_task; for a solved coding problem contribute_trace. Everyone who may"
+        " use this knowledge base can read it, and with public access the whole world: leave out"
+        " what is private."
     ),
     input=In,
     output=Out,

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.notes_about import load_attached
-from shared.knowledge.views import Passage, format_passage, to_passage
+from shared.knowledge.views import AnnotatedPassage, format_passage, to_passage
 from shared.runtime.schemas import Result
 from shared.search.query import Mode
 from shared.text.excerpts import find_excerpt
@@ -43,7 +43,7 @@ class HitCluster(Result):
     name: str | None = Field(description="Its name.")
 
 
-class Hit(Passage):
+class Hit(AnnotatedPassage):
     """A passage that was found."""
 
     rank: int = Field(description="1 for the best; numbering continues across pages.")

@@ -11,7 +11,7 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.core.errors import Conflict, InvalidInput, NotFound
 from shared.runtime.capabilities import Capability
-from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
+from shared.runtime.schemas import Change, DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.access import get_own_trace
 from shared.traces.corpus import build_index_entry
@@ -66,6 +66,11 @@ class Out(Result):
     revision: int = Field(description="The number of its revision; 1 as contributed.")
     changed: list[str] = Field(description="The fields that changed.")
     undo: Undo | None = Field(description="How to undo it; missing if nothing changed.")
+
+    def list_changes(self) -> list[Change]:
+        """Return what the call changed, which `get_changes` lists."""
+        action = "amended"
+        return Change.list_undoable(action, self.trace_id, self.title, self.undo)
 
 
 async def amend_trace(args: In, ctx: Context) -> Out:

@@ -14,7 +14,7 @@ from shared.core.caller import Tier
 from shared.core.errors import Conflict, NotFound
 from shared.firestore.claims import load_claim
 from shared.runtime.capabilities import Capability
-from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
+from shared.runtime.schemas import Change, DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.access import caller_contributed, get_readable_trace
 from shared.traces.corpus import build_index_entry
@@ -76,6 +76,11 @@ class Out(Result):
     yours: bool = Field(description="Whether you contributed the stored or existing trace.")
     similar: list[SimilarTrace] = Field(description="Others whose problem may be the same.")
     undo: Undo | None = Field(description="How to undo it; missing if nothing was stored.")
+
+    def list_changes(self) -> list[Change]:
+        """Return what the call changed, which `get_changes` lists."""
+        action = "contributed"
+        return Change.list_undoable(action, self.trace_id, self.title, self.undo)
 
 
 async def contribute_trace(args: In, ctx: Context) -> Out:

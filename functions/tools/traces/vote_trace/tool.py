@@ -13,7 +13,7 @@ from shared.core.caller import Tier
 from shared.core.errors import Forbidden, InvalidInput
 from shared.core.text_validation import validate_prose
 from shared.firestore.database import WriteConflict
-from shared.runtime.schemas import DocumentId, IdempotentArguments, Undo
+from shared.runtime.schemas import Change, DocumentId, IdempotentArguments, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_shareable_texts
 from shared.traces.access import caller_contributed, get_readable_trace
@@ -70,6 +70,11 @@ class Out(TraceSummary):
     former: VoteType | None = Field(description="Your vote before, if you had one.")
     changed: bool = Field(description="Whether anything changed.")
     undo: Undo | None = Field(description="How to undo it; missing if nothing changed.")
+
+    def list_changes(self) -> list[Change]:
+        """Return what the call changed, which `get_changes` lists."""
+        action = "voted on" if self.vote else "withdrew the vote on"
+        return Change.list_undoable(action, self.trace_id, self.title, self.undo)
 
 
 async def vote_trace(args: In, ctx: Context) -> Out:

@@ -10,7 +10,7 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.core.errors import Conflict
 from shared.runtime.capabilities import Capability
-from shared.runtime.schemas import DocumentId, IdempotentArguments, Result, Undo
+from shared.runtime.schemas import Change, DocumentId, IdempotentArguments, Result, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.traces.access import caller_contributed, get_own_trace
 from shared.traces.corpus import build_index_entry
@@ -41,6 +41,11 @@ class Out(Result):
     superseded_by: str | None = Field(description="The trace that replaced it, if any.")
     changed: bool = Field(description="Whether anything changed.")
     undo: Undo | None = Field(description="How to undo it; missing if nothing changed.")
+
+    def list_changes(self) -> list[Change]:
+        """Return what the call changed, which `get_changes` lists."""
+        action = "withdrew" if self.status is TraceStatus.WITHDRAWN else "restored"
+        return Change.list_undoable(action, self.trace_id, self.title, self.undo)
 
 
 async def withdraw_trace(args: In, ctx: Context) -> Out:
