@@ -191,7 +191,7 @@ async def test_stop_words_are_searched_by_meaning_only(ctx: Context, mode: str) 
 
 
 async def test_a_long_query_reads_a_bounded_number_of_terms(ctx: Context, app: App) -> None:
-    words = [f"w{number}" for number in range(300)]
+    words = [f"w{number}" for number in range(100)]
     [chunk] = await store_sources(ctx, make_source_of_text(" ".join(words)))
     call_ctx = make_call_context(app)
     out = await search(call_ctx, query=" ".join(words), mode="lexical")
