@@ -197,9 +197,8 @@ class Vectors:
         embedder = LocalEmbedder()
         vectors = await embedder.embed(missing, Purpose.ENGLISH_QUERY)
         await embedder.aclose()
-        self._vectors.update(
-            zip(missing, np.array(vectors, dtype=np.float32)[:, :ENGLISH_DIMENSION], strict=True)
-        )
+        whole = np.array(vectors, dtype=np.float32).reshape(-1, embedder.dimension)
+        self._vectors.update(zip(missing, whole[:, :ENGLISH_DIMENSION], strict=True))
         return np.stack([self._vectors[text] for text in values])
 
 
