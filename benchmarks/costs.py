@@ -23,10 +23,10 @@ from infra.local.local_database import SAMPLE
 from infra.local.sample.traces import TRACES
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
+from shared.core.ids import parse_source_id
 from shared.core.log import log_only_warnings
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.knowledge.chunk import parse_source_id
 from shared.runtime.context import App
 from shared.runtime.job import Job, Report, run_job
 from shared.text.tokens import count_tokens

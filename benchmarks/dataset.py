@@ -10,6 +10,7 @@ from benchmarks.scifact import ABSTRACTS, SCIFACT, load_vectors, read_rows
 from functions.jobs.ingest.listing import read
 from infra.local.local_database import SAMPLE
 from shared.ai.embedding import Purpose
+from shared.core.ids import IdKind, make_id
 from shared.knowledge.chunk import build_embedding_text
 from shared.knowledge.source import Source
 from shared.writer.ingestion import BATCH_SIZE, Ingestion
@@ -109,7 +110,7 @@ def _iterate_abstracts(vectors: dict[str, Vector]) -> Iterator[ChunkedSource]:
 def _iterate_sample_copies() -> Iterator[ChunkedSource]:
     sample = list(read_sources(SAMPLE))
     copies = (
-        replace(source, source_id=f"{source.source_id}-{number}")
+        replace(source, source_id=make_id(IdKind.RECORD, f"{source.source_id}-{number}"))
         for number in count(1)
         for source in sample
     )

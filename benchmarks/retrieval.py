@@ -43,9 +43,9 @@ from functions.jobs.index.job import index
 from shared.ai.local_embedding import LocalEmbedder
 from shared.ai.vector_halves import ENGLISH_DIMENSION
 from shared.core.caller import Caller
+from shared.core.ids import parse_source_id
 from shared.core.meter import Meter
 from shared.core.settings import Settings
-from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.corpus import get_knowledge_corpus
 from shared.runtime.context import App
 from shared.runtime.job import Budget

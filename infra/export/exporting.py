@@ -115,23 +115,22 @@ class _Knowledge:
     async def write(self, advance: Callable[[int], object]) -> None:
         """Write all sources, and call `advance` with the number of those written at a time."""
         lines = self._open_next_part()
-        with (self._folder / "markdown" / "index.md").open("w", encoding="utf-8") as index:
-            index.write(markdown.INDEX_HEAD)
-            after = None
-            while entries := await self._sources.load_after(after, _SOURCES_PER_READ):
-                pages = await asyncio.gather(
-                    *(self._load_first_page(source) for source, _ in entries)
-                )
-                for (source, note), page in zip(entries, pages, strict=True):
-                    if lines.tell() > PART_BYTES:
-                        lines.close()
-                        lines = self._open_next_part()
-                    lines.write(_to_line(build_source_line(source, note)))
-                    await self._write_chunks(source, page, lines)
-                    index.write(markdown.format_index_entry(source))
-                advance(len(entries))
-                after = entries[-1][0].source_id
+        index: list[str] = []
+        after = None
+        while entries := await self._sources.load_after(after, _SOURCES_PER_READ):
+            pages = await asyncio.gather(*(self._load_first_page(source) for source, _ in entries))
+            for (source, note), page in zip(entries, pages, strict=True):
+                if lines.tell() > PART_BYTES:
+                    lines.close()
+                    lines = self._open_next_part()
+                lines.write(_to_line(build_source_line(source, note)))
+                await self._write_chunks(source, page, lines)
+                index.append(markdown.format_index_entry(source))
+            advance(len(entries))
+            after = entries[-1][0].source_id
         lines.close()
+        text = markdown.INDEX_HEAD + "".join(sorted(index, key=str.casefold))
+        (self._folder / "markdown" / "index.md").write_text(text, encoding="utf-8")
 
     def _open_next_part(self) -> BufferedWriter:
         """Open the next file of sources, and write the header that each file has."""
@@ -153,7 +152,7 @@ class _Knowledge:
             page: The first page of its chunks. The others are read here.
             lines: The file for the JSON lines.
         """
-        name = markdown.get_file_name(source.source_id)
+        name = markdown.get_file_name(source)
         count = end = 0
         with (self._folder / "markdown" / "sources" / name).open("w", encoding="utf-8") as text:
             text.write(markdown.format_front_matter(source, self._producer))

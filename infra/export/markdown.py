@@ -7,8 +7,8 @@ https://github.com/GoogleCloudPlatform/knowledge-catalog/blob/main/okf/SPEC.md
 
 from __future__ import annotations
 
-import hashlib
 import re
+import unicodedata
 from typing import TYPE_CHECKING, Final
 
 import yaml
@@ -25,27 +25,26 @@ if TYPE_CHECKING:
 
 INDEX_HEAD: Final = '---\nokf_version: "0.2"\n---\n\n# Sources\n\n'
 """The beginning of `index.md`, before the line of each source."""
-_PORTABLE: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
-"""File names without characters that some file system rejects."""
-_RESERVED: Final = re.compile(r"index|log|con|prn|aux|nul|com[0-9]|lpt[0-9]")
-"""File names that the format or Windows reserves."""
+_WORD: Final = re.compile(r"[a-z0-9]+")
+"""A word in a file name, of characters that every file system accepts."""
+_MAX_WORDS: Final = 40
+"""The maximum length of a title in a file name, in characters."""
 _SPECIAL_IN_LINK_TEXT: Final = re.compile(r"([\\\[\]])")
 """The characters that Markdown requires to be escaped in the text of a link."""
 
 
-def get_file_name(source_id: str) -> str:
-    """Return the name of a source's file, which is unique even if the file system ignores case."""
-    name = source_id.lower()
-    if name != source_id or not _PORTABLE.fullmatch(name) or _RESERVED.fullmatch(name):
-        name = f"{name}-{hashlib.sha256(source_id.encode()).hexdigest()[:16]}"
-    return f"{name}.md"
+def get_file_name(source: StoredSource) -> str:
+    """Return the name of a source's file, from its title and its id: `walden-fk3vq2nbx5ta.md`."""
+    letters = unicodedata.normalize("NFKD", source.title).encode("ascii", "ignore").decode()
+    title = "-".join(_WORD.findall(letters.lower()))[:_MAX_WORDS]
+    return f"{title or 'source'}-{source.source_id}.md"
 
 
 def format_index_entry(source: StoredSource) -> str:
     """Format the line of a source in the index."""
     title = _SPECIAL_IN_LINK_TEXT.sub(r"\\\1", source.title)
     author = f"{source.author}, " if source.author else ""
-    return f"* [{title}](sources/{get_file_name(source.source_id)}) - {author}{source.category}\n"
+    return f"* [{title}](sources/{get_file_name(source)}) - {author}{source.category}\n"
 
 
 def format_front_matter(source: StoredSource, producer: str) -> str:

@@ -7,13 +7,14 @@ model's prompt.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+
+from shared.core.ids import IdKind, make_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -193,11 +194,10 @@ class Extraction:
 
 
 def compute_extraction_id(chunk_id: str, content: Content) -> str:
-    """Return the id of an extraction: a hash of its chunk's id, its type and its content."""
+    """Return the id for an extraction with this content of a chunk."""
     fields = content.model_dump(mode="json", exclude_none=True)
     text = json.dumps([chunk_id, content.type, fields], sort_keys=True, ensure_ascii=False)
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{content.type}-{digest[:20]}"
+    return make_id(IdKind.EXTRACTION, text)
 
 
 def build_facet(

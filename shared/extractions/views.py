@@ -12,7 +12,7 @@ from pydantic import AliasChoices, Field, StringConstraints
 
 from shared.extractions.model import ExtractionType
 from shared.runtime.pagination import PagedArguments
-from shared.runtime.schemas import DocumentId, Result
+from shared.runtime.schemas import Result, SourceId
 
 if TYPE_CHECKING:
     from shared.extractions.model import Extraction
@@ -36,7 +36,7 @@ class ExtractionArguments(PagedArguments):
         description="What you need, in plain words: orders results by similarity.",
         validation_alias=AliasChoices("query", "q"),
     )
-    source_id: DocumentId | None = Field(default=None, description="Only results from this source.")
+    source_id: SourceId | None = Field(default=None, description="Only results from this source.")
     limit: int = Field(default=25, ge=1, le=100, description="Maximum number of results.")
 
 

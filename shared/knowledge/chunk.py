@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from shared.core.dates import format_day
+from shared.core.ids import make_passage_id
 from shared.firestore.codec import added_field
 from shared.index.facets import (
     FIRST,
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from shared.knowledge.source import Section, Source
     from shared.text.spans import Span
 
-_CHUNK_ID: Final = re.compile(r"(.+)-[0-9a-f]{12}(?:-[0-9]+)?")
+_MAX_OCCURRENCES: Final = 1_000
+"""A passage that occurs more often in a source may get another id when it is imported."""
 
 
 class Kept(StrEnum):
@@ -56,8 +57,7 @@ class Chunk(SourceFields):
     """A passage of a source.
 
     Attributes:
-        chunk_id: The source id, a hash of the content and, for repeats, a counter. Edits elsewhere
-            in the source do not change it.
+        chunk_id: See `make_passage_id`. Edits elsewhere in the source do not change it.
         start: The offset of the first character in the source's text, in code points.
         end: The offset after the last character; `source.text[start:end] == content`.
         position: The number of the chunk in its source, from 1.
@@ -201,7 +201,7 @@ def split_source(source: Source, spans: Sequence[Sequence[Span]]) -> list[Chunk]
             offset = section.start
         for span in section_spans:
             chunk = _build_chunk(source, section, span, offset)
-            chunk_id = chunk_ids.choose(chunk.chunk_id, section)
+            chunk_id = chunk_ids.choose(chunk.content, section.chunk_id)
             chunks.append(replace(chunk, chunk_id=chunk_id, position=len(chunks) + 1))
         offset += len(section.text) + len(SECTION_SEPARATOR)
     return [replace(chunk, total=len(chunks)) for chunk in chunks]
@@ -212,35 +212,30 @@ class _ChunkIds:
 
     def __init__(self, source: Source) -> None:
         """Reserve the exported ids for their sections."""
+        self._source_id = source.source_id
         self._reserved = {section.chunk_id for section in source.sections}
         self._chosen: set[str] = set()
         self._occurrences: Counter[str] = Counter()
 
-    def choose(self, chunk_id: str, section: Section) -> str:
-        """Return the id of a chunk: that in the export, or else this one with a free counter."""
-        chosen = _match_exported_id(chunk_id, section)
+    def choose(self, text: str, exported_id: str | None) -> str:
+        """Return the id of a passage: that in the export, or else that of the next occurrence."""
+        chosen = exported_id if self._fits(text, exported_id) else None
         while chosen is None or chosen in self._chosen:
-            self._occurrences[chunk_id] += 1
-            occurrence = self._occurrences[chunk_id]
-            candidate = f"{chunk_id}-{occurrence}" if occurrence > 1 else chunk_id
+            self._occurrences[text] += 1
+            candidate = make_passage_id(self._source_id, text, self._occurrences[text])
             chosen = None if candidate in self._reserved else candidate
         self._chosen.add(chosen)
         return chosen
 
+    def _fits(self, text: str, exported_id: str | None) -> bool:
+        """Return whether an exported id is that of any occurrence of a text.
 
-def _match_exported_id(chunk_id: str, section: Section) -> str | None:
-    """Return the exported id of a section if that id has the hash of the text, else None.
-
-    Its counter may be any number, because earlier repeats may have been forgotten.
-    """
-    exported = section.chunk_id or ""
-    return exported if re.fullmatch(rf"{re.escape(chunk_id)}(-[0-9]+)?", exported) else None
-
-
-def parse_source_id(chunk_id: str) -> str:
-    """Return the source id in a chunk id of `split_source`. Return any other id unchanged."""
-    match = _CHUNK_ID.fullmatch(chunk_id)
-    return match[1] if match else chunk_id
+        It may be a later one than in the export, because earlier ones may have been forgotten.
+        """
+        occurrences = range(1, _MAX_OCCURRENCES + 1)
+        return exported_id is not None and any(
+            exported_id == make_passage_id(self._source_id, text, n) for n in occurrences
+        )
 
 
 def _build_chunk(source: Source, section: Section, span: Span, offset: int) -> Chunk:
@@ -251,7 +246,7 @@ def _build_chunk(source: Source, section: Section, span: Span, offset: int) -> C
     locator = section.find_locator(span.start)
     return Chunk(
         **source_fields,
-        chunk_id=f"{source.source_id}-{_compute_digest(content)[:12]}",
+        chunk_id="",
         start=offset + span.start,
         end=offset + span.end,
         position=0,

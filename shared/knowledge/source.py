@@ -80,7 +80,7 @@ class SourceFields:
     """The fields of a source, which each of its chunks repeats.
 
     Attributes:
-        source_id: A valid Firestore document id (see `safe_id`), stable across ingestions.
+        source_id: Stable across ingestions (see `make_id`).
         origin: Where it came from: `kindle`, `reader`, `file`, `jsonl` ...
         category: What it is: `books`, `articles`, `documents` ...
         tags: The tags of the whole source. A chunk also has the tags of its section.

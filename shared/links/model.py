@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from shared.core.deferral import schedule_retry
-from shared.core.ids import safe_id
+from shared.core.ids import IdKind, make_id
 from shared.firestore.retention import Retention
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def derive_link_source_id(url: PublicUrl) -> str:
 
     Parameters that track visitors do not change the id, so that a page is stored only once.
     """
-    return safe_id(f"link-{_TRACKING.sub('', url.text).rstrip('?&')}")
+    return make_id(IdKind.LINK, _TRACKING.sub("", url.text).rstrip("?&"))
 
 
 def compute_expected_by(now: datetime) -> datetime:

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from shared.core.dates import Period, fold_period, load_time_zone
+from shared.core.ids import parse_source_id
 from shared.core.text_validation import make_validation_error
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ DocumentId = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_-]*[A-Za-z0-9-]$", max_length=200)
 ]
 """A document id that Firestore accepts and cannot take for a path. `safe_id` makes such ids."""
+SourceId = Annotated[DocumentId, AfterValidator(parse_source_id)]
+"""The id of a source. A passage's id stands for its source."""
 
 
 def _validate_zone(name: str) -> str:

@@ -7,19 +7,17 @@ A workspace contains the texts that a user gave to `extract_key_info` under one 
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from shared.core.ids import IdKind, make_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from shared.index.facets import Facet
-
-_ID_DIGITS: Final = 32
-"""An id has this many hexadecimal digits. No two texts have the same 128 bits by chance."""
 
 
 class DocumentStatus(StrEnum):
@@ -131,5 +129,4 @@ class WorkspacePassage:
 
 def content_id(text: str) -> str:
     """Return the id of a document with this text, or of a passage with this cleaned text."""
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()[:_ID_DIGITS]
+    return make_id(IdKind.DOCUMENT, text)

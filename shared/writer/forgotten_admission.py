@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from shared.core.ids import parse_source_id
 from shared.firestore.documents import Document, Reference
 from shared.firestore.retention import PURGE_AT
 from shared.firestore.values import ArrayRemove
 from shared.firestore.writes import Set, Write, delete_if_unchanged, put_if_unchanged
-from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.forgotten_chunks import COLLECTION as FORGOTTEN_CHUNKS
 from shared.knowledge.forgotten_repository import COLLECTION as FORGOTTEN_SOURCES
 from shared.knowledge.forgotten_repository import ForgottenSource, build_forgotten_fields

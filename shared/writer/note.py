@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from shared.core.ids import parse_source_id
 from shared.index.facets import Kind, make_named_facet
-from shared.knowledge.chunk import parse_source_id, split_source
+from shared.knowledge.chunk import split_source
 from shared.knowledge.source import Section, Source, SourceFields
 from shared.text.folding import hash_texts
 from shared.text.splitting import split_chunks

@@ -10,6 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from infra.build.discovery import tools
+from shared.core.ids import make_passage_id
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from shared.runtime.invocation import parse_arguments
@@ -207,6 +208,15 @@ def test_values_that_are_barely_valid_are_accepted(name: str) -> None:
     for field, value in accepted:
         parse_arguments(tool.input, example.arguments | {field: value}, name)
     parse_arguments(tool.input, example.arguments, name)
+
+
+@every_tool
+def test_a_passage_stands_for_its_source(name: str) -> None:
+    tool = find_tool(name)
+    if "source_id" in tool.input.model_fields:
+        source_id = {"source_id": make_passage_id("baking", "Knead.")}
+        arguments = EXAMPLES[name].arguments | source_id
+        assert parse_arguments(tool.input, arguments, name).source_id == "baking"
 
 
 def test_every_tool_has_an_example() -> None:

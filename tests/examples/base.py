@@ -11,6 +11,7 @@ import pytest
 from google.cloud.firestore_v1.vector import Vector
 
 from shared.core.caller import Caller, Role
+from shared.core.ids import IdKind, make_id
 from shared.runtime.context import App
 from shared.workspaces.model import content_id
 from tests.support import tool_calls
@@ -45,10 +46,8 @@ PRIVATE_WORD: Final = "quagga"
 """A word that only Anna's private data contain."""
 KNEAD, STARTER, BAKE = (chunk.chunk_id for chunk in chunk_source(BAKING).chunks)
 """The passages of the source `baking`. The first is in the cluster `dough`."""
-NOTE: Final = f"note-{7:016x}"
-"""A note that Anna saved."""
-FORGOTTEN_NOTES: Final = (f"note-{9:016x}", f"note-{11:016x}", f"note-{13:016x}")
-"""Notes that Anna saved and forgot."""
+NOTE, *FORGOTTEN_NOTES = (make_id(IdKind.NOTE, f"{number:016x}") for number in (7, 9, 11, 13))
+"""Notes that Anna saved. She forgot all but the first."""
 NOTE_TEXT: Final = "Rye bread keeps for a week if it is wrapped in linen."
 LINK: Final = "https://reefs.example/atlas"
 """The address of a page that Anna saved, and that nobody has fetched."""

@@ -3,7 +3,7 @@
 from typing import Final
 
 from tests.examples.base import DOCUMENT
-from tests.examples.example import BLANK, NOT_AN_ID, Cost, Example
+from tests.examples.example import BLANK, Cost, Example
 
 _TEXT: Final = "A comet's tail points away from the sun.\n\nRust was found in the cables."
 
@@ -23,10 +23,6 @@ EXAMPLES: Final = {
             "materials": {
                 BLANK: ("", " ", "\r\n\t \n", "\u3000\u2028", "\n" * 100_000),
                 "required unless you send document, or scope is task": (None,),
-            },
-            "document": {
-                NOT_AN_ID: ("", "x", "../" * 10, "é" * 32, "0" * 31, f"{'0' * 31}/"),
-                "at most 32": ("0" * 33, f"{'0' * 32}\n"),
             },
             "task_id": {BLANK: ("", " ", "\t\n", "\u3000", "\u00a0")},
         },

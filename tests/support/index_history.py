@@ -22,7 +22,7 @@ WORDS: Final = ("rye", "wheat", "oven", "sail", "anchor", "storm", "harbour", "d
 TAGS: Final = ("food", "Food", "a/b", "100%", "..", "__x__", "é" * 700, "🍞", "x" * 450, "%2F")
 TITLES: Final = ("Bread", "bread", "Under Sail", "A % of a / of .", "!!!")
 AUTHORS: Final = (None, "Ida Loaf", "IDA  loaf", "Ann/Bo", "王小波")
-SOURCES: Final = ("baking", "sailing", "_x", "notes-2", "z")
+SOURCES: Final = ("baking", "sailing", "fig", "notes-2", "rye")
 
 
 class RacingIndexing(Indexing):

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Final
 
+from shared.core.ids import IdKind, make_id
 from shared.knowledge.source import Section, Source
 
 _PIECES: Final = (
@@ -59,17 +60,16 @@ def _make_section(random: Random, number: int) -> Section:
 
 
 def make_odd_sources(random: Random, count: int) -> list[Source]:
-    """Return sources whose ids differ by case, or are names that file systems reserve."""
-    names = ["index", "log", "CON", "con", "a", "A", "-a", "aux-1"]
-    names += [f"{random.choice('xXyY')}{number // 2}_{number % 2}-é" for number in range(count)]
+    """Return sources, of which some link to others."""
+    ids = [make_id(IdKind.FILE, f"{number}") for number in range(count)]
     sources: list[Source] = []
-    for number, name in enumerate(names[:count]):
+    for number, source_id in enumerate(ids):
         sections = [_make_section(random, number) for _ in range(random.randint(1, 3))]
         if random.random() < 0.2:
-            sections.append(sections[0])  # a repeated text has an id with a counter
+            sections.append(sections[0])  # a repeated text has another id
         sources.append(
             Source(
-                source_id=name.replace("é", str(number)),
+                source_id=source_id,
                 title=_make_line(random),
                 author=_drop_at_random(random, _make_line(random)),
                 origin=random.choice(("file", "kindle", _make_line(random))),
@@ -78,7 +78,7 @@ def make_odd_sources(random: Random, count: int) -> list[Source]:
                 readwise_url=_drop_at_random(random, f"https://readwise.io/{number}"),
                 source_url=_drop_at_random(random, f"https://example.com/{number}"),
                 language=_drop_at_random(random, "de"),
-                links_to=tuple(random.sample(names[:8], 2)) if random.random() < 0.3 else None,
+                links_to=tuple(random.sample(ids, 2)) if random.random() < 0.3 else None,
                 sections=tuple(sections),
             )
         )

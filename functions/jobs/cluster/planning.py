@@ -13,6 +13,7 @@ import numpy as np
 from shared.ai.vector_halves import ENGLISH_DIMENSION, TWO_HALVES
 from shared.clustering.matching import ClusterMatch, match_clusters
 from shared.clustering.naming import ClusterDescription
+from shared.core.ids import IdKind, make_id
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import BY_WORDS, ClusterWithCentroid
 
@@ -173,8 +174,6 @@ def _keep_description(
 
 
 def _derive_id(members: Sequence[str], used_ids: Collection[str]) -> str:
-    """Derive an unused id from the members. The prefix `topic-` is part of stored ids."""
-    base = f"topic-{hash_members(members)[:12]}"
-    if base not in used_ids:
-        return base
-    return next(name for n in count(2) if (name := f"{base}-{n}") not in used_ids)
+    """Derive an unused id from the members."""
+    ids = (make_id(IdKind.CLUSTER, f"{hash_members(members)}-{n}") for n in count(1))
+    return next(cluster_id for cluster_id in ids if cluster_id not in used_ids)

@@ -23,6 +23,7 @@ from tests.support.extractions import (
     store_extractions,
 )
 from tests.support.knowledge import BAKING, store_sources
+from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import ANONYMOUS, call_all_pages, call_result, call_text
 
 LOOKUP_TOOLS = [name for name in TOOLS if name != "list_topics"]
@@ -115,6 +116,7 @@ async def test_each_tool_returns_its_own_type(
     kind = name.removeprefix("get_").replace("ies", "y").removesuffix("s")
     await store_one_of_each(ctx, chunks[0], "bread")
     await store_one_of_each(ctx, chunks[3], "ropes")
+    stored = await read_documents(ctx, "extractions")
     for chunk, arguments in (
         (chunks[0], {"topic": "bread"}),
         (chunks[0], {"source_id": "baking"}),
@@ -122,11 +124,11 @@ async def test_each_tool_returns_its_own_type(
         (chunks[3], {"topic": "ropes"}),
     ):
         [result] = (await call_result(app, name, ANONYMOUS, **arguments))["results"]
-        assert result["id"].partition("-")[0] == kind
+        assert stored[result["id"]]["type"] == kind
         assert result["chunk_id"] == chunk.chunk_id
     for arguments in ({}, {"query": "bread"}):
         results = (await call_result(app, name, ANONYMOUS, **arguments))["results"]
-        assert [result["id"].partition("-")[0] for result in results] == [kind] * 2
+        assert [stored[result["id"]]["type"] for result in results] == [kind] * 2
 
 
 @pytest.mark.requirement("000-AC6", "000-CR1", "000-FR3", "000-FR4")

@@ -14,6 +14,7 @@ from google.cloud.firestore import DELETE_FIELD
 from syrupy.assertion import SnapshotAssertion
 
 from functions.jobs.purge.job import purge
+from shared.core.ids import make_passage_id
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Update
 from shared.knowledge.forgotten_chunks import RESTORABLE_SOURCES
@@ -116,7 +117,7 @@ async def test_what_others_forgot_looks_like_what_never_was(
     await forget(app, source_id="sailing")
     if is_expired:
         await purge(replace(ctx, clock=lambda: NOON + timedelta(days=9999)), make_ample_budget())
-    never = {"source_id": "fishing", "chunk_id": "fishing-000000000000"}
+    never = {"source_id": "fishing", "chunk_id": make_passage_id("fishing", "Cast.")}
 
     async def describe_refusal(name: str, target_id: str) -> tuple[str, int, int]:
         """Return what an editor learns from the error, without the id."""

@@ -9,6 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 from functions.jobs.embed.job import embed
 from functions.jobs.ingest.job import count, ingest
 from functions.jobs.ingest.listing import read
+from functions.jobs.ingest.readers.readwise.export import derive_book_source_id
 from shared.knowledge.source import Source
 from shared.runtime.context import App, Context
 from shared.runtime.job import Budget, Failure, Report
@@ -155,7 +156,7 @@ async def test_a_book_that_stays_deleted_is_removed_once(
     report, meter = await measure_ingest(app)
     assert report.counts == {"read": 2}
     assert meter.documents_written == 0
-    assert set(await read_documents(ctx, "sources")) == {"readwise-8"}
+    assert set(await read_documents(ctx, "sources")) == {derive_book_source_id("8")}
     assert len(await read_tombstones(ctx)) == 1
 
 

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from functions.jobs.ingest.bucket import follow_bucket
 from functions.jobs.ingest.job import count, ingest
 from functions.jobs.ingest.origin import sync
+from functions.jobs.ingest.readers.readwise.export import derive_book_source_id, is_book
 from shared.core.settings import Settings
 from shared.runtime.context import App, Context
 from shared.runtime.job import Failure, Report
@@ -342,4 +343,4 @@ async def test_exports_are_skipped_if_readwise_is_synchronized(
 
     assert report.failures == []
     source_ids = await read_documents(ctx, "sources")
-    assert [name for name in source_ids if name.startswith("readwise")] == ["readwise-7"]
+    assert list(filter(is_book, source_ids)) == [derive_book_source_id("7")]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from functions.jobs.ingest.folder import ingest_confirmed
+from functions.jobs.ingest.readers.readwise.export import derive_book_source_id
 from shared.runtime.context import Context
 from tests.support.followed_folder import (
     NOTE_NUMBERS,
@@ -24,6 +25,8 @@ from tests.support.source_files import (
     write_export,
     write_file,
 )
+
+BOOK_1 = derive_book_source_id("1")
 
 
 def format_records(*numbers: int) -> str:
@@ -57,7 +60,7 @@ async def test_records_missing_from_a_file_are_forgotten(ctx: Context, tmp_path:
 BOOKS: Final = [
     make_readwise_book(user_book_id=number, title=f"Book {number}") for number in range(1, 7)
 ]
-BOOK_IDS: Final = {f"readwise-{number}" for number in range(1, 7)}
+BOOK_IDS: Final = set(map(derive_book_source_id, "123456"))
 
 
 async def test_a_book_missing_from_a_newer_export_stays(ctx: Context, tmp_path: Path) -> None:
@@ -90,7 +93,7 @@ async def test_a_book_that_an_export_names_as_deleted_is_forgotten(
     write_file(tmp_path, "later.json", json.dumps(later))
     await ingest_cleanly(ctx, tmp_path)
     for _ in range(2):
-        assert BOOK_IDS - await read_source_ids(ctx) == {"readwise-1"}
+        assert BOOK_IDS - await read_source_ids(ctx) == {BOOK_1}
         await ingest_cleanly(ctx, tmp_path)
 
 
@@ -139,10 +142,10 @@ async def test_a_deleted_export_deletes_no_book_of_a_synchronized_account(
     report = await ingest_confirmed(str(tmp_path), frozenset(), context, make_ample_budget())
     assert report.failures == report.warnings == []
     assert report.counts["read"] == len(NOTE_NUMBERS)
-    assert "readwise-1" in await read_source_ids(ctx)
+    assert BOOK_1 in await read_source_ids(ctx)
     changes = await compare(ctx, tmp_path, follows_readwise=True)
     assert changes.missing_ids == frozenset()
 
     (tmp_path / "export.json").unlink()
     await ingest_cleanly(ctx, tmp_path)  # without a token
-    assert "readwise-1" not in await read_source_ids(ctx)
+    assert BOOK_1 not in await read_source_ids(ctx)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from functions.jobs.ingest.job import ingest
+from functions.jobs.ingest.readers.readwise.export import derive_book_source_id
 from infra.export.exporting import export_all
 from shared.core.caller import Caller, Role
 from shared.core.meter import Meter
@@ -22,6 +23,8 @@ from tests.support.jobs import make_ample_budget
 from tests.support.source_files import make_readwise_book, write_file
 from tests.support.stored_documents import read_chunks_by_text, read_documents
 from tests.support.tool_calls import call_result
+
+BOOK_7 = derive_book_source_id("7")
 
 OWNER: Final = Caller.of("anna", role=Role.OWNER)
 FULL: Final = ("A channel is a promise.", "Dredgers are paid by the hour.", "Sand moves at night.")
@@ -156,11 +159,11 @@ async def test_a_log_of_only_deletions_keeps_the_owners_title(
 ) -> None:
     write_book(tmp_path, "full.json", 100, highlights=make_highlights(*FULL))
     await ingest_cleanly(ctx, tmp_path)
-    edit = {"source_id": "readwise-7", "revision": 0, "title": "Mine"}
+    edit = {"source_id": BOOK_7, "revision": 0, "title": "Mine"}
     await call_result(app, "edit_source", OWNER, **edit)
     write_book(tmp_path, "june.json", 0, highlights=make_highlights(FULL[0], is_deleted=True))
     assert (await ingest_cleanly(ctx, tmp_path)).removed == {"passages": 1}
-    assert (await read_documents(ctx, "sources"))["readwise-7"]["title"] == "Mine"
+    assert (await read_documents(ctx, "sources"))[BOOK_7]["title"] == "Mine"
 
 
 async def test_an_older_export_adds_what_is_missing_and_changes_nothing(
@@ -196,7 +199,7 @@ async def test_a_restored_book_is_not_forgotten_again(
     write_book(tmp_path, "june.json", 0, is_deleted=True, highlights=[])
     await ingest_cleanly(ctx, tmp_path)
     assert await read_source_ids(ctx) == set()
-    await call_result(app, "forget", OWNER, source_id="readwise-7", forgotten=False)
+    await call_result(app, "forget", OWNER, source_id=BOOK_7, forgotten=False)
     for _ in range(2):
         await ingest_cleanly(ctx, tmp_path)
         assert await read_passages(ctx) == list(FULL)

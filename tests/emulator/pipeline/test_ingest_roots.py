@@ -13,10 +13,9 @@ import pytest
 from functions.jobs.ingest.folder import load_roots_with_files
 from functions.jobs.ingest.listing import read
 from functions.jobs.ingest.roots import Root
-from shared.core.caller import Caller
-from shared.core.meter import Meter
+from shared.core.ids import IdKind, make_id
 from shared.knowledge.source import Source
-from shared.runtime.context import App, Context
+from shared.runtime.context import Context
 from shared.runtime.job import Failure
 from tests.support.followed_folder import ingest_cleanly, run_ingest
 from tests.support.source_files import (
@@ -66,7 +65,8 @@ async def test_ids_of_a_namesake_folder_are_unique(ctx: Context, tmp_path: Path)
         line = format_json_lines({"id": record_id, "text": path})
         await ingest_cleanly(ctx, write_file(tmp_path, f"{path}/docs.jsonl", line).parent)
     assert sorted((await read_stored_texts(ctx)).values()) == ["a/data", "b/data", "data-2"]
-    assert {"data-2-7", "data-2-8"} < set(await read_stored_texts(ctx))
+    ids = {make_id(IdKind.RECORD, name) for name in ("data-2-7", "data-2-8")}
+    assert ids < set(await read_stored_texts(ctx))
 
 
 async def test_json_lines_of_an_inner_folder_overwrite_nothing(
@@ -87,7 +87,10 @@ async def test_json_lines_of_an_inner_folder_overwrite_nothing(
     for path in (inner.parent, inner):
         reason = "has the id of v/a.jsonl line 1; keep one of the two"
         assert (await run_ingest(ctx, path)).failures == [Failure("b.jsonl line 1", reason)]
-    assert await read_stored_texts(ctx) == {"v-1": "Outer.", "v-2": "Two."}
+    assert await read_stored_texts(ctx) == {
+        make_id(IdKind.RECORD, "v-1"): "Outer.",
+        make_id(IdKind.RECORD, "v-2"): "Two.",
+    }
 
 
 async def test_an_inner_folder_belongs_to_the_ingested_outer_one(
@@ -337,59 +340,3 @@ async def test_a_folder_name_that_is_not_utf_8_is_kept(ctx: Context, tmp_path: P
     await ingest_cleanly(ctx, folder)
     assert [root.path for root in await read_roots(ctx)] == [folder]
     assert (await ingest_cleanly(ctx, folder / "note.md")).note == ""
-
-
-CONTENT_HASHES: dict[str, str] = {
-    "file-vault-2023-01-02-sails-md-c53b781231": (
-        "f343f10fb17da9371ebc1b5bd67e87dbbd6a31769d54fae7d94d30dd5b1c91d0"
-    ),
-    "file-vault-Books-Noise-md-9e9adf0e28": (
-        "748a5db4677f694b032f992baadaf3a9f8325562185fea204d18794e0cf1c5e9"
-    ),
-    "vault-1": "dfb2d78a13a319f222a00fb8013875a01541be4e6751570616b918a9f2903ca9",
-    "file-vault-dough-txt-5944347f35": (
-        "2d9f98200e40ba0d55c1d98f3bfcc87e048a8dde0d964815ebd698af06bab3fb"
-    ),
-    "readwise-7": "b8afafb86be7a1d3182f0163750fa09031df8f504727dc891006577993162573",
-    "file-vault-tea-md-fcecdfd07b": (
-        "2b5ba10199f310b3123ef6c0e9b64b6a393a87e9646e50806fb880ad29e33b73"
-    ),
-}
-"""The content hashes, by source id, that the last version without roots stored."""
-
-
-def make_vault_of_every_format(folder: Path) -> Path:
-    """Make a folder with a file in each format that this earlier version supported."""
-    tea = (
-        '---\ntitle: Tea\nauthor: Ann\ntags: [drinks, "#2024"]\ndate: 2024-05-31\nlayout: post\n'
-        "---\n\n# Heading #1\n\n"
-        "Steep it, see https://example.com/#steps and C# for three minutes.\n"
-    )
-    line = '{"id": "1", "text": "Line.", "date": "2024-05-31", "tags": ["a"]}\n'
-    highlight = {"text": "Simplify.", "highlighted_at": "2024-05-31T16:41:53Z"}
-    write_file(folder, "vault/tea.md", tea)
-    write_file(folder, "vault/2023-01-02 sails.md", "Reef early.\n\n```\n#include <sails.h>\n```\n")
-    write_file(folder, "vault/dough.txt", "Knead #well.")
-    write_file(folder, "vault/Books/Noise.md", "Noise.")
-    write_file(folder, "vault/docs.jsonl", line)
-    write_export(folder / "vault", make_readwise_book(highlights=[highlight]))
-    return folder / "vault"
-
-
-async def test_sources_of_an_earlier_version_are_not_rewritten(app: App, tmp_path: Path) -> None:
-    database = app.context(Caller(), Meter()).database
-    for source_id, content_hash in CONTENT_HASHES.items():
-        await (
-            database.connection.client.collection("sources")
-            .document(source_id)
-            .set({"content_hash": content_hash})
-        )
-    vault = make_vault_of_every_format(tmp_path)
-
-    meter = Meter()
-    assert (await ingest_cleanly(app.context(Caller(), meter), vault)).counts == {"read": 6}
-    assert meter.documents_written == 2  # the folder with its files, and when it was read
-
-    meter = Meter()
-    assert (await ingest_cleanly(app.context(Caller(), meter), vault)).counts == {"read": 6}
-    assert meter.documents_written == 0

@@ -9,6 +9,7 @@ import pytest
 from functions.jobs.ingest.batches import MAX_CHARACTERS, chunk_in_batches
 from functions.jobs.ingest.readers.json_lines import MAX_LINE_BYTES
 from functions.jobs.ingest.readers.readwise.export import MAX_BYTES as MAX_EXPORT
+from functions.jobs.ingest.readers.readwise.export import derive_book_source_id
 from functions.jobs.ingest.readers.text_files import MAX_BYTES as MAX_TEXT
 from functions.jobs.ingest.readwise.library import DEAD_LETTERS, MARGIN
 from shared.core.deferral import MAX_TRIES
@@ -34,6 +35,8 @@ from tests.support.source_files import (
     write_file,
 )
 from tests.support.stored_documents import read_documents
+
+BOOK_7 = derive_book_source_id("7")
 
 LONG_TAGS: Final = [{"name": f"{number}" + "\N{BREAD}" * 1_400} for number in range(200)]
 """A megabyte of tags: no chunk that has them fits into a document."""
@@ -93,8 +96,8 @@ async def test_a_source_with_too_many_tags_is_not_written(ctx: Context, tmp_path
     report = await run_ingest(ctx)
     assert list_failure_reasons(report.failures) == {"Ledger (readwise-1)": TOO_MANY}
     chunks = (await read_documents(ctx, "chunks")).values()
-    assert [chunk["source_id"] for chunk in chunks] == ["readwise-7"]
-    assert list(await read_documents(ctx, "sources")) == ["readwise-7"]
+    assert [chunk["source_id"] for chunk in chunks] == [BOOK_7]
+    assert list(await read_documents(ctx, "sources")) == [BOOK_7]
 
 
 async def test_an_oversized_record_is_reported_and_others_are_stored(

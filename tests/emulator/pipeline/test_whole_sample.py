@@ -18,6 +18,8 @@ from typing import Any, Final
 
 import pytest
 
+from functions.jobs.ingest.readers.readwise.export import derive_book_source_id
+from shared.core.ids import parse_source_id
 from shared.core.settings import Settings
 from tests.support.clock import SettableClock
 from tests.support.database_state import (
@@ -203,7 +205,7 @@ async def test_a_changed_account_gives_the_same_base_as_a_new_one(
     expected = remove_history(await read_database_contents(new_settings, clock))
     actual = remove_history(await read_database_contents(settings, clock))
     restorable = actual.pop("forgotten")
-    assert [chunk_id.rsplit("-", 1)[0] for chunk_id in restorable] == [f"readwise-{PYRAMID}"]
+    assert list(map(parse_source_id, restorable)) == [derive_book_source_id(str(PYRAMID))]
     differences = describe_differences(expected, actual)
     assert not differences, differences
 

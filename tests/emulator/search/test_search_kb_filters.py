@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from functions.tools.knowledge.search_kb.tool import In, search_kb
+from shared.core.ids import make_passage_id
 from shared.knowledge.source import Source
 from shared.runtime.context import Context
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
@@ -113,6 +114,7 @@ async def test_hits_pass_all_filters(library: Context, mode: str | None) -> None
         ({"author": "ida  LOAF"}, {"anchor-book"}),
         ({"source": "on anchors"}, {"anchor-book"}),
         ({"source": "rope-book"}, {"rope-book"}),
+        ({"source": make_passage_id("rope-book", "An anchor too.")}, {"rope-book"}),
         ({"category": "Books"}, {"anchor-book", "rope-book"}),
         ({"cluster_id": "c1"}, {"anchor-book"}),
         ({"tags": ["sea"], "author": "Ann Bo", "source": "anchor-book"}, set()),

@@ -7,9 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared.core.base64url import from_base64url, to_base64url
-from shared.core.ids import MAX_LENGTH, safe_id
+from shared.core.ids import MAX_LENGTH, IdKind, has_kind, make_id, safe_id
 
-VALID_ID = re.compile(r"[a-zA-Z0-9_-]{0,63}[a-zA-Z0-9-]", re.ASCII)
+VALID_ID = re.compile(r"[a-zA-Z0-9_-]{0,23}[a-zA-Z0-9-]", re.ASCII)
 
 names = st.text().filter(str.strip)
 
@@ -38,7 +38,7 @@ def test_a_valid_name_is_its_own_id(name: str) -> None:
 @example(["a/b", "a-b"])
 @example(["a b", "a\u00a0b"])
 @example(["é", "e\u0301"])
-@example(["a" * 65, "a" * 66])
+@example(["a" * 25, "a" * 26])
 @example(["__x__", "x"])
 def test_two_names_never_share_an_id(pair: list[str]) -> None:
     name, other_name = pair
@@ -46,8 +46,20 @@ def test_two_names_never_share_an_id(pair: list[str]) -> None:
 
 
 def test_a_name_with_replaced_characters_gets_a_hash() -> None:
-    assert safe_id("file-notes/day 1.md") == "file-notes-day-1-md-bafac8fc3e"
+    assert safe_id("file-notes/day 1.md") == "file-notes-d-xl5mr7b6fxn"
     assert safe_id("walden") == safe_id(" walden\n") == "walden"
+
+
+@given(st.sampled_from(IdKind), st.text())
+def test_a_made_id_has_its_kind_and_12_characters(kind: IdKind, name: str) -> None:
+    made = make_id(kind, name)
+    assert re.fullmatch(r"[a-z][a-z2-7]{11}", made)
+    assert [other for other in IdKind if has_kind(made, other)] == [kind]
+
+
+@pytest.mark.parametrize("name", ["kitchen", "note-7", "k" * 13])
+def test_another_id_has_no_kind(name: str) -> None:
+    assert not has_kind(name, *IdKind)
 
 
 @pytest.mark.parametrize("name", ["", " ", "\n\t", "\u00a0"])

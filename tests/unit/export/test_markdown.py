@@ -34,17 +34,16 @@ CHUNK = Chunk(
 )  # fmt: skip
 
 
-def test_names_differ_on_file_systems_that_ignore_case() -> None:
-    names = [get_file_name(source_id) for source_id in ("file-a", "file-A", "FILE-A", "File-a")]
-    assert names[0] == "file-a.md"
-    assert len({name.lower() for name in names}) == 4
-
-
-@pytest.mark.parametrize("reserved_name", ["index", "log", "con", "CON", "lpt1", "-a", "_a"])
-def test_reserved_names_are_avoided(reserved_name: str) -> None:
-    name = get_file_name(reserved_name)
-    assert name.startswith(f"{reserved_name.lower()}-")
-    assert name.endswith(".md")
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("Über Käse / Vol. 2", "uber-kase-vol-2-file-a.md"),
+        ("x" * 300, f"{'x' * 40}-file-a.md"),
+        ("走れ", "source-file-a.md"),
+    ],
+)
+def test_a_file_has_the_words_of_the_title_and_the_id(title: str, expected: str) -> None:
+    assert get_file_name(replace(SOURCE, title=title)) == expected
 
 
 def test_front_matter_has_the_fields_of_the_format() -> None:
@@ -66,7 +65,7 @@ def test_front_matter_has_the_fields_of_the_format() -> None:
 
 def test_an_entry_of_the_index_is_a_link() -> None:
     assert format_index_entry(SOURCE) == (
-        '* [A "b" \\[c\\] \\\\: d #e](sources/file-a.md) - Zoë, books\n'
+        '* [A "b" \\[c\\] \\\\: d #e](sources/a-b-c-d-e-file-a.md) - Zoë, books\n'
     )  # fmt: skip
 
 

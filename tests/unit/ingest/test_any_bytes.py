@@ -38,7 +38,7 @@ SAMPLES: Final = {
     "docs.jsonl": json_lines.FORMAT.example.encode(),
     CARREL_EXPORT: format_json_lines(
         HEADER,
-        {"source": {"source_id": "a", "title": "A", "tags": ["x"]}},
+        {"source": {"source_id": "aa", "title": "A", "tags": ["x"]}},
         {"chunk": {"chunk_id": "a-1", "start": 0, "text": "One."}},
         {"chunks": 1},
     ).encode(),

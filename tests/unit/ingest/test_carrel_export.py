@@ -22,8 +22,8 @@ from tests.support.source_files import (
 )
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
-SOURCE: dict[str, Any] = {"source_id": "a", "title": "A"}
-CHUNK: dict[str, Any] = {"chunk_id": "a-1", "start": 0, "text": "One."}
+SOURCE: dict[str, Any] = {"source_id": "aa", "title": "A"}
+CHUNK: dict[str, Any] = {"chunk_id": "aa-1", "start": 0, "text": "One."}
 
 
 def write_carrel_export(folder: Path, *lines: dict[str, Any]) -> Path:
@@ -32,7 +32,7 @@ def write_carrel_export(folder: Path, *lines: dict[str, Any]) -> Path:
 
 def test_every_field_is_read_unchanged(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     source = {
-        "source_id": "a",
+        "source_id": "aa",
         "title": " A\x1b ",
         "author": "Ann",
         "origin": "kindle",
@@ -72,7 +72,7 @@ def test_only_the_data_files_of_an_export_folder_are_read(tmp_path: Path) -> Non
     write_file(tmp_path, "knowledge-00001.jsonl", lines)
     write_file(tmp_path, "traces.jsonl", format_json_lines({"id": "t", "text": "A trace."}))
     write_file(tmp_path, "markdown/sources/a.md", "A copy for people.")
-    assert [source.source_id for source in read_sources(tmp_path)] == ["a"]
+    assert [source.source_id for source in read_sources(tmp_path)] == ["aa"]
 
 
 def test_an_export_without_its_data_files_is_refused(tmp_path: Path) -> None:
@@ -91,6 +91,7 @@ def test_an_export_without_its_data_files_is_refused(tmp_path: Path) -> None:
         ({}, {}, 2, "is incomplete: 1 passages were read"),
         (None, {}, 1, "is incomplete: 0 passages were read"),
         ({"source_id": "a/b"}, {}, 1, "source_id: "),
+        ({"source_id": "longer-than-12"}, {}, 1, "source_id: "),
         ({"title": None}, {}, 1, "title: "),
         ({"author": 7}, {}, 1, "author: "),
         ({"origin_values": {"title": ""}}, {}, 1, "origin_values.title: "),

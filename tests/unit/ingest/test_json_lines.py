@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from functions.jobs.ingest.listing import read
+from shared.core.ids import IdKind, make_id
 from shared.knowledge.source import Section, Source
 from tests.support.source_files import (
     format_json_lines,
@@ -47,7 +48,7 @@ def test_a_line_becomes_a_source(tmp_path: Path) -> None:
         highlighted_at=datetime(2024, 5, 31, 10, tzinfo=UTC),
     )
     expected = Source(
-        source_id=f"{tmp_path.name}-doc-1",
+        source_id=make_id(IdKind.RECORD, f"{tmp_path.name}-doc-1"),
         title="A title",
         author="Ann",
         origin="wiki",
@@ -63,7 +64,7 @@ def test_a_line_becomes_a_source(tmp_path: Path) -> None:
 def test_a_corpus_in_beirs_format_is_read(tmp_path: Path) -> None:
     line = {"_id": 31715818, "title": "", "text": "New opportunities. " * 9, "metadata": {}}
     source = read_only_source(write_file(tmp_path, "corpus.jsonl", format_json_lines(line)))
-    assert source.source_id == f"{tmp_path.name}-31715818"
+    assert source.source_id == make_id(IdKind.RECORD, f"{tmp_path.name}-31715818")
     assert source.title == "New opportunities. " * 4 + "New…"
     assert source.origin == "jsonl"
 
@@ -97,8 +98,8 @@ def test_invalid_lines_are_reported_and_others_are_read(tmp_path: Path) -> None:
     ]
     assert read_problems(path) == expected
     assert [source.source_id for source in read_sources(path)] == [
-        f"{tmp_path.name}-first",
-        f"{tmp_path.name}-last",
+        make_id(IdKind.RECORD, f"{tmp_path.name}-first"),
+        make_id(IdKind.RECORD, f"{tmp_path.name}-last"),
     ]
 
 
@@ -176,5 +177,5 @@ def test_a_file_is_read_lazily(tmp_path: Path) -> None:
         format_json_lines({"id": "2", "text": "written before the first was asked for"})
     )
     assert [source.source_id for source in reading if isinstance(source, Source)] == [
-        f"{tmp_path.name}-2"
+        make_id(IdKind.RECORD, f"{tmp_path.name}-2")
     ]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from functions.jobs.ingest.readers.readwise.export import derive_book_source_id
 from shared.knowledge.source import Locator, Section, Source
 from tests.support.source_files import (
     make_readwise_book,
@@ -224,7 +225,7 @@ def test_an_invalid_book_is_reported_and_others_are_read(
 ) -> None:
     path = write_export(tmp_path, make_readwise_book(**fields), make_readwise_book(user_book_id=8))
     assert read_problems(path) == [("export.json: Walden", reason)]
-    assert [source.source_id for source in read_sources(path)] == ["readwise-8"]
+    assert [source.source_id for source in read_sources(path)] == [derive_book_source_id("8")]
 
 
 def test_an_invalid_date_is_dropped_from_its_highlight(tmp_path: Path) -> None:
@@ -258,7 +259,7 @@ def test_only_the_first_errors_of_a_book_are_listed(tmp_path: Path) -> None:
 def test_a_bare_list_of_books_is_an_export_and_a_book_gets_a_title(tmp_path: Path) -> None:
     books = json.dumps([{"user_book_id": "7", "highlights": [{"text": "x"}]}])
     assert read_only_source(write_file(tmp_path, "books.json", books)) == Source(
-        "readwise-7",
+        derive_book_source_id("7"),
         "Readwise book 7",
         origin="readwise",
         sections=(Section("x"),),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from functions.jobs.ingest.readers.readwise.export import derive_book_source_id
 from shared.knowledge.chunk import Chunk, Kept
 from shared.knowledge.highlight_versions import extract_words
 from shared.knowledge.source import SECTION_SEPARATOR, Locator, Section, Source
@@ -39,7 +40,7 @@ def make_section(
 def make_log(*sections: Section, deleted: Sequence[int] = ()) -> Source:
     """Return a book as a log of additions has it."""
     return Source(
-        "readwise-7",
+        derive_book_source_id("7"),
         "Tides",
         readwise_url=BOOK_URL,
         sections=sections,

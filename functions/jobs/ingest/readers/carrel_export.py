@@ -6,7 +6,6 @@ Ids, texts and chunk boundaries are kept unchanged.
 from __future__ import annotations
 
 import json
-import re
 from datetime import UTC
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
@@ -24,6 +23,7 @@ from pydantic import (
 from functions.jobs.ingest.readers.decoding import decode_utf8
 from functions.jobs.ingest.readers.source_file import Record, Unreadable
 from functions.jobs.ingest.readers.validation import parse_json
+from shared.core.ids import SOURCE_ID_PATTERN, IdKind, has_kind
 from shared.knowledge.export_lines import FORMAT, HEADER_FIELD
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import (
@@ -34,14 +34,12 @@ from shared.knowledge.source import (
     Source,
     SourceFields,
 )
-from shared.runtime.schemas import DocumentId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SOURCE_FIELDS: Final = TypeAdapter(SourceFields)
-_FROM_LOG: Final = re.compile(r"kindle-[0-9a-f]{16}|readwise-.+")
-"""The ids of books whose highlights come from logs of additions."""
+_SourceId = Annotated[str, Field(pattern=f"^{SOURCE_ID_PATTERN}$")]
 _Moment = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezone(UTC))]
 
 
@@ -75,9 +73,9 @@ class _OriginValues(_Exported):
 class _OwnFields(_Exported):
     """The fields of a source except those that its chunks share."""
 
-    source_id: DocumentId
+    source_id: _SourceId
     title: Annotated[str, Field(min_length=1)]
-    links_to: tuple[DocumentId, ...] | None = None
+    links_to: tuple[_SourceId, ...] | None = None
     unread: str | None = None
     created_at: _Moment | None = None
     updated_at: _Moment | None = None
@@ -181,7 +179,7 @@ def _build_source(group: list[_Line]) -> Source:
         note=NoteFields(**own.note.model_dump()) if own.note else None,
         overrides={name: getattr(fields, name) for name in edited},
         # The base may know highlights that are newer than the export.
-        adds_only=bool(_FROM_LOG.fullmatch(own.source_id)),
+        adds_only=has_kind(own.source_id, IdKind.KINDLE_BOOK, IdKind.READWISE_BOOK),
     )
 
 

@@ -20,7 +20,7 @@ from functions.jobs.ingest.readers.source_file import (
     describe_excess,
 )
 from functions.jobs.ingest.readers.validation import describe_faults, parse_json, validate
-from shared.core.ids import safe_id
+from shared.core.ids import IdKind, make_id
 from shared.knowledge.source import Section, Source
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _parse_source(line: bytes, collection: str) -> Source:
         highlighted_at=document.date,
     )
     return Source(
-        source_id=safe_id(f"{collection}-{document.id}"),
+        source_id=make_id(IdKind.RECORD, f"{collection}-{document.id}"),
         title=to_headline(document.title or "") or to_headline(document.text, _MAX_TITLE_FROM_TEXT),
         origin=document.source or "jsonl",
         tags=document.tags,
@@ -135,7 +135,7 @@ FORMAT: Final = Format(
     read=read_records,
     max_bytes=MAX_BYTES,
     fields={
-        "id, _id": "the id of the source, prefixed with the name of the folder",
+        "id, _id": "what the id of the source is made of, with the name of the folder",
         "text": "the passages",
         "title": "the title; if it is missing, the beginning of the text is",
         "author": "the author",

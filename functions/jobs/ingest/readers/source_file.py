@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from shared.core.ids import safe_id
+from shared.core.ids import IdKind, make_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,7 @@ def derive_file_source_id(collection: str, relative_path: str, number: int = 1) 
             character, which no path contains.
     """
     path = f"{collection}/{relative_path}"
-    return safe_id(f"file-{path}" if number == 1 else f"file-{path}\0{number}")
+    return make_id(IdKind.FILE, path if number == 1 else f"{path}\0{number}")
 
 
 def describe_excess(size: int, limit: int) -> str | None:

@@ -15,7 +15,7 @@ from shared.knowledge.corrections import HOW_TO_CORRECT
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
 from shared.knowledge.source import may_edit
-from shared.runtime.schemas import Change, DocumentId, IdempotentArguments, Result, Undo
+from shared.runtime.schemas import Change, IdempotentArguments, Result, SourceId, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
 from shared.text.counts import format_count
@@ -37,7 +37,7 @@ def _validate_author(text: str) -> str:
 class In(IdempotentArguments):
     """An edit of a source."""
 
-    source_id: DocumentId = Field(description="From search_kb or list_sources.")
+    source_id: SourceId = Field(description="From search_kb or list_sources.")
     revision: int = Field(ge=0, le=1_000_000, description="The revision you edit, from get_source.")
     title: Title | None = Field(default=None, description="The new title.")
     author: Annotated[str, Field(max_length=500), AfterValidator(_validate_author)] | None = Field(

@@ -12,14 +12,21 @@ from pydantic import Field
 from shared.core.caller import Role, Scope, Tier
 from shared.core.dates import format_day
 from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
+from shared.core.ids import parse_source_id
 from shared.core.installation import carrel, when_job_runs
 from shared.firestore.retention import PURGE_AT
-from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.forgotten_chunks import RESTORABLE_SOURCES, ContentCounts, count_contents
 from shared.knowledge.forgotten_repository import INGEST, ForgottenSources, Unfinished
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import MOVING
-from shared.runtime.schemas import Change, DocumentId, IdempotentArguments, Result, Undo
+from shared.runtime.schemas import (
+    Change,
+    DocumentId,
+    IdempotentArguments,
+    Result,
+    SourceId,
+    Undo,
+)
 from shared.runtime.tool import Effect, Tool
 from shared.text.counts import format_count
 from shared.writer.forgetting import Forgetter, Forgetting, build_keep_forgotten_write
@@ -45,9 +52,7 @@ class In(IdempotentArguments):
         default=None,
         description="A passage. Pass this or source_id. A note goes as a whole.",
     )
-    source_id: DocumentId | None = Field(
-        default=None, description="A source, with all its passages."
-    )
+    source_id: SourceId | None = Field(default=None, description="A source, with all its passages.")
     reason: str | None = Field(default=None, max_length=500, description="Why, for the record.")
     forgotten: bool = Field(default=True, description="false restores what was forgotten.")
 

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, Field
 
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
-from shared.knowledge.chunk import parse_source_id
+from shared.core.ids import parse_source_id
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.notes_about import MAX_NOTES, to_note_summaries

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from shared.core.dates import DateSpan, parse_days
+from shared.core.ids import parse_source_id
 from shared.index.facets import Facet, Kind
 from shared.index.postings import KNOWLEDGE, InvertedIndex
-from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source_repository import Sources

@@ -23,7 +23,7 @@ from shared.runtime.pagination import (
     encode_cursor,
     fit_page,
 )
-from shared.runtime.schemas import DocumentId, Result
+from shared.runtime.schemas import DocumentId, Result, SourceId
 from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
 from shared.text.snippets import make_snippet
 
@@ -46,7 +46,7 @@ position of the last chunk."""
 class In(PagedArguments):
     """A source and a page of its passages."""
 
-    source_id: DocumentId = Field(
+    source_id: SourceId = Field(
         description="From search_kb or list_sources.",
         validation_alias=AliasChoices("source_id", "id"),
     )

@@ -18,7 +18,7 @@ from shared.core.installation import carrel
 from shared.core.text_validation import make_validation_error, validate_prose
 from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
 from shared.knowledge.source_repository import FORMER_REVISIONS
-from shared.runtime.schemas import DocumentId, IdempotentArguments
+from shared.runtime.schemas import DocumentId, IdempotentArguments, SourceId
 from shared.writer.note import NoteContent, default_title
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class In(IdempotentArguments):
         description="The passage or source under whose hits it stands.",
     )
     corrects: bool | None = Field(default=None, description="It corrects that.")
-    source_id: DocumentId | None = Field(
+    source_id: SourceId | None = Field(
         default=None,
         description="The note to change; fields that are left out stay as they are.",
     )

@@ -25,11 +25,11 @@ from shared.core.errors import (
     RateLimited,
     Unavailable,
 )
+from shared.core.ids import IdKind, make_id
 from shared.core.installation import when_job_runs
 from shared.core.log import error_fields, log
 from shared.firestore.claims import load_claim
 from shared.index.embedding_space import EmbeddingSpace
-from shared.knowledge.chunk import parse_source_id
 from shared.knowledge.corrections import explain_text_edit
 from shared.knowledge.notes_about import load_subject_title
 from shared.knowledge.source import may_edit
@@ -85,7 +85,7 @@ async def _save_new(args: In, ctx: Context) -> Out:
     content = args.build_content()
     await _screen(content)
     limits = CHUNK_LIMITS[ctx.settings.embedding_provider]
-    source_id = f"note-{secrets.token_hex(8)}"
+    source_id = make_id(IdKind.NOTE, secrets.token_hex(8))
     note = await asyncio.to_thread(content.to_chunked_source, source_id, limits)
     vectors, about_title = await asyncio.gather(
         _embed_chunks(note.chunks, ctx), _load_about_title(content, args, ctx)
@@ -159,7 +159,7 @@ async def _change(source_id: str, args: In, ctx: Context) -> Out:
 
 async def _make_no_note_error(source_id: str, ctx: Context) -> NotFound | InvalidInput:
     """Return the error for a source that is not a note. It says how its text is corrected."""
-    source = await Sources(ctx.database).get(parse_source_id(source_id))
+    source = await Sources(ctx.database).get(source_id)
     details = {"source_id": source_id}
     if source is None:
         return NotFound(

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
 
 from shared.core.dates import DateSpan, load_time_zone, parse_days, resolve_period
 from shared.core.errors import InvalidInput
+from shared.core.ids import parse_source_id
 from shared.core.text_validation import make_validation_error
 from shared.index.facets import HAS_CARD, Facet, Kind, make_named_facet
 from shared.runtime.schemas import Arguments, DocumentId, PeriodName, ZoneName
@@ -53,7 +54,7 @@ class Filters(Arguments):
     )
     tags_all: list[Name] = Field(default=[], max_length=20, description="All of up to 20 tags.")
     author: Name | None = Field(default=None, description="Full name.")
-    source: Name | None = Field(default=None, description="Exact title or source_id.")
+    source: Name | None = Field(default=None, description="Exact title, source_id or chunk_id.")
     category: Name | None = Field(default=None, description="books, articles, documents ...")
     language: Name | None = Field(default=None, description="Such as en.")
     cluster_id: DocumentId | None = Field(default=None, description="From list_clusters.")
@@ -93,7 +94,7 @@ def _build_facet_filters(filters: Filters) -> Iterator[FacetFilter]:
     if author := filters.author:
         yield FacetFilter("author", {author: (make_named_facet(Kind.AUTHOR, author),)})
     if source := filters.source:
-        facets = Facet(Kind.SOURCE, source), make_named_facet(Kind.TITLE, source)
+        facets = Facet(Kind.SOURCE, parse_source_id(source)), make_named_facet(Kind.TITLE, source)
         yield FacetFilter("source", {source: facets})
     if category := filters.category:
         yield FacetFilter("category", {category: (make_named_facet(Kind.CATEGORY, category),)})

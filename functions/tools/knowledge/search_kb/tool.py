@@ -14,7 +14,7 @@ from functions.tools.knowledge.search_kb.hits import Detail, Hit, format_hit, ma
 from shared.core.caller import Tier
 from shared.core.dates import ALL_DATES
 from shared.core.errors import InvalidInput
-from shared.knowledge.chunk import parse_source_id
+from shared.core.ids import parse_source_id
 from shared.knowledge.corpus import get_knowledge_corpus
 from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import (

@@ -16,7 +16,7 @@ from shared.core.errors import InvalidInput
 from shared.core.ids import safe_id
 from shared.core.text_validation import is_blank, make_validation_error
 from shared.runtime.pagination import MaxTokens
-from shared.runtime.schemas import EMPTY_IS_ABSENT, IdempotentArguments
+from shared.runtime.schemas import EMPTY_IS_ABSENT, DocumentId, IdempotentArguments
 from shared.workspaces.model import content_id
 from shared.workspaces.repository import Workspace
 
@@ -29,8 +29,6 @@ DEFAULT_WORKSPACE_ID: Final = "default"
 MAX_TEXT: Final = 16 * 1024 * 1024
 """The maximum length of a text, in characters. The limit on the size of requests is lower by
 default, but can be raised."""
-
-DocumentHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$", max_length=32)]
 
 
 class SearchScope(StrEnum):
@@ -61,7 +59,7 @@ class In(IdempotentArguments):
         " paragraphs, and the entries of logs and lists. It is stored in the workspace, visible"
         " only to you.",
     )
-    document: DocumentHash | None = Field(
+    document: DocumentId | None = Field(
         default=None,
         description="Instead of materials: the id of a stored text, from an earlier answer.",
     )

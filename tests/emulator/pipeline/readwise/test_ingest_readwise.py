@@ -13,6 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from functions.jobs.ingest.job import count, ingest
+from functions.jobs.ingest.readers.readwise.export import derive_book_source_id
 from functions.jobs.ingest.readwise.books import PendingBook
 from functions.jobs.ingest.readwise.library import DEAD_LETTERS, MARGIN
 from shared.core.deferral import MAX_TRIES
@@ -33,6 +34,8 @@ from tests.support.jobs import make_job_context, make_one_step_budget, make_spen
 from tests.support.knowledge import set_fields
 from tests.support.source_files import write_export
 from tests.support.stored_documents import read_documents
+
+BOOK_3, BOOK_7, BOOK_8, BOOK_9 = map(derive_book_source_id, "3789")
 
 
 def call_at_request(request_number: int, hook: Callable[[], None]) -> Callable[[int], None]:
@@ -59,8 +62,8 @@ async def test_the_first_run_ingests_the_whole_account(
 
     assert report == Report(Counter({"sources": 2, "created": 3, "read": 2}))
     assert await read_texts(ctx) == {
-        "readwise-7": ["Reef early.", "Heave to."],
-        "readwise-8": ["Knead well."],
+        BOOK_7: ["Reef early.", "Heave to."],
+        BOOK_8: ["Knead well."],
     }
     assert take_new_queries(readwise) == [
         {"includeDeleted": "true"},
@@ -145,10 +148,10 @@ async def test_only_changed_books_are_read_again_completely(
     assert report == Report(Counter(counts))
     assert take_new_queries(readwise)[-1]["ids"] == "7"
     assert await read_texts(ctx) == {
-        "readwise-7": ["Reef earlier.", "Heave to.", "Mind the boom."],
-        "readwise-8": ["Knead well."],
+        BOOK_7: ["Reef earlier.", "Heave to.", "Mind the boom."],
+        BOOK_8: ["Knead well."],
     }
-    assert (await read_documents(ctx, "sources"))["readwise-7"]["title"] == "Sails"
+    assert (await read_documents(ctx, "sources"))[BOOK_7]["title"] == "Sails"
 
 
 async def test_deleted_highlights_and_books_are_removed(
@@ -164,8 +167,8 @@ async def test_deleted_highlights_and_books_are_removed(
     readwise.delete_book(8)
     readwise.delete_highlight(9, 0)
     assert (await run_ingest(ctx)).failures == []
-    assert await read_texts(ctx) == {"readwise-7": ["Heave to."]}
-    assert set(await read_documents(ctx, "forgotten_sources")) == {"readwise-8", "readwise-9"}
+    assert await read_texts(ctx) == {BOOK_7: ["Heave to."]}
+    assert set(await read_documents(ctx, "forgotten_sources")) == {BOOK_8, BOOK_9}
 
 
 async def test_a_deleted_book_missing_from_the_answer_is_removed(
@@ -179,7 +182,7 @@ async def test_a_deleted_book_missing_from_the_answer_is_removed(
     call_count = len(readwise.calls)
     readwise.on_request = call_at_request(call_count + 2, lambda: readwise.remove(8))
     assert (await run_ingest(ctx)).failures == []
-    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {BOOK_7: ["Reef early."]}
 
 
 async def test_a_book_missing_from_an_answer_stays_and_is_retried(
@@ -194,12 +197,12 @@ async def test_a_book_missing_from_an_answer_stays_and_is_retried(
 
     reason = "was requested, but is missing from the answer"
     assert (await run_ingest(ctx)).failures == [Failure("Readwise: Book 7", reason)]
-    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {BOOK_7: ["Reef early."]}
 
     readwise.advance(days=1)
     readwise.put_book(7, "Reef earlier.")
     assert (await run_ingest(ctx)).failures == []
-    assert await read_texts(ctx) == {"readwise-7": ["Reef earlier."]}
+    assert await read_texts(ctx) == {BOOK_7: ["Reef earlier."]}
 
 
 async def test_the_next_run_ingests_changes_made_during_a_run(
@@ -218,9 +221,9 @@ async def test_the_next_run_ingests_changes_made_during_a_run(
     readwise.on_request = call_at_request(5, edit_book)
 
     await run_ingest(ctx)
-    assert (await read_texts(ctx))["readwise-8"] == ["Knead well."]
+    assert (await read_texts(ctx))[BOOK_8] == ["Knead well."]
     await run_ingest(ctx)
-    assert await read_texts(ctx) == {"readwise-7": ["Reef early."], "readwise-8": ["Knead long."]}
+    assert await read_texts(ctx) == {BOOK_7: ["Reef early."], BOOK_8: ["Knead long."]}
 
 
 async def test_an_invalid_book_is_retried_and_blocks_no_other(
@@ -233,7 +236,7 @@ async def test_an_invalid_book_is_retried_and_blocks_no_other(
     reason = "highlights.1.note: Input should be a valid string"
 
     assert (await run_ingest(ctx)).failures == [Failure("Readwise: Book 8", reason)]
-    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {BOOK_7: ["Reef early."]}
     pending = {"8": PendingBook("Book 8", has_highlights=True, tries=1, reason=reason)}
     assert await read_progress(ctx) == (START + timedelta(days=1) - MARGIN, pending)
 
@@ -254,8 +257,8 @@ async def test_an_invalid_book_is_retried_and_blocks_no_other(
     assert (await run_ingest(ctx)).failures == []
     assert await read_progress(ctx) == (START + timedelta(days=6) - MARGIN, {})
     assert await read_texts(ctx) == {
-        "readwise-7": ["Reef early."],
-        "readwise-8": ["Knead well.", "Rest it."],
+        BOOK_7: ["Reef early."],
+        BOOK_8: ["Knead well.", "Rest it."],
     }
 
 
@@ -271,7 +274,7 @@ async def test_a_change_revives_a_book_that_failed_too_often(
     readwise.advance(days=1)
     readwise.put_highlight(7, 0, "Reef earlier.")
     await run_ingest(ctx)
-    assert await read_texts(ctx) == {"readwise-7": ["Reef earlier."]}
+    assert await read_texts(ctx) == {BOOK_7: ["Reef earlier."]}
 
 
 async def test_unknown_fields_are_reported_once_per_run(
@@ -315,7 +318,7 @@ async def test_the_next_run_continues_after_the_stored_books(
     readwise.put_highlight(3, 0, "Reef earlier.")
     await run_ingest(ctx)
     assert len(await read_texts(ctx)) == 65
-    assert (await read_texts(ctx))["readwise-3"] == ["Reef earlier."]
+    assert (await read_texts(ctx))[BOOK_3] == ["Reef earlier."]
 
 
 async def test_a_new_chunk_layout_reads_the_whole_account_again(

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from functions.jobs.ingest.job import ingest
 from functions.jobs.ingest.origin import OutOfTime
-from functions.jobs.ingest.readers.readwise.export import MAX_BYTES
+from functions.jobs.ingest.readers.readwise.export import MAX_BYTES, derive_book_source_id
 from functions.jobs.ingest.readwise.client import ReadwiseClient
 from functions.jobs.ingest.readwise.library import MARGIN
 from shared.core.dates import utc_now
@@ -39,6 +39,8 @@ from tests.support.ingest_runs import read_progress, read_texts, run_ingest
 from tests.support.jobs import make_one_step_budget
 from tests.support.monotonic_clock import MonotonicClock
 from tests.support.stored_documents import read_documents
+
+BOOK_7, BOOK_8 = map(derive_book_source_id, "78")
 
 TEMPORARY_ERRORS = [
     BROKEN,
@@ -139,7 +141,7 @@ async def test_the_next_run_completes_one_that_had_to_wait_too_long(
     report = await ingest(ctx, Budget(asyncio.get_running_loop().time() + 60))
     assert report == Report(finished=False)
     assert (await run_ingest(ctx)).finished
-    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {BOOK_7: ["Reef early."]}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +190,7 @@ async def test_repeated_pages_change_nothing(ctx: Context, readwise: FakeReadwis
     report = await run_ingest(ctx)
     assert report.counts["read"] == 2
     assert report.failures == []
-    assert await read_texts(ctx) == {"readwise-7": thoughts, "readwise-8": ["Knead well."]}
+    assert await read_texts(ctx) == {BOOK_7: thoughts, BOOK_8: ["Knead well."]}
 
 
 async def test_a_highlight_changed_between_pages_is_current(
@@ -209,7 +211,7 @@ async def test_a_highlight_changed_between_pages_is_current(
 
     await run_ingest(ctx)
 
-    assert await read_texts(ctx) == {"readwise-7": ["Reef earlier.", "Heave to."]}
+    assert await read_texts(ctx) == {BOOK_7: ["Reef earlier.", "Heave to."]}
 
 
 async def test_an_empty_list_of_changes_deletes_nothing(
@@ -220,7 +222,7 @@ async def test_an_empty_list_of_changes_deletes_nothing(
     readwise.advance(days=1)
     readwise.script.append(NOTHING)
     await run_ingest(ctx)
-    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {BOOK_7: ["Reef early."]}
 
 
 async def test_a_run_is_completed_after_an_empty_list(ctx: Context, readwise: FakeReadwise) -> None:
@@ -287,10 +289,10 @@ async def test_a_book_sent_without_its_listed_highlights_stays(
 
     (failure,) = (await run_ingest(ctx)).failures
     assert failure.reason == "was sent without the highlights that were listed"
-    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {BOOK_7: ["Reef early."]}
 
     await run_ingest(ctx)
-    assert await read_texts(ctx) == {"readwise-7": ["Reef early.", "Heave to."]}
+    assert await read_texts(ctx) == {BOOK_7: ["Reef early.", "Heave to."]}
 
 
 async def test_malformed_records_block_no_others(ctx: Context, readwise: FakeReadwise) -> None:
@@ -300,7 +302,7 @@ async def test_malformed_records_block_no_others(ctx: Context, readwise: FakeRea
         Reply(alter=lambda page: page | {"results": malformed + page["results"]})
     )
     assert len((await run_ingest(ctx)).failures) == len(malformed)
-    assert await read_texts(ctx) == {"readwise-7": ["Reef early."]}
+    assert await read_texts(ctx) == {BOOK_7: ["Reef early."]}
 
 
 async def test_circular_cursors_end_the_run(ctx: Context, readwise: FakeReadwise) -> None:
@@ -322,5 +324,5 @@ async def test_control_characters_are_removed_and_bidi_marks_stay(
     readwise.put_book(8, readable_title="Oars\n\x9b2J\u202e", user_book_id=None)
     reason = "has no id, so it cannot be requested"
     assert (await run_ingest(ctx)).failures == [Failure("Readwise: Oars 2J", reason)]
-    assert await read_texts(ctx) == {"readwise-7": [f"2J{isolated}"]}
-    assert (await read_documents(ctx, "sources"))["readwise-7"]["title"] == "Sails [31mup down"
+    assert await read_texts(ctx) == {BOOK_7: [f"2J{isolated}"]}
+    assert (await read_documents(ctx, "sources"))[BOOK_7]["title"] == "Sails [31mup down"

@@ -8,7 +8,6 @@ file.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from collections import Counter, defaultdict
@@ -38,7 +37,7 @@ from functions.jobs.ingest.readers.source_file import (
     describe_excess,
 )
 from functions.jobs.ingest.readers.written_dates import parse_datetime
-from shared.core.ids import safe_id
+from shared.core.ids import IdKind, make_id
 from shared.knowledge.source import Source
 
 if TYPE_CHECKING:
@@ -218,7 +217,7 @@ def _parse_title(line: str) -> tuple[str, str | None]:
 
 def _make_source_id(title: str, author: str | None) -> str:
     name = unicodedata.normalize("NFKC", f"{title}\0{author or ''}").casefold()
-    return safe_id(f"kindle-{hashlib.sha256(name.encode()).hexdigest()[:16]}")
+    return make_id(IdKind.KINDLE_BOOK, name)
 
 
 def _refuse_without_heading() -> Source:

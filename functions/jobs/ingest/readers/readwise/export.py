@@ -44,7 +44,7 @@ from functions.jobs.ingest.readers.readwise.action_tags import (
 from functions.jobs.ingest.readers.source_file import MEGABYTE, Record, SourceFile, Unreadable
 from functions.jobs.ingest.readers.validation import describe_faults, parse_json, validate
 from shared.core.dates import localize
-from shared.core.ids import safe_id
+from shared.core.ids import IdKind, has_kind, make_id
 from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
@@ -66,7 +66,6 @@ _MAX_NAMES: Final = 10
 """The maximum number of unknown fields that a warning names."""
 _MAX_LOCATION: Final = 10_000_000
 """Larger numbers are not positions: they only sort highlights."""
-_BOOK: Final = re.compile(r"readwise-([0-9]+|csv-[0-9a-f]+)")
 _READER_ID: Final = re.compile(r"[0-9a-z]{1,40}")
 _TO_READER: Final = "https://read.readwise.io/read/"
 _TO_KINDLE: Final = "https://readwise.io/to_kindle?"
@@ -160,12 +159,12 @@ def parse_book_name(book: Any) -> str | None:
 
 def derive_book_source_id(book_id: str) -> str:
     """Return the source id of a book."""
-    return safe_id(f"readwise-{book_id}")
+    return make_id(IdKind.READWISE_BOOK, book_id)
 
 
 def is_book(source_id: str) -> bool:
     """Return whether a source id belongs to a Readwise book."""
-    return bool(_BOOK.fullmatch(source_id))
+    return has_kind(source_id, IdKind.READWISE_BOOK)
 
 
 def parse_source(raw: Any) -> Source:
