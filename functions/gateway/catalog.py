@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from shared.core.caller import Role, Scope, Tier
 from shared.core.errors import InvalidInput
 from shared.runtime.envelope import Envelope
-from shared.runtime.tool import Effect, Links, ResourceTemplate
+from shared.runtime.tool import Effect, ResourceListing, ResourceTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -44,11 +44,12 @@ class Declaration(BaseModel):
     price: int = 0
     envelope: Envelope | None = None
     resource: ResourceTemplate | None = None
-    links: Links | None = None
+    listing: ResourceListing | None = None
     app: str | None = None
     internal: bool = False
     completes: list[str] = []
     absent_if_empty: list[str] = []
+    for_apps: list[str] = []
 
     def is_open_to(self, caller: Caller) -> bool:
         """Return whether this caller may call the tool."""
@@ -124,7 +125,7 @@ class Catalog:
         read_only: bool = False,
         excluded_names: Collection[str] = (),
     ) -> Catalog:
-        """Return the tools of these groups, without links to the resources of others."""
+        """Return the tools of these groups."""
         tools = [
             tool
             for tool in self._by_name.values()
@@ -132,11 +133,8 @@ class Catalog:
             and tool.name not in excluded_names
             and (tool.effect is Effect.READ or not read_only)
         ]
-        resource_uris = {tool.resource.uri for tool in tools if tool.resource}
-        return Catalog(
-            [_remove_broken_links(tool, resource_uris) for tool in tools],
-            self.removed_names | (self._by_name.keys() - {tool.name for tool in tools}),
-        )
+        removed_names = self._by_name.keys() - {tool.name for tool in tools}
+        return Catalog(tools, self.removed_names | removed_names)
 
     @property
     def groups(self) -> frozenset[str]:
@@ -191,10 +189,16 @@ class Catalog:
         """Return the tools whose answers this caller may read as resources, with the templates."""
         return [(tool, tool.resource) for tool in self._list_allowed(caller) if tool.resource]
 
-    def list_resource_listings_for(self, caller: Caller) -> list[tuple[Declaration, Links]]:
-        """Return the tools whose pages make up the list of all resources."""
-        tools_with_links = [(tool, tool.links) for tool in self._list_allowed(caller) if tool.links]
-        return [(tool, links) for tool, links in tools_with_links if links.in_resource_list]
+    def list_resource_listings_for(
+        self, caller: Caller
+    ) -> list[tuple[Declaration, ResourceListing]]:
+        """Return the tools whose pages make up the list of the resources that this caller reads."""
+        uris = {template.uri for _, template in self.list_resource_templates_for(caller)}
+        return [
+            (tool, tool.listing)
+            for tool in self._list_allowed(caller)
+            if tool.listing and tool.listing.uri_template in uris
+        ]
 
     def find_completer(self, kind: str, caller: Caller) -> Declaration | None:
         """Find the tool that completes names of this kind."""
@@ -209,12 +213,6 @@ class Catalog:
                 f"{variable} names unknown tools: {', '.join(unknown)}. The tools are:"
                 f" {', '.join(self.names)}."
             )
-
-
-def _remove_broken_links(tool: Declaration, resource_uris: Collection[str]) -> Declaration:
-    if tool.links is None or tool.links.uri_template in resource_uris:
-        return tool
-    return tool.model_copy(update={"links": None})
 
 
 def _apply_settings(tool: Declaration, settings: Settings) -> Declaration:

@@ -28,7 +28,7 @@ from shared.extractions.views import (
 from shared.knowledge.source_repository import Sources
 from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import encode_cursor, fit_page
-from shared.runtime.tool import Effect, Links, Tool
+from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -60,13 +60,11 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
     input: type[ArgumentsT],  # noqa: A002 - as `Tool` calls it
     output: type[AnswerT],
     result_type: type[Attribution],
-    name_field: str,
 ) -> Tool[ArgumentsT, AnswerT]:
     """Declare a tool that looks up extractions of one type.
 
     Args:
         output: The class of the answer, `LookupAnswer[result_type]`.
-        name_field: The field by which people recognize a result.
     """
 
     async def run(args: ArgumentsT, ctx: Context) -> AnswerT:
@@ -83,9 +81,6 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
         text=format_answer,
         effect=Effect.READ,
         tier=Tier.PUBLIC,
-        links=Links(
-            items_field="results", uri_template="carrel://chunk/{chunk_id}", name_field=name_field
-        ),
         capabilities=frozenset({Capability.EMBEDDING}),
         settings=("topic_aliases",),
     )

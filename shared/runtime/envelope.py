@@ -32,20 +32,11 @@ class Envelope:
 
     def build_schema(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return the JSON schema of the family's answers, given the schema of their data."""
-        error = {
-            "type": "object",
-            "properties": {
-                "code": {"type": "string"},
-                "message": {"type": "string"},
-                "details": {"type": "object"},
-                "retry_after": {"type": "number"},
-            },
-        }
         null = {"type": "null"}
         properties = {
             "success": {"type": "boolean"},
             "data": {"anyOf": [data, null]},
-            "error": {"anyOf": [error, null]},
+            "error": {"anyOf": [{"type": "object"}, null]},
         }
         return {"type": "object", "properties": properties}
 

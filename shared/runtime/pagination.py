@@ -32,8 +32,6 @@ BYTES_PER_TOKEN: Final = 3
 
 English prose has about four bytes per token, JSON about three, and Chinese or Japanese text between
 two and three."""
-_LINK_BYTES: Final = 120
-"""The estimated size in bytes of the resource link that may accompany an item."""
 _RESERVED_BYTES: Final = 400
 """The number of bytes of `max_tokens` that are set aside for what every page contains, such as the
 names of its fields."""
@@ -124,7 +122,7 @@ def fit_page(
     if max_tokens is not None:
         other_sizes = [len(cursor or ""), *map(_count_bytes, other_parts)]
         budget = compute_byte_budget(max_tokens) - sum(other_sizes)
-        count = min(count, count_fitting([size + _LINK_BYTES for size in sizes], budget))
+        count = min(count, count_fitting(sizes, budget))
     return list(items[: max(count, min_items)])
 
 

@@ -28,6 +28,10 @@ EMPTY_IS_ABSENT: Final[dict[str, Any]] = {"emptyIsAbsent": True}
 """Marks an optional text that nobody can mean to empty, in its schema; it is not published. Clients
 that fill in every argument send an empty one for what the model left out."""
 
+FOR_APPS: Final[dict[str, Any]] = {"forApps": True}
+"""Marks a field of a result that only the apps and the console need, in its schema. Models do not
+get it: it is in `_meta`, for clients with apps."""
+
 
 class Arguments(BaseModel):
     """The base class of every tool's arguments: frozen, without unknown fields."""

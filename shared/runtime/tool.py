@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from shared.core.caller import Role, Scope
 from shared.core.json_schema import inline_references
 from shared.runtime.pagination import PagedArguments
-from shared.runtime.schemas import EMPTY_IS_ABSENT, Arguments, IdempotentArguments, Result
+from shared.runtime.schemas import EMPTY_IS_ABSENT, FOR_APPS, Arguments, IdempotentArguments, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 
     from shared.core.caller import Caller, Tier
     from shared.runtime.capabilities import Capability
@@ -51,15 +51,13 @@ class ResourceTemplate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Links:
-    """The items of a tool's result that link to resources.
+class ResourceListing:
+    """A tool through whose pages `resources/list` goes, by `cursor` and `next_cursor`.
 
     Attributes:
         items_field: The result's field with the items. It may be missing or empty.
         uri_template: The template of the items' URIs, whose variable is a field of the item.
         name_field: The field of an item that contains its name for people.
-        in_resource_list: Whether `resources/list` pages through this tool, with the argument
-            `cursor` and the result's `next_cursor`.
         paging_arguments: The other arguments for paging, such as an order that is stable between
             pages.
     """
@@ -67,7 +65,6 @@ class Links:
     items_field: str
     uri_template: str
     name_field: str
-    in_resource_list: bool = False
     paging_arguments: dict[str, str] = field(default_factory=dict)
 
 
@@ -76,17 +73,14 @@ READ_SECONDS: Final = 10.0
 OTHER_SECONDS: Final = 30.0
 """The default time limit of any other tool."""
 _NULL: Final = {"type": "null"}
-_RESULT_KEYWORDS: Final = frozenset(
-    {"type", "items", "properties", "additionalProperties", "anyOf"}
+_RESULT_KEYWORDS: Final = frozenset({"type", "anyOf"})
+"""The JSON Schema keywords that stay in the schema of a published result's field."""
+_ARGUMENT_KEYWORDS: Final = frozenset(
+    {
+        *("type", "items", "properties", "additionalProperties", "anyOf"),
+        *("required", "description", "enum", "maximum"),
+    }
 )
-"""The JSON Schema keywords that stay in a published result's schema, at every level."""
-_ARGUMENT_KEYWORDS: Final = _RESULT_KEYWORDS | {
-    "required",
-    "description",
-    "default",
-    "enum",
-    "maximum",
-}
 """The JSON Schema keywords that stay in the published schema of arguments.
 
 The tool checks the others, such as lengths and patterns. Models have no use for them: they cannot
@@ -121,7 +115,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
         text: Writes the result as text for people; by default, clients see the result as JSON.
         envelope: The shape of the tool family's answers, if they are not bare results.
         resource: How the answer is published as a resource, if it is.
-        links: The items of the result that link to resources, if any.
+        listing: How the answers are listed as resources, if they are.
         app: The app that shows the answer to people in clients with MCP Apps: a script in
             `functions/gateway/apps`. For an internal tool, the app that may call the tool.
         internal: Whether only the gateway and the tool's app may call the tool, so that models do
@@ -150,7 +144,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
     text: Callable[[ResultT], str] | None = None
     envelope: Envelope | None = None
     resource: ResourceTemplate | None = None
-    links: Links | None = None
+    listing: ResourceListing | None = None
     app: str | None = None
     internal: bool = False
     completes: tuple[str, ...] = ()
@@ -200,12 +194,18 @@ class Tool(Generic[ArgumentsT, ResultT]):
             "price": self.price,
             "envelope": self.envelope and asdict(self.envelope),
             "resource": self.resource and asdict(self.resource),
-            "links": self.links and asdict(self.links),
+            "listing": self.listing and asdict(self.listing),
             "app": self.app,
             "internal": self.internal,
             "completes": list(self.completes),
             "absent_if_empty": self.absent_if_empty,
+            "for_apps": self._list_fields_for_apps(),
         }
+
+    def _list_fields_for_apps(self) -> list[str]:
+        """Return the paths of the result's fields that models do not get: `results.rank`."""
+        schema = inline_references(self.output.model_json_schema(mode="serialization"))
+        return sorted(_iterate_fields_for_apps(schema))
 
     def _build_output_schema(self) -> dict[str, Any]:
         schema = _publish_result(self.output)
@@ -226,17 +226,31 @@ def _publish_arguments(arguments: type[Arguments]) -> dict[str, Any]:
 
 
 def _publish_result(result: type[Result]) -> dict[str, Any]:
-    """Return the schema of a tool's result as clients see it: names and types only.
+    """Return the schema of a tool's result as clients see it: its fields and their types.
 
-    Descriptions and limits serve readers of the code; a model reads the result itself. No field is
+    What is within a field serves readers of the code; a model reads the result itself. No field is
     required, because fields that are None are omitted. Other fields are allowed, because clients
     that store the schema must accept later releases. Fields that are always included may be null.
     """
     schema = inline_references(result.model_json_schema(mode="serialization"))
-    published: dict[str, Any] = _keep_keywords(schema, _RESULT_KEYWORDS, _is_nullable)
-    for name in result.always_included:
-        published["properties"][name] = _keep_keywords(schema["properties"][name], _RESULT_KEYWORDS)
-    return published
+    fields = {
+        name: _keep_keywords(part, _RESULT_KEYWORDS)
+        if name in result.always_included
+        else _keep_keywords(part, _RESULT_KEYWORDS, _is_nullable)
+        for name, part in schema["properties"].items()
+        if not FOR_APPS.items() <= part.items()
+    }
+    return {"type": "object", "properties": fields}
+
+
+def _iterate_fields_for_apps(schema: dict[str, Any], path: str = "") -> Iterator[str]:
+    for name, part in schema.get("properties", {}).items():
+        if FOR_APPS.items() <= part.items():
+            yield path + name
+        else:
+            yield from _iterate_fields_for_apps(part, f"{path}{name}.")
+    for part in (*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else ())):
+        yield from _iterate_fields_for_apps(part, path)
 
 
 def put_own_fields_first(names: Iterable[str]) -> list[str]:
@@ -293,10 +307,8 @@ def _keep_keywords(
 
 
 def _is_default_keyword(key: str, value: Any) -> bool:
-    """Return whether to drop a keyword: a default of null, or whether extra fields are allowed."""
-    return (key == "default" and value is None) or (
-        key == "additionalProperties" and isinstance(value, bool)
-    )
+    """Return whether to drop a keyword: whether extra fields are allowed."""
+    return key == "additionalProperties" and isinstance(value, bool)
 
 
 def _make_not_null(field: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from mcp.shared.inbound import X_MCP_HEADER_KEY
 
-from functions.gateway.mcp.resource_links import get_variable_name
+from functions.gateway.mcp.resources import get_variable_name
 from infra.build import generated
 from infra.build.discovery import ROOT, get_package_name, tools
 from shared.core.caller import Tier
@@ -53,6 +53,11 @@ def find_module(tool: Tool[Any, Any]) -> Path:
 def build_input_schema(tool: Tool[Any, Any]) -> dict[str, Any]:
     """Return the schema by which a tool checks its arguments; clients see a part of it."""
     return inline_references(tool.input.model_json_schema(mode="validation"))
+
+
+def build_output_schema(tool: Tool[Any, Any]) -> dict[str, Any]:
+    """Return the whole schema of a tool's result; clients see a part of it."""
+    return inline_references(tool.output.model_json_schema(mode="serialization"))
 
 
 def iterate_nodes(schema: Any) -> Iterator[dict[str, Any]]:
@@ -234,14 +239,6 @@ def test_a_resource_needs_only_the_id_in_its_uri(tool: Tool[Any, Any]) -> None:
     assert all((tool.resource.name, tool.resource.title, tool.resource.description))
 
 
-@every_tool_with(lambda tool: tool.links)
-def test_links_use_fields_and_lead_to_a_resource(tool: Tool[Any, Any]) -> None:
-    assert tool.links
-    fields = get_item_fields(tool.declaration()["outputSchema"], tool.links.items_field)
-    assert {get_variable_name(tool.links.uri_template), tool.links.name_field} <= fields.keys()
-    assert tool.links.uri_template in {other.resource.uri for other in TOOLS if other.resource}
-
-
 def test_no_two_tools_share_a_resource_or_complete_a_name() -> None:
     resources = [tool.resource.uri for tool in TOOLS if tool.resource]
     kinds = [kind for tool in TOOLS for kind in tool.completes]
@@ -249,9 +246,13 @@ def test_no_two_tools_share_a_resource_or_complete_a_name() -> None:
     assert len(set(kinds)) == len(kinds)
 
 
-@every_tool_with(lambda tool: tool.links and tool.links.in_resource_list)
-def test_a_listed_tool_is_paged_by_a_cursor_only(tool: Tool[Any, Any]) -> None:
+@every_tool_with(lambda tool: tool.listing)
+def test_a_listing_has_fields_of_a_resource_and_pages(tool: Tool[Any, Any]) -> None:
+    assert tool.listing
     declared = tool.declaration()
+    fields = get_item_fields(build_output_schema(tool), tool.listing.items_field)
+    assert {get_variable_name(tool.listing.uri_template), tool.listing.name_field} <= fields.keys()
+    assert tool.listing.uri_template in {other.resource.uri for other in TOOLS if other.resource}
     assert "cursor" in declared["inputSchema"]["properties"]
     assert not declared["inputSchema"].get("required")
     assert "next_cursor" in declared["outputSchema"]["properties"]
@@ -259,7 +260,7 @@ def test_a_listed_tool_is_paged_by_a_cursor_only(tool: Tool[Any, Any]) -> None:
 
 @every_tool_with(lambda tool: tool.completes)
 def test_a_completing_tool_is_internal_and_takes_a_prefix(tool: Tool[Any, Any]) -> None:
-    inputs, outputs = (tool.declaration()[side] for side in ("inputSchema", "outputSchema"))
+    inputs, outputs = tool.declaration()["inputSchema"], build_output_schema(tool)
     assert tool.internal
     assert {"kind", "prefix"} <= inputs["properties"].keys()
     assert set(inputs["required"]) <= {"kind", "prefix"}

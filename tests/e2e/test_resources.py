@@ -1,4 +1,4 @@
-"""Clients read passages as resources of the protocol, and results link to them.
+"""Clients read passages as resources of the protocol.
 
 The official Python client runs with the newest revision and with a handshake, as before 2026.
 """
@@ -13,12 +13,11 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ReadResourceResult, TextResourceContents
 
 from tests.support.gateway_process import FilledProject, RunningGateway
-from tests.support.mcp_wire import HANDSHAKE, MODERN, make_call, make_request, post, post_modern
+from tests.support.mcp_wire import MODERN, make_request, post, post_modern
 
 CHUNK_TEMPLATE = "carrel://chunk/{chunk_id}"
 NOT_FOUND_CODES = {MODERN: -32602, "legacy": -32002}
 METHOD_NOT_FOUND = -32601
-REVISIONS_WITHOUT_LINKS = ("2025-03-26", "2024-11-05")
 
 
 @pytest.fixture(params=[MODERN, "legacy"])
@@ -66,17 +65,6 @@ async def test_a_missing_resource_has_its_revisions_error_code(
         await client.read_resource(uri)
     assert caught.value.code == NOT_FOUND_CODES[mode]
     assert caught.value.data == {"uri": uri}
-
-
-@pytest.mark.parametrize("version", [*HANDSHAKE, None])
-async def test_revisions_without_resource_links_get_none(
-    inline: RunningGateway, version: str | None
-) -> None:
-    headers = {"mcp-protocol-version": version}
-    request = make_call("search_kb", {"query": "bread", "limit": 2})
-    content = post(inline.endpoint, request, headers).json()["result"]["content"]
-    links = [] if version in {*REVISIONS_WITHOUT_LINKS, None} else ["resource_link"] * 2
-    assert [block["type"] for block in content] == ["text", *links]
 
 
 async def test_subscriptions_are_neither_offered_nor_accepted(carrel: RunningGateway) -> None:

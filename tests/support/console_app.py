@@ -21,6 +21,7 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import FULL_ACCESS
 from shared.core.settings import Settings
 from tests.support.fake_catalog import FakeDispatcher
+from tests.support.tool_calls import find_tool
 
 URL: Final = "http://localhost:8080"
 """The URL of the console."""
@@ -104,8 +105,8 @@ def _to_condition(text: str) -> str:
 
 def make_result(tool: str, text: str) -> dict[str, Any]:
     """Make a result of a tool in which every field is present, and every string is `text`."""
-    declaration = CATALOG._by_name[tool]  # noqa: SLF001
-    result: dict[str, Any] = _fill(declaration.output_schema, declaration.output_schema, text)
+    schema = find_tool(tool).output.model_json_schema(mode="serialization")
+    result: dict[str, Any] = _fill(schema, schema, text)
     return result
 
 

@@ -22,7 +22,7 @@ from shared.core.caller import Caller, Role, Tier
 from shared.core.errors import CarrelError
 from shared.core.settings import Settings
 from shared.runtime.messages import CallAnswer, CallRequest, Receipt
-from shared.runtime.tool import Effect, Links, ResourceTemplate
+from shared.runtime.tool import Effect, ResourceListing, ResourceTemplate
 
 Answer = dict[str, Any] | CarrelError
 """The result of a call, or its error."""
@@ -33,6 +33,8 @@ SHELF = ResourceTemplate(
 BOOK = ResourceTemplate(
     uri="carrel://book/{book_id}", name="book", title="Book", description="What it says."
 )
+
+BOOKS = ResourceListing(items_field="books", uri_template=BOOK.uri, name_field="title")
 
 
 def make_tool(name: str, **changes: Any) -> Declaration:
@@ -54,29 +56,14 @@ def make_tool(name: str, **changes: Any) -> Declaration:
 CATALOG = Catalog(
     [
         make_tool("get_shelf", resource=SHELF),
-        make_tool(
-            "get_book",
-            resource=BOOK,
-            links=Links(items_field="like", uri_template=BOOK.uri, name_field="title"),
-        ),
+        make_tool("get_book", resource=BOOK),
         make_tool(
             "list_shelves",
-            links=Links(
-                items_field="shelves",
-                uri_template=SHELF.uri,
-                name_field="label",
-                in_resource_list=True,
+            listing=ResourceListing(
+                items_field="shelves", uri_template=SHELF.uri, name_field="label"
             ),
         ),
-        make_tool(
-            "list_books",
-            links=Links(
-                items_field="books",
-                uri_template=BOOK.uri,
-                name_field="title",
-                in_resource_list=True,
-            ),
-        ),
+        make_tool("list_books", listing=BOOKS),
         make_tool("complete_name", internal=True, completes=["shelf", "author"]),
     ]
 )

@@ -150,11 +150,22 @@ class Host {
   }
 }
 
-/** Return the structured content of a tool's result. Throw an error with its message. */
-function readResult({ isError, content, structuredContent }) {
-  if (!isError && structuredContent) return structuredContent;
+/**
+ * Return the structured content of a tool's result with the fields for apps, which a client may drop.
+ * Throw an error with its message.
+ */
+function readResult({ isError, content, structuredContent, _meta }) {
+  if (!isError && structuredContent) return merge(structuredContent, _meta?.["carrel/app"]);
   const text = content?.find((block) => block.type === "text")?.text ?? "";
   throw new Error(parseError(text) || text || "The answer is empty.");
+}
+
+/** Add fields to an object, at any level. The items of a list get those at the same place. */
+function merge(value, fields) {
+  if (typeof value !== "object" || typeof fields !== "object" || !value || !fields) return fields ?? value;
+  if (Array.isArray(value)) return value.map((item, index) => merge(item, fields[index]));
+  const merged = Object.keys(fields).map((name) => [name, merge(value[name], fields[name])]);
+  return { ...value, ...Object.fromEntries(merged) };
 }
 
 function parseError(text) {

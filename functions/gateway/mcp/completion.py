@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from functions.gateway.auth.visitor import require_visitor
-from functions.gateway.mcp.resource_links import get_variable_name
+from functions.gateway.mcp.resources import get_variable_name
 from functions.gateway.mcp.results import quote
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import mcp_types as types
@@ -11,18 +12,30 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from functions.gateway.auth.visitor import require_visitor
 from functions.gateway.mcp.apps import build_page_contents, parse_app_uri, supports_apps
-from functions.gateway.mcp.resource_links import MIME_TYPE, build_resources, match_template
-from functions.gateway.mcp.results import make_meta, quote, require_result, to_compact_json
+from functions.gateway.mcp.results import (
+    divide_fields,
+    make_meta,
+    quote,
+    require_result,
+    to_compact_json,
+)
 from shared.core.base64url import from_base64url, to_base64url
 from shared.core.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from functions.gateway.auth.visitor import RequestContext, Visitor
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog, Declaration
-    from shared.runtime.messages import CallAnswer
-    from shared.runtime.tool import Links
+    from shared.core.caller import Caller
+    from shared.runtime.tool import ResourceListing
 
+MIME_TYPE: Final = "application/json"
+"""Every resource of a tool has this media type."""
+_VARIABLE: Final = re.compile(r"\{(\w+)\}")
+"""The only variable of a URI template: `carrel://chunk/{chunk_id}`. Ids consist of characters that
+URIs do not reserve, so nothing needs percent-encoding."""
 INVALID_CURSOR: Final = "This cursor is not valid, or no longer valid. Start over without a cursor."
 MAX_URI_LENGTH: Final = 2_000
 """The data of an error contains at most this many characters of a URI."""
@@ -72,23 +85,26 @@ class Resources:
         app = parse_app_uri(params.uri)
         if app in self._catalog.list_apps_for(visitor.caller) and supports_apps(context):
             return types.ReadResourceResult(contents=[build_page_contents(app)])
-        answer = await self._call_tool(params.uri, visitor)
-        if answer is None or (answer.error and answer.error.code == InvalidInput.code):
+        tool, arguments = self._match(params.uri, visitor.caller)
+        answer = await self._pipeline.call(tool, arguments, visitor) if tool else None
+        is_invalid = answer and answer.error and answer.error.code == InvalidInput.code
+        if tool is None or answer is None or is_invalid:
             templates = self._catalog.list_resource_templates_for(visitor.caller)
             uris = ", ".join(template.uri for _, template in templates)
             message = f"There is no resource {quote(params.uri)}. Valid URIs look like: {uris}"
             raise _make_not_found_error(context, params.uri, message)
         if answer.error and answer.error.code == NotFound.code:
             raise _make_not_found_error(context, params.uri, answer.error.message)
-        text = to_compact_json(require_result(answer))
+        text = to_compact_json(divide_fields(require_result(answer), tool.for_apps)[0])
         content = types.TextResourceContents(uri=params.uri, mime_type=MIME_TYPE, text=text)
         return types.ReadResourceResult(contents=[content], _meta=make_meta(answer))
 
-    async def _call_tool(self, uri: str, visitor: Visitor) -> CallAnswer | None:
-        for tool, template in self._catalog.list_resource_templates_for(visitor.caller):
+    def _match(self, uri: str, caller: Caller) -> tuple[Declaration | None, dict[str, str]]:
+        """Find the tool whose answer is the resource, and its arguments."""
+        for tool, template in self._catalog.list_resource_templates_for(caller):
             if arguments := match_template(template.uri, uri):
-                return await self._pipeline.call(tool, arguments, visitor)
-        return None
+                return tool, arguments
+        return None, {}
 
     async def _load_page(self, visitor: Visitor, cursor: str | None) -> types.ListResourcesResult:
         """Return the page at a cursor, or the first page without one.
@@ -107,13 +123,16 @@ class Resources:
         return await self._find_next_page(listings, tool_cursor, visitor)
 
     async def _find_next_page(
-        self, listings: list[tuple[Declaration, Links]], cursor: str | None, visitor: Visitor
+        self,
+        listings: list[tuple[Declaration, ResourceListing]],
+        cursor: str | None,
+        visitor: Visitor,
     ) -> types.ListResourcesResult:
         if not listings:
             return types.ListResourcesResult(resources=[])
-        (tool, links), *other_listings = listings
-        result = await self._call_page(tool, links, cursor, visitor)
-        resources, next_cursor = build_resources(result, links), result.get("next_cursor")
+        (tool, listing), *other_listings = listings
+        result = await self._call_page(tool, listing, cursor, visitor)
+        resources, next_cursor = _build_resources(result, listing), result.get("next_cursor")
         if not resources and not next_cursor:
             return await self._find_next_page(other_listings, None, visitor)
         position = None
@@ -124,15 +143,47 @@ class Resources:
         return types.ListResourcesResult(resources=resources, next_cursor=position)
 
     async def _call_page(
-        self, tool: Declaration, links: Links, cursor: str | None, visitor: Visitor
+        self, tool: Declaration, listing: ResourceListing, cursor: str | None, visitor: Visitor
     ) -> dict[str, Any]:
-        arguments = (
-            {**links.paging_arguments, "cursor": cursor} if cursor else dict(links.paging_arguments)
-        )
+        arguments = listing.paging_arguments | ({"cursor": cursor} if cursor else {})
         answer = await self._pipeline.call(tool, arguments, visitor)
         if cursor and answer.error and answer.error.code == InvalidInput.code:
             raise MCPError(types.INVALID_PARAMS, INVALID_CURSOR)
         return require_result(answer)
+
+
+def get_variable_name(template: str) -> str:
+    """Return the name of a template's variable, such as `chunk_id`."""
+    [name] = _VARIABLE.findall(template)
+    return str(name)  # `findall` returns Any
+
+
+def expand_template(template: str, values: Mapping[str, Any]) -> str:
+    """Fill in a template's variable."""
+    return _VARIABLE.sub(lambda match: str(values[match[1]]), template)
+
+
+def match_template(template: str, uri: str) -> dict[str, str] | None:
+    """Return a template's variable with its value in a URI, or None if the URI does not match."""
+    prefix, name, suffix = _VARIABLE.split(template)
+    uri_match = re.fullmatch(f"{re.escape(prefix)}([^/?#]+){re.escape(suffix)}", uri)
+    return {name: uri_match[1]} if uri_match else None
+
+
+def _build_resources(result: dict[str, Any], listing: ResourceListing) -> list[types.Resource]:
+    """Make the resources of a page. The gateway and a tool's function may run different releases,
+    so declared fields may be missing.
+    """
+    id_field = get_variable_name(listing.uri_template)
+    return [
+        types.Resource(
+            uri=expand_template(listing.uri_template, item),
+            name=str(item.get(listing.name_field) or item[id_field]),
+            mime_type=MIME_TYPE,
+        )
+        for item in result.get(listing.items_field) or []
+        if item.get(id_field)
+    ]
 
 
 def _make_not_found_error(context: RequestContext, uri: str, message: str) -> MCPError:

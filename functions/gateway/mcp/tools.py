@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import is_version_at_least
 
 from functions.gateway.auth.visitor import require_visitor
 from functions.gateway.mcp.apps import build_tool_meta, supports_apps
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from functions.gateway.catalog import Catalog, Declaration
     from shared.core.caller import Caller
     from shared.core.errors import CarrelError
-
-FIRST_REVISION_WITH_LINKS: Final = "2025-06-18"
-"""The first protocol revision with resource links. Older clients reject unknown blocks."""
 
 
 class Tools:
@@ -52,9 +48,10 @@ class Tools:
     async def call_tool(
         self, context: RequestContext, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        """Call a tool, and convert its answer for the revision of the client."""
+        """Call a tool."""
         visitor = require_visitor(context)
-        tool = self._catalog.get(params.name, visitor.caller, with_apps=supports_apps(context))
+        with_apps = supports_apps(context)
+        tool = self._catalog.get(params.name, visitor.caller, with_apps=with_apps)
         if tool is None:
             if forbidden := self._catalog.find_forbidden(params.name, visitor.caller):
                 reject_forbidden_call(forbidden, visitor)
@@ -62,8 +59,7 @@ class Tools:
             names = [offered.name for offered in self._catalog.list_tools_for(visitor.caller)]
             raise make_unknown_tool_error(params.name, names)
         answer = await self._pipeline.call(tool, params.arguments or {}, visitor)
-        supports_links = is_version_at_least(context.protocol_version, FIRST_REVISION_WITH_LINKS)
-        return to_result(answer, tool, links=tool.links if supports_links else None)
+        return to_result(answer, tool, with_apps=with_apps)
 
 
 def make_unknown_tool_error(name: str, names: Sequence[str]) -> MCPError:

@@ -26,16 +26,12 @@ from shared.core.errors import (
     Unavailable,
 )
 from shared.core.settings import Settings
-from shared.runtime.tool import Links
 from tests.support.clock import NOON, SettableClock
-from tests.support.fake_catalog import BOOK, SHELF, FakeDispatcher, make_server, make_tool
+from tests.support.fake_catalog import BOOK, BOOKS, SHELF, FakeDispatcher, make_server, make_tool
 
 NEWEST, LEGACY = "2026-07-28", "legacy"
 NOT_FOUND = {NEWEST: -32602, LEGACY: -32002}
 INTERNAL_ERROR, TOOL_FAILURE = -32603, -32010
-LISTED = Links(
-    items_field="books", uri_template=BOOK.uri, name_field="title", in_resource_list=True
-)
 
 both_modes = pytest.mark.parametrize("mode", [NEWEST, LEGACY])
 
@@ -124,7 +120,7 @@ async def test_a_rate_limit_says_when_to_retry(
     limited = settings.model_copy(update={"reads_per_minute": 1})
     access = Access(limited, SettableClock(NOON))
     calls = access.make_pipeline(FakeDispatcher(lambda *_: {}))
-    catalog = Catalog([make_tool("list_books", resource=BOOK, links=LISTED)])
+    catalog = Catalog([make_tool("list_books", resource=BOOK, listing=BOOKS)])
     anna = Visitor(Caller.of("anna"), "user:anna")
     async with Client(build_server(catalog, calls, local_visitor=anna), mode=mode) as client:
         await client.read_resource("carrel://book/b-1")

@@ -3,7 +3,7 @@
 from functions.gateway.catalog import Catalog, Declaration
 from infra.build.discovery import get_group_name, tools
 from shared.core.caller import Caller, Role, Scope, Tier
-from shared.runtime.tool import Effect, Links
+from shared.runtime.tool import Effect, ResourceListing
 from tests.support.fake_catalog import SHELF, make_tool
 
 ANYONE = Caller()
@@ -59,9 +59,7 @@ def test_resource_of_a_registered_tool_is_hidden_from_others() -> None:
     shelves = make_tool(
         "list_shelves",
         tier=Tier.REGISTERED,
-        links=Links(
-            items_field="shelves", uri_template=SHELF.uri, name_field="label", in_resource_list=True
-        ),
+        listing=ResourceListing(items_field="shelves", uri_template=SHELF.uri, name_field="label"),
     )
     catalog = Catalog([shelf, shelves])
 
@@ -69,7 +67,7 @@ def test_resource_of_a_registered_tool_is_hidden_from_others() -> None:
     assert catalog.list_resource_listings_for(ANYONE) == []
     assert catalog.find_completer("shelf", ANYONE) is None
     assert catalog.list_resource_templates_for(MEMBER) == [(shelf, SHELF)]
-    assert catalog.list_resource_listings_for(MEMBER) == [(shelves, shelves.links)]
+    assert catalog.list_resource_listings_for(MEMBER) == [(shelves, shelves.listing)]
     assert catalog.find_completer("shelf", MEMBER) == shelf
 
 

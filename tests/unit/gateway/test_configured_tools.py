@@ -8,7 +8,6 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceTemplateReference
 
 from functions.gateway.catalog import Catalog, Declaration
-from functions.gateway.mcp.resource_links import build_link_blocks
 from shared.core.caller import Caller
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
@@ -87,20 +86,10 @@ async def test_disabled_tool_is_neither_listed_nor_callable() -> None:
     assert BOOK not in [template for _, template in catalog.list_resource_templates_for(ANNA)]
 
 
-async def test_a_disabled_tools_resource_is_neither_listed_nor_linked() -> None:
+async def test_a_disabled_tools_resource_is_not_listed() -> None:
     dispatcher = FakeDispatcher(lambda *_: {"shelves": [{"shelf_id": "s", "label": "S"}]})
     catalog = disable_tools("get_book")
     async with Client(make_server(dispatcher, catalog), mode="2026-07-28") as client:
         resources = (await client.list_resources()).resources
     assert [resource.uri for resource in resources] == ["carrel://shelf/s"]
     assert [name for name, _ in dispatcher.calls] == ["list_shelves"]
-    links = {tool.name: tool.links for tool in catalog.list_tools_for(ANNA)}
-    assert links.keys() == {"get_shelf", "list_books", "list_shelves"}
-    assert links["get_shelf"] is None
-    assert links["list_books"] is None
-
-    list_books = disable_tools("get_shelf").get("list_books", ANNA)
-    assert list_books
-    assert list_books.links
-    [link] = build_link_blocks({"books": [{"book_id": "b", "title": "B"}]}, list_books.links)
-    assert link.uri == "carrel://book/b"

@@ -8,9 +8,16 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import Resource
 
-from functions.gateway.mcp.resources import INVALID_CURSOR, from_cursor, to_cursor
+from functions.gateway.mcp.resources import (
+    INVALID_CURSOR,
+    expand_template,
+    from_cursor,
+    get_variable_name,
+    match_template,
+    to_cursor,
+)
 from shared.core.errors import CarrelError, InvalidInput, Unavailable
-from tests.support.fake_catalog import FakeDispatcher, make_server
+from tests.support.fake_catalog import BOOK, FakeDispatcher, make_server
 
 INVALID_PARAMS = -32602
 """The error code of JSON-RPC for invalid parameters."""
@@ -134,3 +141,24 @@ async def test_error_of_a_tool_is_the_error_of_the_page(
     error = await list_with_error(FakeDispatcher(lambda *_: failure), encoded)
     assert error.code == code
     assert error.message == (INVALID_CURSOR if cursor else failure.message)
+
+
+def test_an_expanded_uri_matches_its_template() -> None:
+    assert get_variable_name(BOOK.uri) == "book_id"
+    uri = expand_template(BOOK.uri, {"book_id": "a_B-1", "title": "Other"})
+    assert uri == "carrel://book/a_B-1"
+    assert match_template(BOOK.uri, uri) == {"book_id": "a_B-1"}
+    template = "carrel://book/{book_id}/cover.json"
+    assert match_template(template, "carrel://book/a/cover.json") == {"book_id": "a"}
+    assert match_template(template, "carrel://book/a/coverXjson") is None
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        *("", "carrel://book/", "carrel://shelf/a", "xcarrel://book/a"),
+        *("carrel://book/a/b", "carrel://book/a?b", "carrel://book/a#b"),
+    ],
+)
+def test_a_uri_of_another_form_does_not_match_the_template(uri: str) -> None:
+    assert match_template(BOOK.uri, uri) is None

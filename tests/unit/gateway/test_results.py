@@ -8,7 +8,7 @@ import json
 import pytest
 from mcp_types import TextContent
 
-from functions.gateway.mcp.results import to_result
+from functions.gateway.mcp.results import APP_FIELDS, REPLAY_REMARK, to_result
 from shared.core.errors import NotFound, RateLimited
 from shared.runtime.envelope import Envelope
 from shared.runtime.messages import CallAnswer, Receipt
@@ -52,6 +52,21 @@ def test_results_and_errors_have_the_envelope_in_text_and_structure() -> None:
 
 def test_replayed_result_is_marked_for_the_model() -> None:
     answer = CallAnswer(result={"a": 1}, receipt=Receipt(replayed=True))
-    result_block, remark_block = to_result(answer, PLAIN_TOOL).content
-    assert get_text(result_block) == '{"a":1}'
-    assert "succeeded before" in get_text(remark_block)
+    result = to_result(answer, PLAIN_TOOL)
+    [block] = result.content
+    assert result.structured_content == {"a": 1, "remark": REPLAY_REMARK}
+    assert json.loads(get_text(block)) == result.structured_content
+    [block] = to_result(answer.model_copy(update={"text": "One a."}), PLAIN_TOOL).content
+    assert get_text(block) == f"One a.\n\n{REPLAY_REMARK}"
+
+
+def test_fields_for_apps_are_apart_for_clients_with_apps() -> None:
+    """And items have no empty lists."""
+    tool = make_tool("get_book", for_apps=["a.b", "a.c.d", "e"])
+    items = [{"x": 1, "b": 2, "c": {"d": 3, "y": 4}}, {"x": 5, "tags": []}]
+    answer = CallAnswer(result={"a": items, "e": 6, "f": []})
+    plain, with_apps = (to_result(answer, tool, with_apps=has_apps) for has_apps in (False, True))
+    expected = {"a": [{"x": 1, "c": {"y": 4}}, {"x": 5}], "f": []}
+    assert plain.structured_content == with_apps.structured_content == expected
+    assert APP_FIELDS not in (plain.meta or {})
+    assert (with_apps.meta or {})[APP_FIELDS] == {"a": [{"b": 2, "c": {"d": 3}}, {}], "e": 6}

@@ -78,7 +78,7 @@ def test_an_error_for_an_invalid_query_lists_the_groups(query: str) -> None:
 
 
 @pytest.mark.parametrize("query", [*GROUP_QUERIES, "readonly"])
-def test_instructions_links_and_prompts_fit_the_selection(query: str) -> None:
+def test_instructions_listings_and_prompts_fit_the_selection(query: str) -> None:
     catalog = select(query)
     hidden_names = set(CATALOG.names) - set(catalog.names)
     assert CATALOG.groups == GROUPS
@@ -88,8 +88,8 @@ def test_instructions_links_and_prompts_fit_the_selection(query: str) -> None:
     assert hidden_names.isdisjoint(instruction_words)
 
     uris = {tool.resource.uri for tool in catalog.list_tools_for(OWNER) if tool.resource}
-    links = {tool.links.uri_template for tool in catalog.list_tools_for(OWNER) if tool.links}
-    assert links <= uris
+    listings = catalog.list_resource_listings_for(OWNER)
+    assert {listing.uri_template for _, listing in listings} <= uris
 
     prompts = [prompt for prompt in PROMPTS if catalog.offers_all_in(prompt.example)]
     assert prompts == (list(PROMPTS) if "search_kb" in catalog.names else [])

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from shared.core.caller import Scope, Tier
 from shared.runtime.context import Context
-from shared.runtime.schemas import Arguments, Result
+from shared.runtime.schemas import FOR_APPS, Arguments, Result
 from shared.runtime.tool import Effect, Tool
 
 
@@ -37,14 +37,15 @@ class Book(Result):
     """A book."""
 
     authors: list[Author] = Field(description="Who wrote it.")
-    editor: Author | None = Field(description="Who edited it.")
+    cover: str | None = Field(description="Its colour.", json_schema_extra=FOR_APPS)
 
 
 class Out(Result):
     """The books that were found."""
 
     best: Book = Field(description="The best one.")
-    others: dict[str, Book] = Field(description="The others by id.")
+    others: list[Book] | None = Field(description="The others.")
+    shelf: str = Field(description="Where they stand.", json_schema_extra=FOR_APPS)
 
 
 async def find_books(_args: In, _context: Context) -> Out:
@@ -62,11 +63,6 @@ TOOL = Tool(
     tier=Tier.REGISTERED,
     timeout=3.0,
 )
-AUTHOR = {"type": "object", "properties": {"title": {"type": "string"}}}
-BOOK = {
-    "type": "object",
-    "properties": {"authors": {"type": "array", "items": AUTHOR}, "editor": AUTHOR},
-}
 
 
 def get_schema(side: str) -> dict[str, Any]:
@@ -96,19 +92,20 @@ def test_a_declaration_has_everything_except_the_handler() -> None:
         "price": 0,
         "envelope": None,
         "resource": None,
-        "links": None,
+        "listing": None,
         "app": None,
         "internal": False,
         "completes": [],
         "absent_if_empty": ["order"],
+        "for_apps": ["best.cover", "others.cover", "shelf"],
     }
 
 
 def test_schemas_are_published_without_what_clients_do_not_need() -> None:
-    """A result has names and types. Arguments have no generated titles, no null and no limits."""
+    """A result has its fields and types. Arguments have no generated titles, null or limits."""
     assert get_schema("outputSchema")["properties"] == {
-        "best": BOOK,
-        "others": {"type": "object", "additionalProperties": BOOK},
+        "best": {"type": "object"},
+        "others": {"type": "array"},
     }
     assert In.model_json_schema()["properties"]["year"]["anyOf"][0]["minimum"] == 0
     schema = get_schema("inputSchema")
@@ -116,7 +113,6 @@ def test_schemas_are_published_without_what_clients_do_not_need() -> None:
         "order": {
             "type": "string",
             "enum": ["title", "date"],
-            "default": "title",
             "description": "How to sort.",
         },
         "title": {"type": "string", "description": "Words of the title."},

@@ -30,5 +30,4 @@ TOOL = lookup_tool(
     input=In,
     output=Out,
     result_type=MethodologyResult,
-    name_field="name",
 )

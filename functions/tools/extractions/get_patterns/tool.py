@@ -31,5 +31,4 @@ TOOL = lookup_tool(
     input=In,
     output=Out,
     result_type=PatternResult,
-    name_field="name",
 )

@@ -16,7 +16,7 @@ from shared.knowledge.notes_about import MAX_NOTES, to_note_summaries
 from shared.knowledge.views import Addresses, NoteSummary
 from shared.runtime.pagination import MaxTokens, fit_page
 from shared.runtime.schemas import Arguments, DocumentId, Result
-from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
+from shared.runtime.tool import Effect, ResourceTemplate, Tool
 from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
@@ -198,8 +198,5 @@ TOOL = Tool(
         name="chunk",
         title="Passage",
         description="A passage in full, with its knowledge card, cluster and related passages.",
-    ),
-    links=Links(
-        items_field="related_chunks", uri_template="carrel://chunk/{chunk_id}", name_field="title"
     ),
 )

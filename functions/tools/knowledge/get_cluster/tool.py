@@ -22,7 +22,7 @@ from shared.runtime.pagination import (
     fit_page,
 )
 from shared.runtime.schemas import DocumentId
-from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
+from shared.runtime.tool import Effect, ResourceTemplate, Tool
 
 if TYPE_CHECKING:
     from shared.index.vector_index import DateCursor
@@ -174,8 +174,5 @@ TOOL = Tool(
         name="cluster",
         title="Cluster",
         description="A cluster with its latest passages and the clusters near it.",
-    ),
-    links=Links(
-        items_field="members", uri_template="carrel://chunk/{chunk_id}", name_field="title"
     ),
 )

@@ -25,7 +25,7 @@ from shared.runtime.pagination import (
     fit_page,
 )
 from shared.runtime.schemas import DocumentId, PeriodName, Result, ZoneName
-from shared.runtime.tool import Effect, Links, Tool
+from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -228,5 +228,4 @@ TOOL = Tool(
     text=format_result,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
-    links=Links(items_field="chunks", uri_template="carrel://chunk/{chunk_id}", name_field="title"),
 )

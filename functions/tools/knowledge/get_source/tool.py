@@ -24,7 +24,7 @@ from shared.runtime.pagination import (
     fit_page,
 )
 from shared.runtime.schemas import DocumentId, Result, SourceId
-from shared.runtime.tool import Effect, Links, ResourceTemplate, Tool
+from shared.runtime.tool import Effect, ResourceTemplate, Tool
 from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
@@ -252,8 +252,5 @@ TOOL = Tool(
         name="source",
         title="Source",
         description="A book, article or document, and its first passages.",
-    ),
-    links=Links(
-        items_field="chunks", uri_template="carrel://chunk/{chunk_id}", name_field="chunk_info"
     ),
 )

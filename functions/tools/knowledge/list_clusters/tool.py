@@ -17,7 +17,7 @@ from shared.runtime.pagination import (
     fit_page,
 )
 from shared.runtime.schemas import DocumentId, Result
-from shared.runtime.tool import Effect, Links, Tool
+from shared.runtime.tool import Effect, ResourceListing, Tool
 
 if TYPE_CHECKING:
     from shared.runtime.context import Context
@@ -74,11 +74,10 @@ TOOL = Tool(
     run=list_clusters,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
-    links=Links(
+    listing=ResourceListing(
         items_field="clusters",
         uri_template="carrel://cluster/{cluster_id}",
         name_field="name",
-        in_resource_list=True,
     ),
     app="map",
 )

@@ -23,7 +23,7 @@ from shared.runtime.pagination import (
     fit_page,
 )
 from shared.runtime.schemas import DocumentId, Result
-from shared.runtime.tool import Effect, Links, Tool
+from shared.runtime.tool import Effect, ResourceListing, Tool
 from shared.text.suggestions import unknown_name_message
 
 if TYPE_CHECKING:
@@ -183,11 +183,10 @@ TOOL = Tool(
     run=list_sources,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
-    links=Links(
+    listing=ResourceListing(
         items_field="sources",
         uri_template="carrel://source/{source_id}",
         name_field="title",
-        in_resource_list=True,
         paging_arguments={"order": "title"},
     ),
 )

@@ -26,7 +26,7 @@ from shared.runtime.pagination import (
     fit_page,
 )
 from shared.runtime.schemas import DocumentId, Result
-from shared.runtime.tool import Effect, Links, Tool
+from shared.runtime.tool import Effect, Tool
 from shared.search.fusion import diversify_hits
 from shared.search.hybrid import rank
 from shared.search.listing import (
@@ -284,9 +284,6 @@ TOOL = Tool(
     text=format_result,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
-    links=Links(
-        items_field="results", uri_template="carrel://chunk/{chunk_id}", name_field="title"
-    ),
     app="hits",
     capabilities=frozenset({Capability.EMBEDDING}),
 )
