@@ -76,7 +76,7 @@ def make_gateway(settings: Settings, dispatcher: Dispatcher, catalog: Catalog) -
     telemetry.start(settings, "gateway")
     access = Access(settings)
     pipeline = access.make_pipeline(dispatcher)
-    servers = SelectedServers(catalog, pipeline)
+    servers = SelectedServers(catalog, pipeline, catalog.list_default_groups(settings))
     console = LazyConsole(access, catalog, pipeline) if settings.console else None
     return wrap_as_function(make_mcp_app(access, dispatcher, servers.find, console))
 

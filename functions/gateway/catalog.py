@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from shared.core.settings import Settings
 
 PATH: Final = Path(__file__).with_name("catalog.json")
+EXTRACTIONS: Final = "extractions"
+"""The group of the tools that return what a language model has extracted."""
 _WORD: Final = re.compile(r"\w+")
 
 
@@ -59,6 +61,17 @@ class Declaration(BaseModel):
         """Return whether clients may call the tool: an internal one, only if they show its app."""
         return not self.internal or (with_apps and self.app is not None)
 
+    def _build_hints(self) -> types.ToolAnnotations:
+        """Build the hints. By definition, the others say nothing about a tool that only reads."""
+        if self.effect is Effect.READ:
+            return types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
+        return types.ToolAnnotations(
+            read_only_hint=False,
+            destructive_hint=self.effect is Effect.DESTROY,
+            idempotent_hint=self.idempotent or None,
+            open_world_hint=False,
+        )
+
     def to_mcp(self, meta: dict[str, Any] | None = None) -> types.Tool:
         """Convert the declaration to MCP's format, with this `_meta`."""
         return types.Tool(
@@ -67,12 +80,7 @@ class Declaration(BaseModel):
             description=self.description,
             input_schema=self.input_schema,
             output_schema=self.output_schema,
-            annotations=types.ToolAnnotations(
-                read_only_hint=self.effect is Effect.READ,
-                destructive_hint=self.effect is Effect.DESTROY,
-                idempotent_hint=self.idempotent or self.effect is Effect.READ,
-                open_world_hint=False,
-            ),
+            annotations=self._build_hints(),
             _meta=meta,
         )
 
@@ -135,6 +143,14 @@ class Catalog:
         ]
         removed_names = self._by_name.keys() - {tool.name for tool in tools}
         return Catalog(tools, self.removed_names | removed_names)
+
+    def list_default_groups(self, settings: Settings) -> frozenset[str]:
+        """Return the groups that an address offers which names none.
+
+        Without a language model, nothing is extracted, so those tools would find nothing.
+        """
+        extracts = settings.generation_provider != "extractive" or settings.tool_groups
+        return self.groups if extracts else self.groups - {EXTRACTIONS}
 
     @property
     def groups(self) -> frozenset[str]:

@@ -68,6 +68,7 @@ GATEWAY_SETTINGS: Final = (
     *("circuit_failure_threshold", "circuit_recovery_timeout"),
     *("billing_url", "disabled_tools", "tool_groups", "read_only", "tool_timeouts", "tool_prices"),
     *("embedding_provider", "openai_key_of_caller"),  # to know whether callers send an OpenAI key
+    "generation_provider",  # to know whether there are extractions
 )
 """The fields of `Settings` that the gateway reads, apart from its secrets."""
 TOOL_SETTINGS: Final = ("google_cloud_project", "time_zone")

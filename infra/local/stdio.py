@@ -26,6 +26,7 @@ async def serve_stdio(settings: Settings) -> None:
     telemetry.start(settings, "gateway")
     app, access = App(settings), Access(settings)
     catalog = Catalog.load().apply_settings(settings)
+    catalog = catalog.select(catalog.list_default_groups(settings))
     fetcher = LinkFetcher(app)
     calls = access.make_pipeline(LinkFetchingDispatcher(InlineDispatcher(app), fetcher))
     owner = Visitor(Caller.of(LOCAL_USER, role=Role.OWNER), rate_limit_key=None)

@@ -108,7 +108,6 @@ def _explain_filters(filters: ExtractionFilter) -> str:
 def _explain_missing_type(extraction_type: ExtractionType) -> str:
     """Explain why there are no extractions of a type at all."""
     return (
-        f"There are no {_PLURALS[extraction_type]} yet: the job `extract` reads them out of"
-        " passages with a language model, if one is configured (GENERATION_PROVIDER). Search the"
-        " passages themselves with search_kb."
+        f"There are no {_PLURALS[extraction_type]} here. Search the passages themselves with"
+        " search_kb."
     )

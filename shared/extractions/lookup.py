@@ -29,6 +29,7 @@ from shared.knowledge.source_repository import Sources
 from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import encode_cursor, fit_page
 from shared.runtime.tool import Effect, Tool
+from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -190,6 +191,10 @@ async def _load_titles(
 def format_answer(answer: LookupAnswer[ResultT]) -> str:
     """Format an answer as text: its message, its extractions, and how to get the next page."""
     paragraphs = [answer.metadata.message] if answer.metadata.message else []
+    if answer.results:
+        count = format_count(answer.metadata.result_count, "result")
+        order = "surest" if answer.metadata.search_type == "filtered" else "nearest"
+        paragraphs.append(f"{count}, the {order} first:")
     paragraphs += [
         f"{number}. {format_extraction(result)}"
         for number, result in enumerate(answer.results, start=1)
@@ -208,6 +213,7 @@ def format_extraction(result: Attribution) -> str:
     names = [name for name in type(result).model_fields if name not in _COMMON_FIELDS]
     (_, heading), *others = [(name, value) for name in names if (value := getattr(result, name))]
     lines = [line for name, value in others for line in _format_field(name, value)]
+    lines.append(f"Topics: {', '.join(result.topics)}")
     lines.append(f'Quote from {result.source_title} (ID {result.chunk_id}): "{result.quote}"')
     body = indent("\n".join(lines), _INDENT)
     return f"{' '.join(heading.split())}\n{body}"

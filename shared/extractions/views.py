@@ -12,7 +12,7 @@ from pydantic import AliasChoices, Field, StringConstraints
 
 from shared.extractions.model import ExtractionType
 from shared.runtime.pagination import PagedArguments
-from shared.runtime.schemas import Result, SourceId
+from shared.runtime.schemas import FOR_APPS, Result, SourceId
 
 if TYPE_CHECKING:
     from shared.extractions.model import Extraction
@@ -26,17 +26,17 @@ class ExtractionArguments(PagedArguments):
 
     topic: TopicText | None = Field(
         default=None,
-        description="A topic of list_topics; case and common abbreviations do not matter.",
+        description="From list_topics.",
     )
     query: (
         Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000)]
         | None
     ) = Field(
         default=None,
-        description="What you need, in plain words: orders results by similarity.",
+        description="In plain words.",
         validation_alias=AliasChoices("query", "q"),
     )
-    source_id: SourceId | None = Field(default=None, description="Only results from this source.")
+    source_id: SourceId | None = Field(default=None, description="Only from this source.")
     limit: int = Field(default=25, ge=1, le=100, description="Maximum number of results.")
 
 
@@ -47,7 +47,7 @@ class WithId(Result):
     Pydantic puts the fields of the last base class first.
     """
 
-    id: str = Field(description="Id of the extraction.")
+    id: str = Field(description="Id of the extraction.", json_schema_extra=FOR_APPS)
 
 
 class Attribution(Result):
@@ -63,11 +63,14 @@ class Attribution(Result):
     source_title: str = Field(description="Title of the source, to cite.")
     source_id: str = Field(description="Id of the source, for get_source.")
     chunk_id: str = Field(description="Id of the passage it was read from, for get_chunk.")
-    confidence: float = Field(description="How sure the extracting model was, from 0 to 1.")
     quote: str = Field(description="The words of the passage that support it, verbatim.")
+    confidence: float = Field(
+        description="How sure the extracting model was, from 0 to 1.", json_schema_extra=FOR_APPS
+    )
     similarity: float | None = Field(
         description="Cosine similarity to the query: 1 is the same, 0 unrelated. Missing without a"
-        " query."
+        " query.",
+        json_schema_extra=FOR_APPS,
     )
 
 
@@ -90,7 +93,8 @@ class LookupMetadata(Result):
     )
     nearest_topics: list[str] | None = Field(
         description="If the topic is unknown: the most similar topics, or the most frequent ones if"
-        " none is similar."
+        " none is similar.",
+        json_schema_extra=FOR_APPS,
     )
     message: str | None = Field(
         description="What to do if nothing was found, or if no more results can be shown."
@@ -126,6 +130,6 @@ def to_result(
             "chunk_id": extraction.chunk_id,
             "confidence": extraction.confidence,
             "quote": extraction.quote,
-            "similarity": None if similarity is None else round(similarity, 4),
+            "similarity": None if similarity is None else round(similarity, 3),
         }
     )

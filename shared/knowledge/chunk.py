@@ -164,6 +164,11 @@ class Chunk(SourceFields):
         names[position_facet] = position_facet.key
         return {facet: name for facet, name in names.items() if facet.key}
 
+    @property
+    def address(self) -> str | None:
+        """The most specific address: of the highlight, of the original, or in Readwise."""
+        return self.highlight_url or self.source_url or self.readwise_url
+
     def cite(self, offset: int) -> Chunk:
         """Return the chunk with the page, and the link to it, of the character at an offset."""
         if self.page is None or not self.page_starts:

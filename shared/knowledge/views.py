@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import Field
 
-from shared.runtime.schemas import Result
+from shared.runtime.schemas import FOR_APPS, Result
 from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
@@ -50,19 +50,24 @@ class Subject(Result):
     corrected: bool | None = Field(description="true if the note corrects it.")
 
 
-class Passage(Addresses):
+class Passage(Result):
     """A chunk in brief."""
 
-    chunk_id: str = Field(description="Its id, for get_chunk.")
-    source_id: str = Field(description="Id of its source, for get_source.")
     title: str = Field(description="Title of its source.")
     author: str | None = Field(description="Author of its source, if known.")
     source: str = Field(description="Where its source came from, such as kindle, reader or file.")
-    tags: list[str] = Field(description="Tags of source and highlight.")
-    chunk_info: str = Field(description="Its place in the source: 2/5, second of five.")
     date: str | None = Field(description="Day it was highlighted, else added, in TIME_ZONE.")
-    snippet: str = Field(description="An excerpt; get_chunk returns the whole text.")
-    summary: str | None = Field(description="Summary of its knowledge card, if any.")
+    chapter: str | None = Field(description="The chapter in which it begins.")
+    page: int | None = Field(description="The page where it, or its match, begins.")
+    location: str | None = Field(description="Its Kindle location, or another position.")
+    snippet: str | None = Field(description="An excerpt; get_chunk returns the whole text.")
+    address: str | None = Field(description="Where it, or its source, can be read outside Carrel.")
+    tags: list[str] = Field(description="Tags of source and highlight.")
+    chunk_id: str = Field(description="Its id, for get_chunk, and for get_source.")
+    source_id: str = Field(description="Id of its source.", json_schema_extra=FOR_APPS)
+    chunk_info: str = Field(
+        description="Its place in the source: 2/5, second of five.", json_schema_extra=FOR_APPS
+    )
 
 
 class AnnotatedPassage(Passage):
@@ -84,28 +89,25 @@ def to_passage(kind: type[PassageT], chunk: Chunk, zone: tzinfo, **fields: Any) 
         kind: The class of the result.
         fields: Other fields of the result. The default `snippet` is the beginning of the chunk.
     """
-    snippet = fields.pop("snippet", None)
-    if snippet is None:
-        snippet = make_snippet(chunk.content)
-    day = chunk.format_day(zone)
-    return kind.of(chunk, source=chunk.origin, date=day, snippet=snippet, **fields)
+    fields = {"snippet": make_snippet(chunk.content)} | fields
+    return kind.of(chunk, source=chunk.origin, date=chunk.format_day(zone), **fields)
 
 
 _INDENT: Final = "   "
 
 
 def format_passage(passage: Passage, texts: Iterable[str | None]) -> str:
-    """Format a passage as text, with what a model needs to decide whether to read it.
+    """Format a passage as text, with all that models get of it.
 
-    Programs read the other fields of the result. The texts are indented, so that none of them can
-    look like another passage.
+    The texts are indented, so that none of them can look like another passage.
     """
     place = format_place(passage.page, passage.location)
-    details = ", ".join(filter(None, [passage.date, passage.chapter, place]))
-    heading = format_title(passage.title, passage.author) + (f" ({details})" if details else "")
+    details = ", ".join(filter(None, [passage.source, passage.date, passage.chapter, place]))
+    tags = f", tags: {', '.join(passage.tags)}" if passage.tags else ""
+    identity = f"ID: {passage.chunk_id}{tags}"
     attached = _format_attached(passage) if isinstance(passage, AnnotatedPassage) else []
-    lines = "\n".join(filter(None, [*texts, f"ID: {passage.chunk_id}", *attached]))
-    return f"{heading}\n{indent(lines, _INDENT)}"
+    lines = "\n".join(filter(None, [*texts, passage.address, identity, *attached]))
+    return f"{format_title(passage.title, passage.author)} ({details})\n{indent(lines, _INDENT)}"
 
 
 def _format_attached(passage: AnnotatedPassage) -> list[str]:

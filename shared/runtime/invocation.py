@@ -254,8 +254,11 @@ async def _run_or_replay(
 
 def _build_success_fields(tool: Tool[Any, Any], result: Result) -> dict[str, Any]:
     """Return the answer's fields for the result, as JSON and, if the tool writes one, as text."""
-    text = tool.text(result) if tool.text else None
-    return {"result": result.to_json(), "text": text}
+    message = tool.message(result) if tool.message else None
+    return {
+        "result": result.to_json() | ({"message": message} if message else {}),
+        "text": tool.text(result) if tool.text else None,
+    }
 
 
 def _make_failure_answer(

@@ -49,7 +49,7 @@ class IdempotentArguments(Arguments):
         default=None,
         min_length=1,
         max_length=200,
-        description="Usually omitted. A random string: repeats take effect once.",
+        description="A random string: repeats with it take effect once.",
     )
 
 
@@ -114,8 +114,14 @@ ZoneName = Annotated[
     WithJsonSchema({"type": "string", "maxLength": 64, "examples": ["Europe/Berlin"]}),
 ]
 """The name of a time zone, which decides what day is today."""
-PeriodName = Annotated[Period, BeforeValidator(fold_period)]
-"""A period, also as people write it: `Last week` is `last_week`."""
+PeriodName = Annotated[
+    Period,
+    BeforeValidator(fold_period),
+    WithJsonSchema({"type": "string", "maxLength": 40, "examples": list(Period)}),
+]
+"""A period, also as people write it: `Last week` is `last_week`. Its error lists all of them."""
+PERIODS: Final = "today, yesterday, last_7_days, this_week, last_month, this_year ..."
+"""The description of a period."""
 
 
 class Undo(Result):

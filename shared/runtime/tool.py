@@ -86,6 +86,13 @@ _ARGUMENT_KEYWORDS: Final = frozenset(
 The tool checks the others, such as lengths and patterns. Models have no use for them: they cannot
 count characters, they copy ids from other answers, and the error for a wrong value explains what is
 allowed."""
+_PLAIN: Final = frozenset(
+    {
+        *("cursor", "idempotency_key", "limit", "max_tokens", "time_zone"),
+        *("include_members", "member_limit", "include_related", "related_limit"),
+    }
+)
+"""The arguments that are published without their descriptions, because their names say enough."""
 
 _FORMS: Final = frozenset({"enum", "format", "pattern", *EMPTY_IS_ABSENT})
 """The keywords of texts that cannot be empty, such as ids and dates. A least length is none of
@@ -112,7 +119,10 @@ class Tool(Generic[ArgumentsT, ResultT]):
             call does only what the first did not. Reads may always be repeated.
         task: Returns the task in which a call works; by default, the credential's task.
         price: The highest price of a call, in millionths of a dollar.
-        text: Writes the result as text for people; by default, clients see the result as JSON.
+        text: Writes the result as text, with all that models get of it: some clients show them the
+            text, others the JSON. By default, the text is the JSON.
+        message: Says what the fields of a result do not, in sentences. It is the result's last
+            field.
         envelope: The shape of the tool family's answers, if they are not bare results.
         resource: How the answer is published as a resource, if it is.
         listing: How the answers are listed as resources, if they are.
@@ -142,6 +152,7 @@ class Tool(Generic[ArgumentsT, ResultT]):
     task: Callable[[ArgumentsT, Caller], str | None] | None = None
     price: int = 0
     text: Callable[[ResultT], str] | None = None
+    message: Callable[[ResultT], str | None] | None = None
     envelope: Envelope | None = None
     resource: ResourceTemplate | None = None
     listing: ResourceListing | None = None
@@ -209,6 +220,8 @@ class Tool(Generic[ArgumentsT, ResultT]):
 
     def _build_output_schema(self) -> dict[str, Any]:
         schema = _publish_result(self.output)
+        if self.message:
+            schema["properties"]["message"] = {"type": "string"}
         return self.envelope.build_schema(schema) if self.envelope else schema
 
 
@@ -222,6 +235,8 @@ def _publish_arguments(arguments: type[Arguments]) -> dict[str, Any]:
     del schema["description"]  # It describes the class.
     published: dict[str, Any] = _keep_keywords(schema, _ARGUMENT_KEYWORDS, _has_null_as_default)
     fields = published["properties"]
+    for name in _PLAIN & fields.keys():
+        del fields[name]["description"]
     return published | {"properties": {name: fields[name] for name in put_own_fields_first(fields)}}
 
 

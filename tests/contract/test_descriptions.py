@@ -6,8 +6,8 @@ from itertools import permutations
 
 import pytest
 
+from functions.gateway.mcp.instructions import INSTRUCTIONS
 from functions.gateway.mcp.prompt_texts import PROMPTS
-from functions.gateway.mcp.server import INSTRUCTIONS
 from infra.build.discovery import tools
 
 VISIBLE = {tool.name: tool for tool in tools() if not tool.internal}

@@ -4,12 +4,16 @@ The examples call the tools on a base that is stored once and copied for each te
 """
 
 import asyncio
+import json
 import uuid
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterator
 from typing import Any
 
 import pytest
+from mcp_types import CallToolResult, TextContent
 
+from functions.gateway.catalog import Declaration
+from functions.gateway.mcp.results import REPLAY_REMARK, to_compact_json, to_result
 from infra.build.discovery import tools
 from shared.core.caller import Caller
 from shared.core.settings import Settings
@@ -46,6 +50,12 @@ CALLS = [
     (name, number) for name, example in EXAMPLES.items() for number in range(len(example.costs))
 ]
 """The calls whose cost an example gives: the tool, and the number of the call."""
+SHORT_ANSWER = 400
+"""The length of JSON in bytes from which on it is compared with the text."""
+MAX_RATIO = 1.7
+"""How many times as long as its text the JSON of an answer is at most."""
+ECHOES = {"metadata.query", "metadata.search_type"}
+"""Fields that repeat the call, which the text does not."""
 BATCHES = {"tasks", "task_ids"}
 """Arguments of calls that change several things. Each of these is undone by itself."""
 UNDOABLE = [
@@ -126,9 +136,54 @@ async def assert_call_takes_its_cost(app: App, name: str, number: int) -> None:
     assert answer.result is not None, answer.error
     actual = get_cost(answer.receipt)
     assert actual == cost, f"{arguments} took {actual}"
-    tool = find_tool(name)
-    published = tool.envelope.wrap_result(answer.result) if tool.envelope else answer.result
-    assert_matches_schema(published, tool.declaration()["outputSchema"])
+    declaration = find_tool(name).declaration()
+    result = to_result(answer, Declaration.model_validate(declaration))
+    assert_matches_schema(result.structured_content, declaration["outputSchema"])
+    assert_forms_agree(result, nullable=find_tool(name).output.always_included)
+
+
+def iterate_values(
+    value: Any, path: str = "", *, in_list: bool = False
+) -> Iterator[tuple[str, Any, bool]]:
+    """Yield the path and the value of everything in JSON, and whether it is within a list."""
+    yield path, value, in_list
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from iterate_values(part, f"{path}.{name}".strip("."), in_list=in_list)
+    elif isinstance(value, list):
+        for part in value:
+            yield from iterate_values(part, path, in_list=True)
+
+
+def read_text(result: CallToolResult) -> str:
+    """Return the text of a result, which is its only block."""
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
+def assert_forms_agree(result: CallToolResult, nullable: Collection[str]) -> None:
+    """Assert that the JSON of an answer is short, and that its text says the same.
+
+    Some clients show a model the JSON, others the text. Messages of a text are fields of the JSON.
+    """
+    content, text = result.structured_content or {}, read_text(result)
+    values = list(iterate_values(content))
+    assert [path for path, value, in_list in values if in_list and value in (None, [])] == []
+    assert {path for path, value, _ in values if value is None} <= {"error", *nullable}
+    numbers = [value for _, value, _ in values if isinstance(value, float)]
+    assert numbers == [round(number, 3) for number in numbers]
+    if text.startswith("{"):
+        assert json.loads(text) == content
+        return
+    words = " ".join(text.split())
+    assert [
+        (path, value)
+        for path, value, _ in values
+        if isinstance(value, str) and path not in ECHOES and " ".join(value.split()) not in words
+    ] == []
+    size, text_size = len(to_compact_json(content).encode()), len(text.encode())
+    assert size <= max(SHORT_ANSWER, MAX_RATIO * text_size), (size, text_size)
 
 
 @pytest.mark.requirement(
@@ -215,6 +270,9 @@ async def test_a_repeated_call_is_replayed_and_writes_nothing(app: App, name: st
     assert repeated.text == first.text
     assert (first.receipt.replayed, repeated.receipt.replayed) == (None, True)
     assert get_cost(repeated.receipt) == Cost(1, 1)
+    replay = to_result(repeated, Declaration.model_validate(find_tool(name).declaration()))
+    assert (replay.structured_content or {})["remark"] == REPLAY_REMARK
+    assert REPLAY_REMARK in read_text(replay)
 
 
 @pytest.mark.parametrize("name", WRITING)

@@ -14,8 +14,8 @@ from mcp import Client
 from mcp_types import CallToolResult
 
 from functions.gateway.catalog import PATH
+from functions.gateway.mcp.instructions import INSTRUCTIONS
 from functions.gateway.mcp.results import RECEIPT
-from functions.gateway.mcp.server import INSTRUCTIONS
 from tests.support.client_calls import call_as_listed
 from tests.support.gateway_process import FilledProject, RunningGateway
 from tests.support.knowledge import BAKING, SAILING
@@ -48,7 +48,8 @@ async def test_a_handshake_leads_to_the_newest_revision_that_has_one(
         assert client.protocol_version == LATEST_HANDSHAKE
         assert client.server_info
         assert client.server_info.name == "carrel"
-        assert client.instructions == INSTRUCTIONS
+        assert client.instructions
+        assert client.instructions.startswith(f"{INSTRUCTIONS} Today is 20")
 
 
 @pytest.mark.requirement("000-S3", "002-A1", "002-K4", "002-L6", "002-V1", "004-AC1")

@@ -115,7 +115,7 @@ EXAMPLES: Final = {
         other_call={"period": "this_week"},
     ),
     "get_changes": Example(arguments={}, ranges={"limit": (1, 100)}, costs=(({}, Cost(1, 15)),)),
-    "get_stats": Example(arguments={}, costs=(({}, Cost(1, 28)),)),
+    "get_stats": Example(arguments={}, costs=(({}, Cost(1, 29)),)),
     "get_map": Example(
         arguments={},
         ranges={"limit": (1, 50_000)},

@@ -117,6 +117,13 @@ async def call_text(
     return answer.text
 
 
+async def call_message(
+    app: App, name: str, user: str | Caller | None = ANNA, /, **arguments: Any
+) -> str:
+    """Assert that a call succeeds; return its message, which may be missing."""
+    return str((await call_result(app, name, user, **arguments)).get("message", ""))
+
+
 _declarations: dict[int, tuple[Tool[Any, Any], Declaration]] = {}
 """The declarations by the `id` of their tool. The tool is stored too, so its id is not reused."""
 

@@ -111,4 +111,4 @@ def collect_trace_ids(pages: Iterable[dict[str, Any]]) -> list[str]:
 async def read_tag_counts(app: App, **arguments: Any) -> dict[str, int]:
     """Return all tags with their counts."""
     pages = await call_all_pages(app, "list_tags", **arguments)
-    return {tag["name"]: tag["count"] for page in pages for tag in page["tags"]}
+    return {tag: count for page in pages for tag, count in page["tags"].items()}

@@ -24,8 +24,8 @@ LEXICAL_CANDIDATES: Final = 30
 """The number of candidates that the search by words returns."""
 
 
-_TOLERANCE: Final = 2e-4
-"""The maximum difference of two scores: the tool rounds scores to four decimals."""
+_TOLERANCE: Final = 2e-3
+"""The maximum difference of two scores: the tool rounds scores to three decimals."""
 
 
 @dataclass(frozen=True, slots=True)

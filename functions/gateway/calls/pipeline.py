@@ -54,7 +54,7 @@ class CallPipeline:
         self._dispatcher = dispatcher
         self._limits = limits
         self._billing = billing
-        self._clock = clock
+        self.clock = clock
         self._keyring = keyring
 
     async def call(
@@ -110,7 +110,7 @@ class CallPipeline:
         """
         if not tool.price and tool.effect is Effect.READ:
             return _set_price(await self._dispatch(tool, request), None)
-        reservation = await self._billing.reserve(make_bill(tool, request, self._clock()))
+        reservation = await self._billing.reserve(make_bill(tool, request, self.clock()))
         answer = await self._dispatch(tool, request)
         price = await close_bill(self._billing, reservation, tool, answer)
         return _set_price(answer, price if tool.price else None)

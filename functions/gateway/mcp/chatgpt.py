@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 GROUP: Final = "chatgpt"
 """The value of the query parameter `tools`."""
-_URL_FIELDS: Final = ("highlight_url", "source_url", "readwise_url")
+_URL_FIELDS: Final = ("address", "highlight_url", "source_url", "readwise_url")
 """The fields of a passage that may contain the URL to cite, the most specific first."""
 _METADATA_FIELDS: Final = (
     "author",

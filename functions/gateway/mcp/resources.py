@@ -171,8 +171,9 @@ def match_template(template: str, uri: str) -> dict[str, str] | None:
 
 
 def _build_resources(result: dict[str, Any], listing: ResourceListing) -> list[types.Resource]:
-    """Make the resources of a page. The gateway and a tool's function may run different releases,
-    so declared fields may be missing.
+    """Make the resources of a page.
+
+    The gateway and a tool's function may run different releases, so fields may be missing.
     """
     id_field = get_variable_name(listing.uri_template)
     return [

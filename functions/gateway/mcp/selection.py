@@ -32,13 +32,16 @@ class ToolSelection:
     read_only: bool
 
     @classmethod
-    def parse(cls, query: str, groups: Collection[str]) -> ToolSelection:
+    def parse(
+        cls, query: str, groups: Collection[str], default_groups: Collection[str] | None = None
+    ) -> ToolSelection:
         """Parse the query of an address.
 
         Args:
             query: The query, without the question mark.
-            groups: The groups that this deployment offers. All are selected if the query has no
-                parameter `tools`.
+            groups: The groups that this deployment offers.
+            default_groups: Those that are selected if the query has no parameter `tools`; by
+                default, all.
 
         Raises:
             InvalidInput: The query has other parameters, or names an unknown group or one twice.
@@ -47,7 +50,10 @@ class ToolSelection:
         parameters = dict(pairs)
         names = parameters.pop("tools", None)
         read_only = parameters.pop("readonly", None)
-        listed = list(groups) if names is None else [name.strip() for name in names.split(",")]
+        if names is None:
+            listed = list(groups if default_groups is None else default_groups)
+        else:
+            listed = [name.strip() for name in names.split(",")]
         chosen = set(listed)
         is_repeated = len(dict(pairs)) < len(pairs) or len(chosen) < len(listed)
         is_valid = chosen <= set(groups) or chosen == {chatgpt.GROUP}
@@ -63,9 +69,15 @@ class ToolSelection:
 class SelectedServers:
     """The MCP servers of a deployment, one for each selection. Each is built on first use."""
 
-    def __init__(self, catalog: Catalog, pipeline: CallPipeline) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        pipeline: CallPipeline,
+        default_groups: Collection[str] | None = None,
+    ) -> None:
         self._catalog = catalog
         self._pipeline = pipeline
+        self._default_groups = default_groups
         self._servers: dict[ToolSelection, Server[Any]] = {}
 
     def find(self, query: str) -> Server[Any]:
@@ -74,7 +86,7 @@ class SelectedServers:
         Raises:
             InvalidInput: The query is not a valid selection.
         """
-        selection = ToolSelection.parse(query, self._catalog.groups)
+        selection = ToolSelection.parse(query, self._catalog.groups, self._default_groups)
         if selection not in self._servers:
             self._servers[selection] = self._build(selection)
         return self._servers[selection]

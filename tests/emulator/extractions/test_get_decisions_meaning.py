@@ -50,7 +50,7 @@ async def test_pages_are_in_order_of_similarity_without_repeats(
     [target] = await ctx.embedder.embed([QUERY], Purpose.QUERY)
     texts = [decision.content.text for decision in decisions]
     vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT)
-    scores = sorted((round(compute_similarity(target, v), 4) for v in vectors), reverse=True)
+    scores = sorted((round(compute_similarity(target, v), 3) for v in vectors), reverse=True)
     for limit in (1, 7, 60, 100):
         all_pages = await call_all_pages(app, "get_decisions", query=QUERY, limit=limit)
         hits = [hit for page in all_pages for hit in page["results"]]

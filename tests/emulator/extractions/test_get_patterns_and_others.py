@@ -26,8 +26,8 @@ ATTRIBUTION_FIELDS: Final = (
     "source_title",
     "source_id",
     "chunk_id",
-    "confidence",
     "quote",
+    "confidence",
 )
 
 

@@ -110,7 +110,7 @@ async def test_a_change_to_the_same_text_writes_nothing(app: App) -> None:
     answer = await call(app, "save_note", EDITOR, **change, text=NOTE_TEXT)
     assert answer.receipt.documents_written == 0
     assert (answer.result or {})["duplicate"]
-    assert "Nothing was stored" in (answer.text or "")
+    assert "Nothing was stored" in (answer.result or {})["message"]
     token = make_tokens()["GitHub token"]
     error = await call_error(app, "save_note", EDITOR, **change, text=f"It opens with {token}")
     assert (error.code, list(error.details)) == ("VALIDATION_ERROR", ["text"])

@@ -19,7 +19,7 @@ from tests.support.forgetting import OWNER, forget
 from tests.support.knowledge import BAKING, store_sources
 from tests.support.notes import EDITOR, NOTE_TEXT, OTHER_EDITOR, change_note, save_note
 from tests.support.stored_documents import read_documents
-from tests.support.tool_calls import call_error, call_text
+from tests.support.tool_calls import call_error
 
 OTHER_TEXT = "Salt slows yeast."
 
@@ -51,9 +51,9 @@ async def test_a_correction_is_saved_and_names_what_is_near(
     [near] = second["similar"]
     assert (near["source_id"], near["title"]) == (first["source_id"], first["title"])
     assert 0 < near["similarity"] <= 1
-    text = await call_text(app, "save_note", EDITOR, text=f"{other} Really.")
-    assert text.startswith("Saved ")
-    assert f"source_id: {second['source_id']}, similarity" in text
+    third = await save_note(app, f"{other} Really.")
+    assert "nearly the same" in third["message"]
+    assert second["source_id"] in str(third["similar"])
 
 
 @pytest.mark.parametrize("is_down", [True, False])
@@ -101,9 +101,9 @@ async def test_a_loser_answers_like_a_duplicate(app: App, apps: Apps) -> None:
 
     await save_note(app, OTHER_TEXT)
     racing = apps(call_before_commit(1, save_first))
-    text = await call_text(racing, "save_note", EDITOR, text=NOTE_TEXT)
-    assert text.startswith("Nothing was stored")
-    assert NOTE_TEXT in text
+    note = await save_note(racing)
+    assert note["message"].startswith("Nothing was stored")
+    assert note["text"] == NOTE_TEXT
 
 
 async def test_a_note_claims_its_text_while_it_has_it(app: App, ctx: Context) -> None:

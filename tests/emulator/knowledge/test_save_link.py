@@ -27,7 +27,7 @@ from tests.support.links import (
 from tests.support.links import make_text_page as page
 from tests.support.notes import OTHER_EDITOR
 from tests.support.stored_documents import read_chunks_by_text
-from tests.support.tool_calls import call_error, call_result, call_text
+from tests.support.tool_calls import call_error, call_message, call_result
 
 URL = f"{SITE_URL}/essay"
 
@@ -53,7 +53,7 @@ async def test_a_saved_link_waits_to_be_fetched(app: App, ctx: Context) -> None:
     await save(app, OTHER_EDITOR, title="Reefs")
     link = await read_only_link(ctx)
     assert (link.title, link.tags, link.saved_by) == ("Reefs", ("sea",), "ed")
-    assert "in a minute or two" in await call_text(app, "save_link", EDITOR, url=f"{URL}/2")
+    assert "in a minute or two" in await call_message(app, "save_link", EDITOR, url=f"{URL}/2")
 
 
 async def test_a_deployment_says_when_the_page_will_be_stored(apps: Apps) -> None:
@@ -61,7 +61,7 @@ async def test_a_deployment_says_when_the_page_will_be_stored(apps: Apps) -> Non
     app = apps(public_url="https://carrel.example")
     out = await save(app)
     assert datetime.fromisoformat(out["expected_by"]).minute == 10
-    assert f"by {out['expected_by']}" in await call_text(app, "save_link", EDITOR, url=URL)
+    assert f"by {out['expected_by']}" in await call_message(app, "save_link", EDITOR, url=URL)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ async def test_a_deployment_starts_the_ingest_job(
     assert scheduler.started_jobs == [(JOB, "a-test")] * 2
     assert (await save(app, cancel=True))["started"] is False
     assert len(scheduler.started_jobs) == 2
-    text = await call_text(app, "save_link", EDITOR, url=f"{URL}/2")
+    text = await call_message(app, "save_link", EDITOR, url=f"{URL}/2")
     assert "search finds it within 20 minutes, 20" in text
 
 

@@ -7,7 +7,7 @@ from tests.support.index_postings import assert_postings_are_exact
 from tests.support.knowledge import BAKING, store_sources
 from tests.support.notes import EDITOR, NOTE_TEXT, OTHER_EDITOR, save_note, search_source_ids
 from tests.support.stored_documents import read_chunks, read_documents
-from tests.support.tool_calls import call_error, call_result, call_text
+from tests.support.tool_calls import call_error, call_message, call_result
 
 LONG = "\n\n".join(
     f"Day {number} at sea: the wind turned, the crew reefed." * 8 for number in range(18)
@@ -100,7 +100,7 @@ async def test_a_note_is_found_by_words_while_the_model_is_down(
     note = await save_note(app)
     assert note["waiting"] == 1
     assert await search_source_ids(app, "linen") == [note["source_id"]]
-    text = await call_text(app, "save_note", EDITOR, text="Salt slows yeast.")
+    text = await call_message(app, "save_note", EDITOR, text="Salt slows yeast.")
     assert "by its words only" in text
     [chunk_id] = note["chunk_ids"]
     assert "embed" in (await read_chunks(ctx))[chunk_id]["pending"]

@@ -51,7 +51,7 @@ async def test_the_passage_that_answers_the_query_comes_first(ctx: Context, mode
 
 
 async def test_every_field_of_a_hit_is_returned(ctx: Context, snapshot: SnapshotAssertion) -> None:
-    """A hit names its cluster in every mode; `lean` detail leaves content and takeaways out."""
+    """A hit names its cluster in every mode; `lean` has an excerpt instead of text and card."""
     chunk = (await store_sources(ctx, BAKING))[0]
     card = {"summary": "Knead and rest.", "takeaways": ["Wait."]}
     await set_fields(ctx, "clusters/c1", {"name": "Baking bread", "size": 1})
@@ -64,8 +64,8 @@ async def test_every_field_of_a_hit_is_returned(ctx: Context, snapshot: Snapshot
             for detail in ("lean", "full")
         ]
         hits[mode] = full.model_dump(mode="json", exclude={"date"})
-        more = {"content": None, "takeaways": None}
-        assert lean.model_dump() == full.model_dump() | more
+        less = {"content": None, "summary": None, "takeaways": None, "snippet": chunk.content}
+        assert lean.model_dump() == full.model_dump() | less
     assert hits["hybrid"] == snapshot
     assert hits["semantic"] == hits["hybrid"] | {"found_by": ["semantic"]}
     assert hits["lexical"] == hits["hybrid"] | {"found_by": ["lexical"], "similarity": None}

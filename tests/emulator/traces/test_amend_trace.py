@@ -54,8 +54,8 @@ async def test_result_has_the_amended_trace(app: App) -> None:
         "revision": 2,
         "changed": ["title", "tags"],
         "undo": {"tool": "amend_trace", "arguments": {"trace_id": trace_id, "revision": 1}},
+        "message": "Votes for the trace were reset. The undo restores its texts, not the votes.",
     }
-    assert all(part in str(answer.text) for part in (trace_id, "New title", '"revision": 1'))
 
 
 async def test_earlier_revision_is_brought_back(app: App) -> None:
@@ -88,7 +88,7 @@ async def test_same_content_changes_nothing(app: App) -> None:
         assert answer.result["revision"] == 1
         assert answer.result["status"] == "validated"
         assert "undo" not in answer.result
-        assert "Nothing changed" in str(answer.text)
+        assert "Nothing changed" in answer.result["message"]
     assert await read_app_documents(app, "traces") == traces_before
 
 

@@ -15,7 +15,7 @@ from shared.core.meter import Meter
 from shared.runtime.context import App
 from tests.support.apps import Apps
 from tests.support.stored_documents import read_app_documents
-from tests.support.tool_calls import ANONYMOUS, call, call_error, call_result, call_text
+from tests.support.tool_calls import ANONYMOUS, call, call_error, call_message, call_result
 from tests.support.trace_set import read_trace_set
 from tests.support.traces import (
     FIELDS,
@@ -57,16 +57,15 @@ async def test_copy_returns_the_existing_trace(app: App) -> None:
     assert answer.result["duplicate"] is True
     assert answer.result["title"] == make_sample_trace(ORIGINAL)["title"]
     assert "undo" not in answer.result
-    assert str(answer.text).startswith("Nothing was stored")
-    assert trace_id in str(answer.text)
+    assert answer.result["message"].startswith("Nothing was stored")
     assert repeated.result == answer.result
     assert repeated.receipt.replayed is True
     assert list(await read_app_documents(app, "traces")) == [trace_id]
     assert await read_app_documents(app, "trace_lexicon") == postings_before
 
-    own_text = str((await call(app, "contribute_trace", **COPY)).text)
-    assert "amend_trace" in own_text
-    assert "vote_trace" not in own_text
+    own_message = await call_message(app, "contribute_trace", **COPY)
+    assert "amend_trace" in own_message
+    assert "vote_trace" not in own_message
 
 
 async def test_six_calls_at_once_store_one_trace(apps: Apps) -> None:
@@ -90,7 +89,6 @@ async def test_another_solution_is_stored_and_names_the_similar_one(
     [similar] = answer.result["similar"]
     assert similar["trace_id"] == trace_id
     assert 0 < similar["similarity"] <= 1
-    assert trace_id in str(answer.text)
     assert len(await read_app_documents(app, "traces")) == 2
 
 
@@ -128,7 +126,7 @@ async def test_copy_of_a_flagged_trace_is_warned(app: App) -> None:
     answer = await call(app, "contribute_trace", "ben", **COPY)
     assert answer.result
     assert answer.result["duplicate"]
-    assert "Voters warn against that trace" in str(answer.text)
+    assert "Voters warn against that trace" in answer.result["message"]
 
 
 async def test_supersedes_overrides_other_duplicates(app: App) -> None:
@@ -210,8 +208,9 @@ async def test_only_the_last_of_a_chain_is_found(app: App) -> None:
     assert await are_found(app, *trace_ids) == [False, False, True]
     await withdraw(app, middle)
     assert await are_found(app, *trace_ids) == [False, False, True]
-    text = await call_text(app, "withdraw_trace", trace_id=middle, withdrawn=False)
-    assert f"replaced by the trace {last}" in text
+    restored = await call_result(app, "withdraw_trace", trace_id=middle, withdrawn=False)
+    assert restored["superseded_by"] == last
+    assert "not found by search" in restored["message"]
     assert await are_found(app, *trace_ids) == [False, False, True]
     await withdraw(app, last)
     assert await are_found(app, *trace_ids) == [False, True, False]

@@ -16,7 +16,7 @@ from shared.traces.trust import ContributorRecord
 from tests.support.clock import NOON, SettableClock
 from tests.support.stored_documents import read_app_documents
 from tests.support.stored_traces import read_votes
-from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_error, call_result, call_text
+from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_error, call_message, call_result
 from tests.support.traces import (
     DOWN,
     SPAM,
@@ -45,14 +45,12 @@ async def test_result_has_the_trace_after_the_vote(app: App, clock: SettableCloc
         "vote": "up",
         "changed": True,
         "undo": {"tool": "vote_trace", "arguments": {"trace_id": trace_id, "vote_type": "none"}},
+        "message": f"Vote recorded: upvote on trace {trace_id}.",
     }
-    assert str(answer.text).startswith(f"Vote recorded: upvote on trace {trace_id}.")
-    text = await call_text(app, "vote_trace", "carl", trace_id=trace_id, **DOWN)
-    assert text.startswith(f"Vote recorded: downvote on trace {trace_id}.")
-    assert "1 up and 1 down" in text
-    text = await call_text(app, "vote_trace", "carl", trace_id=trace_id, vote_type="none")
-    assert trace_id in text
-    assert "downvote" not in text
+    message = await call_message(app, "vote_trace", "carl", trace_id=trace_id, **DOWN)
+    assert message == f"Vote recorded: downvote on trace {trace_id}."
+    message = await call_message(app, "vote_trace", "carl", trace_id=trace_id, vote_type="none")
+    assert message == f"Vote withdrawn from trace {trace_id}."
 
 
 @pytest.mark.parametrize("ballot", [{**DOWN, "feedback_text": "No."}, {"vote_type": "none"}])
@@ -67,9 +65,10 @@ async def test_same_vote_changes_nothing(app: App, ballot: dict[str, Any]) -> No
         expected["former"] = "down"
     assert repeated.result
     del repeated.result["date"]
+    del expected["message"]
+    assert "Nothing changed" in repeated.result.pop("message")
     assert repeated.result == expected
     assert repeated.receipt.documents_written == 0
-    assert "Nothing changed" in str(repeated.text)
     assert await read_app_documents(app, "traces") == traces_before
 
 

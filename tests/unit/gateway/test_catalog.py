@@ -79,4 +79,4 @@ def test_effect_determines_the_hints_for_clients(declaration: Declaration) -> No
         hints.append(
             (annotations.read_only_hint, annotations.destructive_hint, annotations.idempotent_hint)
         )
-    assert hints == [(True, False, True), (False, False, False), (False, True, False)]
+    assert hints == [(True, None, None), (False, False, None), (False, True, None)]

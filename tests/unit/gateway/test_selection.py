@@ -7,9 +7,9 @@ import pytest
 from mcp import Client
 
 from functions.gateway.catalog import Catalog
+from functions.gateway.mcp.instructions import INSTRUCTIONS, build_instructions
 from functions.gateway.mcp.prompt_texts import PROMPTS
 from functions.gateway.mcp.selection import SelectedServers, ToolSelection
-from functions.gateway.mcp.server import INSTRUCTIONS, build_instructions
 from infra.build.discovery import get_group_name, tools
 from shared.core.caller import Caller, Role
 from shared.core.errors import InvalidInput

@@ -23,10 +23,9 @@ TOOL = lookup_tool(
     name="get_decisions",
     title="Get decisions",
     description=(
-        "Get decisions that the owner's sources discuss: question, options, arguments for and"
-        " against, recommendation. Use it when choosing between alternatives; for solutions use"
-        " get_patterns, for risks get_warnings, for procedures get_methodologies, else search_kb."
-        " Cite source_title."
+        "Get decisions that the owner's sources discuss: options, considerations, recommendation."
+        " Use it to choose between alternatives; for risks use get_warnings, else search_kb. Cite"
+        " source_title."
     ),
     input=In,
     output=Out,

@@ -24,8 +24,8 @@ TOOL = lookup_tool(
     title="Get methodologies",
     description=(
         "Get procedures from the owner's sources: steps, prerequisites, tips, results. Use it to"
-        " plan or carry out work; for a single solution use get_patterns, for choices"
-        " get_decisions, for risks get_warnings, else search_kb. Cite source_title."
+        " plan or carry out work; for choices use get_decisions, else search_kb. Cite"
+        " source_title."
     ),
     input=In,
     output=Out,

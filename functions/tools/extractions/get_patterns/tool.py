@@ -24,9 +24,8 @@ TOOL = lookup_tool(
     title="Get patterns",
     description=(
         "Get patterns from the owner's sources: a recurring problem, its solution, code and"
-        " trade-offs. Use it when building or solving something; for choices use get_decisions,"
-        " for risks get_warnings, for procedures get_methodologies, for coding problems solved"
-        " here search_traces, else search_kb. Cite source_title."
+        " trade-offs. Use it to build or solve something; for procedures use get_methodologies,"
+        " else search_kb. Cite source_title."
     ),
     input=In,
     output=Out,

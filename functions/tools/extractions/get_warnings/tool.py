@@ -24,9 +24,8 @@ TOOL = lookup_tool(
     title="Get warnings",
     description=(
         "Get warnings from the owner's sources: what goes wrong, symptoms, consequences,"
-        " prevention. Use it before doing something or when something went wrong; for solutions"
-        " use get_patterns, for choices get_decisions, for procedures get_methodologies, else"
-        " search_kb. Cite source_title."
+        " prevention. Use it before doing something, or when it went wrong; for solutions use"
+        " get_patterns, else search_kb. Cite source_title."
     ),
     input=In,
     output=Out,

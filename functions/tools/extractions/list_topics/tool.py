@@ -25,11 +25,7 @@ if TYPE_CHECKING:
     from shared.extractions.topics import Topic, TopicCursor
     from shared.runtime.context import Context
 
-NO_TOPICS: Final = (
-    "There are no topics yet: the job `extract` reads decisions, patterns, warnings and"
-    " methodologies out of passages with a language model, if one is configured"
-    " (GENERATION_PROVIDER). For groups of similar passages use list_clusters."
-)
+NO_TOPICS: Final = "There are no topics here. For groups of similar passages use list_clusters."
 NO_MATCH: Final = "No topic starts with this prefix. Leave prefix out to list all topics."
 MAX_WITH_PREFIX: Final = 300
 """The maximum number of topics with a prefix that are read and sorted. Others are left out."""
@@ -46,7 +42,7 @@ class In(PagedArguments):
     prefix: str = Field(default="", max_length=80, description="How the names start.")
     kind: ExtractionType | None = Field(
         default=None,
-        description="Only topics of this kind of extraction, ordered by their number.",
+        description="Only these, the most frequent first.",
         validation_alias=AliasChoices("kind", "type"),
     )
     limit: int = Field(default=100, ge=1, le=300, description="Maximum number of topics.")
@@ -140,9 +136,8 @@ TOOL = Tool(
     name="list_topics",
     title="List topics of extractions",
     description=(
-        "List the topics of decisions, patterns, warnings and methodologies, with how many of each"
-        " they have, to find the topic for get_decisions, get_patterns, get_warnings or"
-        " get_methodologies. For groups of similar passages use list_clusters."
+        "List the topics of decisions, patterns, warnings and methodologies, with how many each"
+        " has, for get_decisions and the like. For groups of similar passages use list_clusters."
     ),
     input=In,
     output=Out,

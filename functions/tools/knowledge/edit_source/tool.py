@@ -18,7 +18,6 @@ from shared.knowledge.source import may_edit
 from shared.runtime.schemas import Change, IdempotentArguments, Result, SourceId, Undo
 from shared.runtime.tool import Effect, Tool
 from shared.screening.screen import require_no_secrets
-from shared.text.counts import format_count
 from shared.writer.note_repository import build_revision_writes
 from shared.writer.source_editing import EditableSource, SourceEditing
 
@@ -37,21 +36,21 @@ def _validate_author(text: str) -> str:
 class In(IdempotentArguments):
     """An edit of a source."""
 
-    source_id: SourceId = Field(description="From search_kb or list_sources.")
-    revision: int = Field(ge=0, le=1_000_000, description="The revision you edit, from get_source.")
+    source_id: SourceId = Field(description="From search_kb.")
+    revision: int = Field(ge=0, le=1_000_000, description="From get_source.")
     title: Title | None = Field(default=None, description="The new title.")
     author: Annotated[str, Field(max_length=500), AfterValidator(_validate_author)] | None = Field(
-        default=None, description='Its new author; "" for none. Not for a note.'
+        default=None, description='"" for none. Not for a note.'
     )
     tags: list[Tag] | None = Field(
         default=None,
         max_length=MAX_TAGS,
-        description="All its tags from now on, at most 20; [] removes all.",
+        description="All its tags, at most 20; [] removes all.",
     )
     reset: list[Literal["title", "author", "tags"]] = Field(
         default_factory=list,
         max_length=len(EDITABLE),
-        description="Edited fields to take from the file or library again. Not for a note.",
+        description="Fields to take from the file or library again.",
     )
 
     @model_validator(mode="before")
@@ -246,38 +245,29 @@ def _build_undo(before: StoredSource, after: StoredSource, changed: list[str]) -
     return Undo(tool="edit_source", arguments=arguments)
 
 
-def format_result(out: Out) -> str:
-    """Return the result as text."""
-    name = f'"{out.title}" (source_id: {out.source_id}, revision {out.revision})'
+def make_message(out: Out) -> str | None:
+    """Say that nothing changed, or what follows later."""
     if not out.changed:
-        return f"Nothing changed: {name} is like that already."
-    lines = [f"Changed {' and '.join(out.changed)} of {name}."]
-    if out.edited:
-        lines.append(f"Ingest leaves these fields as they are now: {', '.join(out.edited)}.")
-    if out.waiting:
-        lines.append(
-            f"{format_count(out.waiting, 'passage')} must be processed by the jobs `index` and"
-            " `embed`: until these have run,"
-            " filters and suggested names have the former values."
-        )
-    if out.undo:
-        lines.append(out.undo.in_words())
-    return " ".join(lines)
+        return "Nothing changed: the source is like that already."
+    if not out.waiting:
+        return None
+    return (
+        "Filters and suggested names have the former values until the passages are indexed again."
+    )
 
 
 TOOL = Tool(
     name="edit_source",
     title="Edit a source",
     description=(
-        "Correct the title, author or tags of a source, when the user asks for it. The edit stands"
-        " when its file or library is read again; reset takes it back. First call get_source: you"
-        " need its revision, and its tags to add one. A text is changed or corrected by save_note;"
-        " to remove a source use forget."
+        "Correct the title, author or tags of a source when the user asks; reset takes it back."
+        " Call get_source first: you need its revision. A text is corrected by save_note; to remove"
+        " a source, forget."
     ),
     input=In,
     output=Out,
     run=edit_source,
-    text=format_result,
+    message=make_message,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
     role=Role.EDITOR,

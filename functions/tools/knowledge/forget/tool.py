@@ -20,6 +20,7 @@ from shared.knowledge.forgotten_repository import INGEST, ForgottenSources, Unfi
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import MOVING
 from shared.runtime.schemas import (
+    FOR_APPS,
     Change,
     DocumentId,
     IdempotentArguments,
@@ -50,21 +51,25 @@ class In(IdempotentArguments):
 
     chunk_id: DocumentId | None = Field(
         default=None,
-        description="A passage. Pass this or source_id. A note goes as a whole.",
+        description="A passage; a note goes as a whole.",
     )
-    source_id: SourceId | None = Field(default=None, description="A source, with all its passages.")
-    reason: str | None = Field(default=None, max_length=500, description="Why, for the record.")
-    forgotten: bool = Field(default=True, description="false restores what was forgotten.")
+    source_id: SourceId | None = Field(
+        default=None, description="Or a source, with all its passages."
+    )
+    reason: str | None = Field(default=None, max_length=500, description="For the record.")
+    forgotten: bool = Field(default=True, description="false restores it.")
 
 
 class Removed(Result):
     """What left the knowledge base, or came back to it."""
 
     chunks: int = Field(description="Passages.")
-    vectors: int = Field(description="Their vectors.")
+    vectors: int = Field(description="Their vectors.", json_schema_extra=FOR_APPS)
     cards: int = Field(description="Their knowledge cards.")
     extractions: int = Field(description="Their decisions, patterns, warnings and methodologies.")
-    postings: int = Field(description="Their entries in the index of words and filters.")
+    postings: int = Field(
+        description="Their entries in the index of words and filters.", json_schema_extra=FOR_APPS
+    )
 
 
 class Out(Result):
@@ -334,9 +339,8 @@ class _Call:
         if purge_at and purge_at <= self._forgetter.now:
             until = format_day(purge_at, self._ctx.zone)
             raise Conflict(
-                f"This could be restored until {until}. The job `purge` deletes its"
-                " text for good when it runs next. After that, this call lets ingest store it"
-                " again."
+                f"This could be restored until {until}. Its text is about to be deleted for good."
+                " After that, this call lets ingest store it again."
             )
 
     async def _move_in_time(self, moves: AsyncIterator[ContentCounts]) -> bool:
@@ -423,65 +427,46 @@ def _require_settled(source: Document) -> None:
 
 def _make_unfinished_error(source_id: str, state: str) -> Conflict:
     return Conflict(
-        f"The source {source_id} is still being {state}. The job `index` completes that"
+        f"The source {source_id} is still being {state}. That is complete"
         f" {when_job_runs('index', '15 minutes')}: try again then.",
         details={"source_id": source_id},
     )
 
 
-def format_result(out: Out) -> str:
-    """Return the result as text."""
-    name = f'"{out.title}"' if out.title else f"the source {out.source_id}"
-    subject = f"the passage {out.chunk_id} of {name}" if out.chunk_id else name
+def make_message(out: Out) -> str:
+    """Say what happened, and what follows later."""
     if not out.changed:
         state = "forgotten" if out.forgotten else "in the knowledge base"
-        return f"Nothing changed: {subject} already is {state}."
-    moved = out.removed or out.restored
+        return f"Nothing changed: it already is {state}."
     if out.restored and not out.title:
         return (
-            f"The texts of {subject} were deleted for good. They come back when their file or"
-            " export is ingested again."
+            "The texts were deleted for good. They come back when their file or export is ingested"
+            " again."
         )
-    lines = [f"{'Forgot' if out.forgotten else 'Restored'} {subject}."]
-    if moved:
-        counts = [
-            format_count(moved.chunks, "passage"),
-            format_count(moved.vectors, "vector"),
-            format_count(moved.cards, "card"),
-            format_count(moved.extractions, "extraction"),
-            format_count(moved.postings, "posting"),
-        ]
-        lines.append(f"{'Removed' if out.forgotten else 'Brought back'}: {', '.join(counts)}.")
     if out.remaining:
-        lines.append(
+        follows = (
             f"About {format_count(out.remaining, 'passage')} will follow"
             f" {when_job_runs('index', '15 minutes')}."
         )
     elif out.forgotten:
-        lines.append("No tool shows it any longer, and it stays out when its file is read again.")
+        follows = "No tool shows it any longer, and it stays out when its file is read again."
     else:
-        lines.append("Search finds it by meaning now, and by words after the next index run.")
-    lines.append("Counts, cluster sizes and suggested names follow with the next index run.")
-    if out.restorable_until:
-        lines.append(f"It can be restored until {out.restorable_until}.")
-    if out.undo:
-        lines.append(out.undo.in_words())
-    return " ".join(lines)
+        follows = "Search finds it by meaning now, and by words once it is indexed."
+    return f"{'Forgotten' if out.forgotten else 'Restored'}. {follows}"
 
 
 TOOL = Tool(
     name="forget",
     title="Forget a passage or a source",
     description=(
-        "Take a passage or a whole source out of the knowledge base, when the user asks for it. It"
-        " is gone at once, stays out when its file is read again, and can be restored for"
-        f" {RESTORABLE_SOURCES.period}. For to-dos use delete_task; for coding traces"
+        "Take a passage or a whole source out of the knowledge base when the user asks. It can be"
+        f" restored for {RESTORABLE_SOURCES.period}. For to-dos use delete_task; for coding traces"
         " withdraw_trace."
     ),
     input=In,
     output=Out,
     run=forget,
-    text=format_result,
+    message=make_message,
     effect=Effect.DESTROY,
     tier=Tier.REGISTERED,
     role=Role.EDITOR,

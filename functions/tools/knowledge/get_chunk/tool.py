@@ -176,7 +176,7 @@ def _to_related_chunk(neighbour: Neighbour[Chunk]) -> RelatedChunk:
     return RelatedChunk.of(
         chunk,
         snippet=make_snippet(chunk.content),
-        similarity_score=round(neighbour.similarity, 4),
+        similarity_score=round(neighbour.similarity, 3),
     )
 
 
@@ -184,9 +184,8 @@ TOOL = Tool(
     name="get_chunk",
     title="Get a passage",
     description=(
-        "Read one passage in full: text, title, author, tags, links, summary, takeaways, cluster,"
-        " notes about it, and passages close in meaning. Use it for a hit of search_kb, or to"
-        " follow related passages. For a whole source use get_source."
+        "Read a passage in full, with its summary, its notes and the passages close in meaning."
+        " For a whole source use get_source."
     ),
     input=In,
     output=Out,

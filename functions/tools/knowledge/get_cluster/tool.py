@@ -38,7 +38,7 @@ class In(PagedArguments):
     """A cluster, a page of its passages, and the number of related clusters."""
 
     cluster_id: DocumentId = Field(
-        description="From list_clusters or search_kb.",
+        description="From list_clusters.",
         validation_alias=AliasChoices("cluster_id", "id"),
     )
     include_members: bool = Field(default=True, description="Whether to list its passages.")
@@ -69,11 +69,11 @@ class RelatedCluster(ClusterSummary):
 class Out(ClusterSummary):
     """A cluster with a page of its passages."""
 
-    members: list[Passage] = Field(description="Its passages, newest first.")
-    next_cursor: str | None = Field(description="For the next page; missing on the last.")
     related_clusters: list[RelatedCluster] = Field(
         description="Clusters close in meaning, best first."
     )
+    members: list[Passage] = Field(description="Its passages, newest first.")
+    next_cursor: str | None = Field(description="For the next page; missing on the last.")
 
 
 async def get_cluster(args: In, ctx: Context) -> Out:
@@ -96,7 +96,7 @@ async def get_cluster(args: In, ctx: Context) -> Out:
             details={"cluster_id": args.cluster_id},
         )
     related_clusters = [
-        RelatedCluster.of(neighbour.cluster, similarity=round(neighbour.similarity, 4))
+        RelatedCluster.of(neighbour.cluster, similarity=round(neighbour.similarity, 3))
         for neighbour in await _search_neighbours(stored, args, ctx)
     ]
     members = fit_page(
@@ -135,33 +135,30 @@ async def _search_neighbours(
 def format_result(out: Out) -> str:
     """Return the cluster as text."""
     lines = [
-        out.name,
+        f"{out.name} (ID: {out.cluster_id}, passages: {out.size})",
         " ".join((out.description or "").split()),
         f"Keywords: {', '.join(out.keywords)}" if out.keywords else None,
-        f"Passages: {out.size}, ID: {out.cluster_id}",
-        *(
-            f"Related: {related.name} (ID: {related.cluster_id})"
-            for related in out.related_clusters
-        ),
+        *map(_format_related, out.related_clusters),
     ]
     paragraphs = ["\n".join(filter(None, lines))]
-    paragraphs += [f"- {_format_member(member)}" for member in out.members]
+    paragraphs += [f"- {format_passage(member, [member.snippet])}" for member in out.members]
     if out.next_cursor:
         paragraphs.append(f"There are more: call again with cursor {out.next_cursor}")
     return "\n\n".join(paragraphs)
 
 
-def _format_member(member: Passage) -> str:
-    return format_passage(member, [member.summary or member.snippet])
+def _format_related(cluster: RelatedCluster) -> str:
+    facts = f"ID: {cluster.cluster_id}, passages: {cluster.size}, similarity: {cluster.similarity}"
+    texts = [" ".join((cluster.description or "").split()), ", ".join(cluster.keywords)]
+    return f"Related: {cluster.name} ({facts}). {' '.join(filter(None, texts))}"
 
 
 TOOL = Tool(
     name="get_cluster",
     title="Get a cluster",
     description=(
-        "Read one cluster, a group of passages about the same thing: name, description, keywords,"
-        " passages (newest first) and the clusters near it. Use it to explore a theme. To search"
-        " inside a cluster use search_kb with the filter cluster_id."
+        "Read a cluster: its passages, newest first, and the clusters near it. To search within"
+        " it use search_kb with the filter cluster_id."
     ),
     input=In,
     output=Out,

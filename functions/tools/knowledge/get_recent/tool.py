@@ -24,7 +24,7 @@ from shared.runtime.pagination import (
     encode_cursor,
     fit_page,
 )
-from shared.runtime.schemas import DocumentId, PeriodName, Result, ZoneName
+from shared.runtime.schemas import PERIODS, DocumentId, PeriodName, Result, ZoneName
 from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class In(PagedArguments):
 
     period: PeriodName = Field(
         default=Period.LAST_7_DAYS,
-        description="Relative to today.",
+        description=PERIODS,
     )
     time_zone: ZoneName | None = Field(
         default=None,
@@ -80,12 +80,12 @@ class RecentLink(Result):
 class Out(Result):
     """The newest passages of a period, and its counts."""
 
-    period: Period = Field(description="The requested period.")
+    message: str | None = Field(
+        description="Why the list is empty, and what to do next. Missing if there are passages."
+    )
     first_day: str = Field(description="The first day of the period: YYYY-MM-DD.")
     last_day: str = Field(description="The last day of the period: YYYY-MM-DD.")
     time_zone: str = Field(description="The time zone of these days.")
-    chunks: list[AnnotatedPassage] = Field(description="Passages of the period, newest first.")
-    next_cursor: str | None = Field(description="For the next page; missing on the last.")
     activity: Activity | None = Field(
         description="Counts of the period's passages. Returned on the first page only."
     )
@@ -93,9 +93,8 @@ class Out(Result):
         description="The five links that were saved last with save_link, in any period, newest"
         " first. Returned to users who are signed in, on the first page only, if there are any."
     )
-    message: str | None = Field(
-        description="Why the list is empty, and what to do next. Missing if there are passages."
-    )
+    chunks: list[AnnotatedPassage] = Field(description="Passages of the period, newest first.")
+    next_cursor: str | None = Field(description="For the next page; missing on the last.")
 
 
 async def get_recent(args: In, ctx: Context) -> Out:
@@ -132,7 +131,6 @@ async def get_recent(args: In, ctx: Context) -> Out:
         days = span.first.toordinal(), span.last.toordinal()
         next_cursor = encode_cursor(args, [*make_date_cursor(chunks[len(page) - 1]), *days])
     return Out(
-        period=args.period,
         first_day=span.first.isoformat(),
         last_day=span.last.isoformat(),
         time_zone=time_zone,
@@ -181,7 +179,7 @@ def format_result(out: Out) -> str:
         paragraphs.append(_format_activity(out, out.activity))
     if out.links:
         paragraphs.append("\n".join(map(_format_link, out.links)))
-    paragraphs += [f"- {_format_passage(passage)}" for passage in out.chunks]
+    paragraphs += [f"- {format_passage(passage, [passage.snippet])}" for passage in out.chunks]
     if out.next_cursor:
         paragraphs.append(f"There are more: call again with cursor {out.next_cursor}")
     return "\n\n".join(paragraphs)
@@ -196,9 +194,10 @@ def _format_activity(out: Out, activity: Activity) -> str:
     authors = [f"{author.author} ({author.chunks})" for author in activity.top_authors]
     counts = {"By date": days, "By source": sources, "By author": authors}
     partial = " Not all of them are counted below yet." if activity.partial else ""
+    period = f"from {out.first_day} to {out.last_day} ({out.time_zone})"
     return "\n".join(
         [
-            f"Passages from {out.first_day} to {out.last_day}: {activity.total}.{partial}",
+            f"Passages {period}: {activity.total}.{partial}",
             *(f"{name}: {'; '.join(entries)}" for name, entries in counts.items() if entries),
         ]
     )
@@ -206,21 +205,16 @@ def _format_activity(out: Out, activity: Activity) -> str:
 
 def _format_link(link: RecentLink) -> str:
     reason = f": {link.error}" if link.error else ""
-    return f"Saved link {link.url} (ID {link.source_id}): {link.state}{reason}"
-
-
-def _format_passage(passage: AnnotatedPassage) -> str:
-    return format_passage(passage, [passage.summary or passage.snippet])
+    facts = f"{link.requested}, ID {link.source_id}"
+    return f"Saved link {link.url} ({facts}): {link.state}{reason}"
 
 
 TOOL = Tool(
     name="get_recent",
     title="Get the newest passages",
     description=(
-        "List the newest passages of a period, with counts by day, source and author. Use it for"
-        " questions about time, and to see what became of links that"
-        " save_link queued. For a subject use search_kb, which also filters by date; for totals"
-        " get_stats."
+        "List the newest passages, counted by day, source and author, and the links that"
+        " save_link queued. For a subject use search_kb."
     ),
     input=In,
     output=Out,

@@ -47,11 +47,11 @@ class In(PagedArguments):
     """A source and a page of its passages."""
 
     source_id: SourceId = Field(
-        description="From search_kb or list_sources.",
+        description="From search_kb.",
         validation_alias=AliasChoices("source_id", "id"),
     )
     detail: Literal["lean", "full"] = Field(
-        default="lean", description="lean: excerpts and summaries; full: the whole text."
+        default="lean", description="full: whole texts instead of excerpts."
     )
     limit: int = Field(default=20, ge=1, le=50, description="Maximum number of passages.")
 
@@ -238,9 +238,8 @@ TOOL = Tool(
     name="get_source",
     title="Get a source",
     description=(
-        "Read one book, article or document: title, author, tags, links, and its passages in order"
-        " with their summaries. Use it to go through a source, or to read around a hit. For a"
-        " single passage use get_chunk."
+        "Read a book, article, document or note: its passages in order, its links, the notes"
+        " about it. For one passage use get_chunk."
     ),
     input=In,
     output=Out,

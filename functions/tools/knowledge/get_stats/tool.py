@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 MAX_TOP_ENTRIES: Final = 10
-"""The number of tags, and of authors, in the result."""
+"""The number of tags, of authors, and of languages in the result."""
 MAX_CATEGORIES: Final = 20
 """The maximum number of categories in the result."""
 
@@ -65,6 +65,9 @@ class Out(Result):
     top_tags: list[NamedCount] = Field(description="The ten most common tags.")
     top_authors: list[NamedCount] = Field(description="The ten most common authors.")
     categories: list[NamedCount] = Field(description="The kinds of sources, most common first.")
+    languages: list[NamedCount] = Field(
+        description="The languages of sources that name one, most common first."
+    )
     embedding: EmbeddingModel | None = Field(description="The embedding model, once one was used.")
     waiting: dict[str, int] = Field(
         description="How many passages wait for each step. Search does not find those that wait for"
@@ -101,6 +104,7 @@ async def get_stats(_args: In, ctx: Context) -> Out:
             index.list_commonest(Kind.TAG, MAX_TOP_ENTRIES),
             index.list_commonest(Kind.AUTHOR, MAX_TOP_ENTRIES),
             index.list_commonest(Kind.CATEGORY, MAX_CATEGORIES),
+            index.list_commonest(Kind.LANGUAGE, MAX_TOP_ENTRIES),
         ),
         asyncio.gather(
             asyncio.gather(*map(queue.count_pending, steps)),
@@ -123,7 +127,7 @@ async def get_stats(_args: In, ctx: Context) -> Out:
         if is_indexed and indexed.layout == LAYOUT
         else await _count_documents(database)
     )
-    tags, authors, categories = map(_to_named_counts, names)
+    tags, authors, categories, languages = map(_to_named_counts, names)
     return Out(
         chunks=chunk_count,
         sources=source_count,
@@ -134,6 +138,7 @@ async def get_stats(_args: In, ctx: Context) -> Out:
         top_tags=tags,
         top_authors=authors,
         categories=categories,
+        languages=languages,
         embedding=EmbeddingModel(model=space[0], dimension=space[1]) if space else None,
         waiting=pending,
         parked={step: count for step, count in dead_letters.items() if count},
@@ -166,9 +171,8 @@ TOOL = Tool(
     name="get_stats",
     title="Get statistics",
     description=(
-        "Count passages, sources, clusters, cards and extractions; the most common tags, authors"
-        " and categories; what waits to be indexed. Use it before filtering search_kb, or when a"
-        " search finds too little. For recent reading use get_recent."
+        "Count passages, sources and clusters, and the most common tags, authors, categories and"
+        " languages. For recent reading use get_recent."
     ),
     input=In,
     output=Out,

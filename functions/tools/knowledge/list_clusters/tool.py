@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 EMPTY_MESSAGE: Final = (
-    "There are no clusters yet. The job `cluster` creates them from the passages."
+    "There are no clusters yet: they come with more passages. Browse with list_sources."
 )
 _POSITION: Final = TypeAdapter(tuple[CursorCount, DocumentId])
 """The shape of a cursor: the size and the id of a page's last cluster."""
@@ -65,9 +65,8 @@ TOOL = Tool(
     name="list_clusters",
     title="List clusters",
     description=(
-        "List the clusters, groups of passages about the same thing, largest first, with keywords."
-        " Use it for an overview. Open a cluster with get_cluster; for a subject of your own use"
-        " search_kb."
+        "List the themes of the knowledge base: clusters of passages, largest first. Open one"
+        " with get_cluster; for a subject of your own use search_kb."
     ),
     input=In,
     output=Out,

@@ -53,16 +53,12 @@ def explain_empty() -> str:
 class In(PagedArguments):
     """Filters and the order of the sources."""
 
-    author: Name | None = Field(default=None, description="Only sources by this author.")
-    category: Name | None = Field(
-        default=None, description="Only sources of this category, such as books."
-    )
-    tag: Name | None = Field(
-        default=None, description="Only sources that have this tag, or a passage with it."
-    )
+    author: Name | None = Field(default=None, description="Full name.")
+    category: Name | None = Field(default=None, description="books, articles, documents ...")
+    tag: Name | None = Field(default=None, description="Of the source or a passage.")
     order: SourceOrder = Field(
         default=SourceOrder.RECENT,
-        description="recent: most recently changed first; title: by title.",
+        description="recent: newest first.",
         validation_alias=AliasChoices("order", "sort"),
     )
     limit: int = Field(default=20, ge=1, le=50, description="Maximum number of sources.")
@@ -174,9 +170,8 @@ TOOL = Tool(
     name="list_sources",
     title="List sources",
     description=(
-        "List books, articles and documents that match all filters, to browse or to find a"
-        " source_id for get_source. To search their text use search_kb; for recent reading"
-        " get_recent."
+        "List books, articles, documents and notes that match all filters, to browse or to find a"
+        " source_id. To search their text use search_kb."
     ),
     input=In,
     output=Out,

@@ -55,12 +55,10 @@ class In(IdempotentArguments):
     title: Title | None = Field(
         default=None,
         json_schema_extra=EMPTY_IS_ABSENT,
-        description="Only if the user gives one; by default the page's own.",
+        description="Only if the user gives one.",
     )
     tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="At most 20.")
-    cancel: bool = Field(
-        default=False, description="true takes back a link that has not been fetched."
-    )
+    cancel: bool = Field(default=False, description="true takes back a link that waits.")
 
 
 class Out(Result):
@@ -219,22 +217,18 @@ def _build_result(
     )
 
 
-def format_result(out: Out) -> str:
-    """Return the result as text."""
+def make_message(out: Out) -> str:
+    """Say what becomes of the link."""
     if out.state == "cancelled":
-        lines = [f"Took back {out.url}: it will not be fetched."]
-    else:
-        is_new = out.undo is not None
-        lines = [f"Queued {out.url}." if is_new else f"{out.url} waits to be fetched already."]
-        if out.stored_before:
-            lines.append("It is in the knowledge base, and will be brought up to date.")
-        lines.append(
-            f"If it can be fetched, search finds it {_describe_time(out)}, as the source"
-            f" {out.source_id}; get_recent says what became of it."
-        )
-    if out.undo:
-        lines.append(out.undo.in_words())
-    return " ".join(lines)
+        return "It was taken back, and will not be fetched."
+    sentences = ["It is queued." if out.undo else "It waits to be fetched already."]
+    if out.stored_before:
+        sentences.append("It is in the knowledge base, and will be brought up to date.")
+    sentences.append(
+        f"If it can be fetched, search finds it {_describe_time(out)}; get_recent says what became"
+        " of it."
+    )
+    return " ".join(sentences)
 
 
 def _describe_time(out: Out) -> str:
@@ -285,15 +279,14 @@ TOOL = Tool(
     name="save_link",
     title="Save a web page",
     description=(
-        "Add a public web page, PDF or text file to the knowledge base, when the user asks to"
-        " save, keep or read later an address. The link is queued, and the answer says when search"
-        " finds it. get_recent shows links that wait and why others failed. To save a thought or a"
-        " quote use save_note."
+        "Add a public web page, PDF or text file when the user asks to save, keep or read later"
+        " an address. The answer says when search finds it, and get_recent what became of it. For"
+        " a thought or a quote use save_note."
     ),
     input=In,
     output=Out,
     run=save_link,
-    text=format_result,
+    message=make_message,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
     role=Role.EDITOR,

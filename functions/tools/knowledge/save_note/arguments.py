@@ -53,41 +53,34 @@ class In(IdempotentArguments):
 
     text: NoteText | None = Field(
         default=None,
-        description="What to remember, understandable on its own: up to 8,000 characters."
-        " Required for a"
-        " new note.",
+        description="What to remember, understandable on its own.",
     )
     title: Title | None = Field(default=None, description="By default, the first words.")
     tags: list[Tag] | None = Field(
-        default=None, max_length=MAX_TAGS, description="At most 20. In a change, [] removes all."
+        default=None, max_length=MAX_TAGS, description="At most 20; [] removes all."
     )
-    url: Url | None = Field(default=None, description="The web page that it is about, or is from.")
+    url: Url | None = Field(default=None, description="The web page it is about or from.")
     about: DocumentId | None = Field(
-        default=None,
-        description="The passage or source under whose hits it stands.",
+        default=None, description="The passage or source under whose hits it stands."
     )
     corrects: bool | None = Field(default=None, description="It corrects that.")
     source_id: SourceId | None = Field(
         default=None,
-        description="The note to change; fields that are left out stay as they are.",
+        description="The note to change; omitted fields stay.",
     )
     revision: int | None = Field(
         default=None,
         ge=0,
         le=1_000_000,
-        description="Required with source_id: its revision, from get_source.",
+        description="With source_id: from get_source.",
     )
     restore_revision: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
-        description=(
-            f"With source_id: a revision of the last {FORMER_REVISIONS.period} to bring back."
-        ),
+        description=(f"One of the last {FORMER_REVISIONS.period} to bring back."),
     )
-    again: bool = Field(
-        default=False, description="Store it even if another note has the same text."
-    )
+    again: bool = Field(default=False, description="Even if another note says the same.")
 
     @model_validator(mode="before")
     @classmethod

@@ -1,8 +1,7 @@
-"""The results of `save_note`, as data and as text."""
+"""The results of `save_note`, and their messages."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -131,38 +130,22 @@ def _describe_readers(ctx: Context) -> str:
     return "everyone who may use this knowledge base"
 
 
-def format_result(out: Out) -> str:
-    """Return the result as text."""
-    name = f"{_quote(out.title)} (source_id: {out.source_id}, revision {out.revision})"
+def make_message(out: Out) -> str | None:
+    """Say why nothing was stored, or what is not as it should be."""
     if out.duplicate:
         return (
-            f"Nothing was stored: the note {name} already says that:\n\n{out.text}\n\n"
-            "To change it, call save_note with its source_id and revision. To store a new note all"
-            ' the same, send it with "again": true.'
+            "Nothing was stored: this note says that already. To change it, call save_note with its"
+            ' source_id and revision. To store a new note all the same, send it with "again": true.'
         )
-    sentences = [
-        f"Changed the note {name}: {', '.join(out.changed)}." if out.changed else f"Saved {name}.",
-    ]
+    sentences = []
     if out.about_title:
         kind = "As a correction, it" if out.corrects else "It"
-        sentences.append(f"{kind} stands under each hit of {_quote(out.about_title)}.")
-    sentences.append(f"It can be read by {out.readable_by}.")
+        sentences.append(f"{kind} stands under each hit of {out.about_title}.")
     if out.waiting:
         sentences.append(
-            "The embedding provider does not answer: until the job `embed` has run, the note is"
-            " found by its words only."
+            "Search by meaning does not work right now: until it does, the note is found by its"
+            " words only."
         )
-    if out.undo:
-        sentences.append(out.undo.in_words())
-    text = " ".join(sentences)
-    if not out.similar:
-        return text
-    lines = [
-        f"- {_quote(note.title)} (source_id: {note.source_id}, similarity {note.similarity:.2f})"
-        for note in out.similar
-    ]
-    return "\n".join([text, "Nearly the same is in:", *lines])
-
-
-def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    if out.similar:
+        sentences.append("The notes in similar say nearly the same, or the opposite.")
+    return " ".join(sentences) or None

@@ -12,7 +12,7 @@ from functions.tools.knowledge.save_note.results import (
     Out,
     build_duplicate_result,
     build_note_result,
-    format_result,
+    make_message,
 )
 from shared.ai.embedding import Purpose
 from shared.core.caller import Role, Scope, Tier
@@ -191,8 +191,8 @@ def _require_changeable(stored: StoredNote, args: In, ctx: Context) -> StoredNot
         )
     if stored.is_moving:
         raise Conflict(
-            "This note is being forgotten or restored, and nothing was stored. The job `index`"
-            f" completes that {when_job_runs('index', '15 minutes')}: try again then.",
+            "This note is being forgotten or restored, and nothing was stored. That is complete"
+            f" {when_job_runs('index', '15 minutes')}: try again then.",
             details={"source_id": source_id},
         )
     if note.revision != args.revision:
@@ -304,17 +304,15 @@ TOOL = Tool(
     name="save_note",
     title="Save a note",
     description=(
-        "Save something in the knowledge base when the user asks to remember or note it: a fact, a"
-        " preference, a decision, a thought about a passage, or with corrects what is wrong in one."
-        " search_kb finds it with the next call. Or change a note by source_id and revision."
-        " For to-dos use add_task; for a solved coding problem contribute_trace. Everyone who may"
-        " use this knowledge base can read it, and with public access the whole world: leave out"
-        " what is private."
+        "Save a fact, preference, decision or thought when the user asks to remember or note it, or"
+        " with corrects what is wrong in a passage; or change a note by source_id and revision."
+        " Everyone with access can read it, perhaps the whole world: leave out what is private. For"
+        " to-dos use add_task; for solved coding problems contribute_trace."
     ),
     input=In,
     output=Out,
     run=save_note,
-    text=format_result,
+    message=make_message,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
     role=Role.EDITOR,

@@ -12,7 +12,7 @@ from shared.core.errors import InvalidInput
 from shared.core.ids import parse_source_id
 from shared.core.text_validation import make_validation_error
 from shared.index.facets import HAS_CARD, Facet, Kind, make_named_facet
-from shared.runtime.schemas import Arguments, DocumentId, PeriodName, ZoneName
+from shared.runtime.schemas import PERIODS, Arguments, DocumentId, PeriodName, ZoneName
 from shared.search.filter_plan import FacetFilter, Selection
 
 if TYPE_CHECKING:
@@ -42,30 +42,26 @@ Bound = Annotated[
 class DateRange(Arguments):
     """A range of days, both included; either end may be left out."""
 
-    start: Bound | None = Field(default=None, description="First day: YYYY-MM-DD.")
-    end: Bound | None = Field(default=None, description="Last day: YYYY-MM-DD.")
+    start: Bound | None = Field(default=None, description="YYYY-MM-DD.")
+    end: Bound | None = Field(default=None, description="YYYY-MM-DD.")
 
 
 class Filters(Arguments):
     """Filters, all of which a passage must pass."""
 
-    tags: list[Name] = Field(
-        default=[], max_length=20, description="At least one of up to 20 tags."
-    )
-    tags_all: list[Name] = Field(default=[], max_length=20, description="All of up to 20 tags.")
+    tags: list[Name] = Field(default=[], max_length=20, description="At least one of these.")
+    tags_all: list[Name] = Field(default=[], max_length=20, description="All of these.")
     author: Name | None = Field(default=None, description="Full name.")
     source: Name | None = Field(default=None, description="Exact title, source_id or chunk_id.")
     category: Name | None = Field(default=None, description="books, articles, documents ...")
-    language: Name | None = Field(default=None, description="Such as en.")
+    language: Name | None = Field(default=None, description="en, de ...")
     cluster_id: DocumentId | None = Field(default=None, description="From list_clusters.")
-    date_range: DateRange | None = Field(
-        default=None, description="When highlighted, or else added."
-    )
+    date_range: DateRange | None = Field(default=None, description="Of the highlight.")
     period: PeriodName | None = Field(
         default=None,
-        description="Relative to today.",
+        description=PERIODS,
     )
-    time_zone: ZoneName | None = Field(default=None, description="Such as Europe/Berlin.")
+    time_zone: ZoneName | None = Field(default=None, description="Europe/Berlin ...")
 
 
 def to_selection(

@@ -13,7 +13,7 @@ from pydantic import Field
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.notes_about import load_attached
 from shared.knowledge.views import AnnotatedPassage, format_passage, to_passage
-from shared.runtime.schemas import Result
+from shared.runtime.schemas import FOR_APPS, Result
 from shared.search.query import Mode
 from shared.text.excerpts import find_excerpt
 
@@ -46,21 +46,30 @@ class HitCluster(Result):
 class Hit(AnnotatedPassage):
     """A passage that was found."""
 
-    rank: int = Field(description="1 for the best; numbering continues across pages.")
+    content: str | None = Field(description="With detail full, the whole text instead of snippet.")
+    summary: str | None = Field(
+        description="Summary of its knowledge card: with detail full, or with search_cards_only."
+    )
+    takeaways: list[str] | None = Field(description="Its main points, likewise.")
+    rank: int = Field(
+        description="1 for the best; numbering continues across pages.", json_schema_extra=FOR_APPS
+    )
     similarity: float | None = Field(
         description="Cosine similarity of query and passage: 1 the same, 0 unrelated; missing if"
-        " they were not compared by meaning."
+        " they were not compared by meaning.",
+        json_schema_extra=FOR_APPS,
     )
     matched_terms: list[str] = Field(
         description="The query's words in the spelling of the passage, or else of its title or"
-        " author."
+        " author.",
+        json_schema_extra=FOR_APPS,
     )
-    found_by: list[Mode] = Field(description="What found it: semantic, lexical or both.")
-    cluster: HitCluster | None = Field(description="Its main cluster, if it has any.")
-    takeaways: list[str] | None = Field(
-        description="Its main points: with detail full, or with search_cards_only."
+    found_by: list[Mode] = Field(
+        description="What found it: semantic, lexical or both.", json_schema_extra=FOR_APPS
     )
-    content: str | None = Field(description="The whole text, with detail full.")
+    cluster: HitCluster | None = Field(
+        description="Its main cluster, if it has any.", json_schema_extra=FOR_APPS
+    )
 
 
 async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
@@ -80,7 +89,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
 
     Args:
         chunks: The chunks, best first.
-        takeaways: Whether to return takeaways even without full detail.
+        takeaways: Whether to return knowledge cards even without full detail.
         terms: The query's terms, which excerpts show.
         candidates: The chunks' scores, by chunk id; empty for a listing by date.
     """
@@ -98,8 +107,10 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
             chunk.cite(excerpt.offset),
             zone,
             rank=next(ranks),
+            snippet=None if full else excerpt.text,
             **_match(chunk, excerpt, terms, candidates.get(chunk.chunk_id)),
             cluster=_to_hit_cluster(chunk, names),
+            summary=chunk.summary if full or takeaways else None,
             takeaways=_get_takeaways(chunk) if full or takeaways else None,
             content=chunk.content if full else None,
             **attached[chunk.chunk_id],
@@ -111,8 +122,8 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
 def format_hit(hit: Hit) -> str:
     """Return a hit as text."""
     takeaways = [f"- {takeaway}" for takeaway in hit.takeaways or ()]
-    texts = [hit.snippet] if hit.content is None else [hit.content, hit.summary]
-    return f"{hit.rank}. {format_passage(hit, [*texts, *takeaways])}"
+    texts = [hit.content or hit.snippet, hit.summary, *takeaways]
+    return f"{hit.rank}. {format_passage(hit, texts)}"
 
 
 def _match(
@@ -126,8 +137,7 @@ def _match(
         Mode.LEXICAL: candidate is not None and candidate.bm25 > 0,
     }
     return {
-        "snippet": in_text.text,
-        "similarity": None if similarity is None else round(similarity, 4),
+        "similarity": None if similarity is None else round(similarity, 3),
         "matched_terms": matched,
         "found_by": [mode for mode, has_found in modes.items() if has_found],
     }

@@ -97,7 +97,9 @@ async def explain_ranking(
         messages += [f'Did you mean "{known_words}"?'] if known_words else []
         messages += _explain_no_match(query, ranking, any_hits=any_hits)
         if waiting:
-            messages.append(f"{waiting} passages still wait to be indexed.")
+            messages.append(
+                "Passages that were just added are not found yet: try again in a few minutes."
+            )
     return messages
 
 

@@ -25,7 +25,7 @@ from shared.runtime.pagination import (
     encode_cursor,
     fit_page,
 )
-from shared.runtime.schemas import DocumentId, Result
+from shared.runtime.schemas import FOR_APPS, DocumentId, Result
 from shared.runtime.tool import Effect, Tool
 from shared.search.fusion import diversify_hits
 from shared.search.hybrid import rank
@@ -67,40 +67,42 @@ class In(PagedArguments):
         | None
     ) = Field(
         default=None,
-        description="A question or subject in plain words. Without it, hits are listed by date.",
+        description="A question or subject in plain words.",
         validation_alias=AliasChoices("query", "q"),
     )
     filters: Filters | None = Field(default=None, description="All must pass.")
     mode: Mode = Field(
         default=Mode.HYBRID,
-        description="lexical: by words alone, for names, codes and quotations.",
+        description="lexical: by words, for names, codes and quotations.",
     )
     search_cards_only: bool = Field(
         default=False,
-        description="Search only passages with a knowledge card, and return its takeaways.",
+        description="Only passages with a knowledge card.",
     )
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of passages.")
     detail: Detail = Field(
         default=Detail.LEAN,
-        description="lean: excerpts. full: whole texts and takeaways, to save calls of get_chunk.",
+        description="full: whole texts and takeaways instead of excerpts.",
     )
 
 
 class Out(Result):
     """A page of passages."""
 
-    query: str | None = Field(description="The query that was searched for.")
+    understood: str | None = Field(
+        description="What the query says about dates, authors and order, as it was understood."
+    )
+    message: str | None = Field(
+        description="Limits of the results, such as unknown filter values, and what to try next."
+    )
     matches: bool = Field(
         description="Whether any hit is likely to answer. If false, say so instead of answering"
         " from these hits, which are merely the nearest."
     )
-    understood: str | None = Field(
-        description="What the query says about dates, authors and order, as it was understood."
-    )
     results: list[Hit] = Field(description="The passages, best first; without a query by date.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
-    message: str | None = Field(
-        description="Limits of the results, such as unknown filter values, and what to try next."
+    query: str | None = Field(
+        description="The query that was searched for.", json_schema_extra=FOR_APPS
     )
 
 
@@ -263,7 +265,7 @@ def _format_heading(out: Out) -> str:
     if out.query is None:
         return f"{passages}, newest first:"
     if out.matches:
-        return f'{passages} for "{" ".join(out.query.split())}", best first:'
+        return f"{passages}, best first:"
     return f"The {count} nearest passages:" if count > 1 else "The nearest passage:"
 
 
@@ -272,11 +274,9 @@ TOOL = Tool(
     title="Search the knowledge base",
     description=(
         "Search what the owner has read, highlighted and noted, by meaning and by words. Use it"
-        " first for any question that these texts may answer. It returns excerpts, best first, and"
-        " matches: false where nothing is likely to answer. It understands dates, authors and"
-        " 'latest' in a question. Filters without a query list passages"
-        " by date. Read a hit in full with get_chunk. To browse use list_clusters, list_sources or"
-        " get_recent."
+        " first for any question that these texts may answer. It understands dates, authors and"
+        " 'latest'. matches: false means that nothing is likely to answer. Filters alone list"
+        " passages by date. Read a hit in full with get_chunk."
     ),
     input=In,
     output=Out,

@@ -42,17 +42,13 @@ class TaskFields(Arguments):
     title: TaskTitle | None = Field(
         default=None,
         json_schema_extra=EMPTY_IS_ABSENT,
-        description="What to do, in one line of up to 255 characters.",
+        description="What to do, in one line.",
     )
-    description: TaskDescription | None = Field(
-        default=None, description="Details, up to 1,000 characters."
-    )
-    priority: PriorityName | None = Field(
-        default=Priority.MEDIUM, description="Low, Medium or High."
-    )
+    description: TaskDescription | None = Field(default=None, description="Details.")
+    priority: PriorityName | None = Field(default=Priority.MEDIUM, description="Low, Medium, High.")
     due_date: CalendarDate | None = Field(
         default=None,
-        description="The day by which it is due: YYYY-MM-DD.",
+        description="YYYY-MM-DD.",
     )
 
 
@@ -73,7 +69,7 @@ class In(TaskFields, IdempotentArguments):
         default=None,
         min_length=1,
         max_length=MAX_TASKS,
-        description="Up to 25 tasks, instead of one. An invalid one does not stop the others.",
+        description="Up to 25 tasks, instead of one.",
     )
 
     @property
@@ -190,8 +186,8 @@ TOOL = Tool(
     name="add_task",
     title="Add a task",
     description=(
-        "Add something to do to the user's to-do list, or up to 25 tasks with tasks. Do not use it"
-        " to keep facts, quotes or notes: use save_note. To change a task use update_task."
+        "Add something to the user's to-do list, or up to 25 tasks with tasks. To keep facts,"
+        " quotes or notes use save_note; to change a task update_task."
     ),
     input=In,
     output=TaskResults,

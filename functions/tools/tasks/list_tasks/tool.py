@@ -76,19 +76,19 @@ class In(PagedArguments):
 
     status: _StatusName = Field(
         default=StatusFilter.ALL,
-        description="open, completed, deleted (restore_task can restore these), or all but those.",
+        description="open, completed, deleted, or all but deleted.",
     )
     priority: PriorityName | None = Field(default=None, description="Low, Medium or High.")
     due_from: CalendarDate | None = Field(default=None, description="The first day: YYYY-MM-DD.")
     due_to: CalendarDate | None = Field(default=None, description="The last day: YYYY-MM-DD.")
     overdue: bool | None = Field(
         default=None,
-        description="Whether it is open and was due before today.",
+        description="Whether it was due before today.",
     )
     query: str | None = Field(
         default=None,
         max_length=200,
-        description="Words of the title or description, all of which a task must have.",
+        description="Words that it has, all of them.",
     )
     time_zone: ZoneName | None = Field(
         default=None,
@@ -100,7 +100,7 @@ class In(PagedArguments):
 class ListedTask(TaskView):
     """A task in a list."""
 
-    overdue: bool = Field(description="Whether it is open and was due before today.")
+    overdue: bool = Field(description="Whether it was due before today.")
 
 
 class Out(Result):

@@ -52,11 +52,11 @@ class In(IdempotentArguments):
     task_id: TaskId = Field(description="From list_tasks.")
     title: TaskTitle = Field(
         default_factory=_default_to_none,
-        description="What to do: one line of up to 255 characters.",
+        description="What to do, in one line.",
     )
     description: TaskDescription | None = Field(
         default_factory=_default_to_none,
-        description="Up to 1,000 characters; null removes it.",
+        description="null removes it.",
     )
     priority: PriorityName = Field(
         default_factory=_default_to_none, description="Low, Medium or High."

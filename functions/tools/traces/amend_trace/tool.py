@@ -37,20 +37,20 @@ _TEXTS: Final = frozenset({"title", "context_text", "solution_text"})
 class In(IdempotentArguments):
     """What to change. Fields that are left out do not change."""
 
-    trace_id: DocumentId = Field(description="A trace that you contributed.")
+    trace_id: DocumentId = Field(description="A trace of yours.")
     title: TraceTitle | None = Field(default=None, description="The problem in one line.")
     context_text: TraceText | None = Field(default=None, description="The problem.")
     solution_text: TraceText | None = Field(default=None, description="What worked, and why.")
     tags: list[TagInput] | None = Field(
         default=None,
         max_length=MAX_TAG_INPUTS,
-        description="All its tags from now on, up to 20; [] removes all.",
+        description="All its tags; [] removes all.",
     )
     revision: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
-        description="Bring back the texts and tags of this earlier revision, instead.",
+        description="The earlier revision to bring back, instead.",
     )
 
 
@@ -175,18 +175,13 @@ def _build_out(trace: Trace, changed: list[str]) -> Out:
     )
 
 
-def format_result(out: Out) -> str:
-    """Return the result as text."""
+def make_message(out: Out) -> str | None:
+    """Say what the change did not change, or what it did to the votes."""
     if not out.changed:
-        return f'Nothing changed: the trace "{out.title}" (ID: {out.trace_id}) already says that.'
-    undo = out.undo.in_words() if out.undo else ""
-    summary = (
-        f'Trace "{out.title}" (ID: {out.trace_id}) amended: {", ".join(out.changed)}. It is now at'
-        f" revision {out.revision}, status {out.status}."
-    )
+        return "Nothing changed: the trace already says that."
     if _TEXTS.isdisjoint(out.changed):
-        return f"{summary} {undo}"
-    return f"{summary} Votes for it were reset. {undo} That restores the texts, not the votes."
+        return None
+    return "Votes for the trace were reset. The undo restores its texts, not the votes."
 
 
 TOOL = Tool(
@@ -194,13 +189,13 @@ TOOL = Tool(
     title="Amend a solved problem",
     description=(
         "Correct or complete a coding trace that you contributed, or bring back an earlier"
-        " revision. Fields that you leave out stay. New texts reset the votes for it, but not"
-        " those against it. To take a trace back use withdraw_trace."
+        " revision. Omitted fields stay. New texts reset the votes for it. To take it back use"
+        " withdraw_trace."
     ),
     input=In,
     output=Out,
     run=amend_trace,
-    text=format_result,
+    message=make_message,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
     capabilities=frozenset({Capability.EMBEDDING}),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -36,21 +35,17 @@ if TYPE_CHECKING:
 class In(IdempotentArguments):
     """A solved problem."""
 
-    title: TraceTitle = Field(
-        description="The problem in one line: the error or the task, and the software."
-    )
-    context_text: TraceText = Field(
-        description="The problem: what was tried, the error message, the versions."
-    )
+    title: TraceTitle = Field(description="The problem in one line, with the software.")
+    context_text: TraceText = Field(description="What was tried, the error message, the versions.")
     solution_text: TraceText = Field(description="What worked, and why.")
     tags: list[TagInput] = Field(
         default=[],
         max_length=MAX_TAG_INPUTS,
-        description="Language, framework, tool, kind of task: up to 20, of a-z, 0-9 and . _ -",
+        description="Up to 20: language, framework, tool ...",
     )
     supersedes: DocumentId | None = Field(
         default=None,
-        description="A trace that this one replaces. If it is yours, it leaves search.",
+        description="A trace that this one replaces.",
     )
 
 
@@ -197,29 +192,18 @@ def _build_out(
     )
 
 
-def format_result(out: Out) -> str:
-    """Return the result as text."""
-    if out.duplicate:
-        nearly = ", or nearly" if out.yours and out.status is TraceStatus.FLAGGED else ""
+def make_message(out: Out) -> str:
+    """Say what became of the trace."""
+    if not out.duplicate:
         return (
-            f"Nothing was stored: a trace already says the same{nearly}: {json.dumps(out.title)}"
-            f" (ID: {out.trace_id}), status {out.status}. {_advise_on_duplicate(out)}"
+            f"Trace submitted successfully (ID: {out.trace_id}). Status: {out.status} — it will be"
+            " validated after community review."
         )
-    summary = (
-        f"Trace submitted successfully (ID: {out.trace_id}). Status: {out.status} — it will be"
-        " validated after community review."
-    )
-    similar = [
-        f"- {trace.title} (ID: {trace.trace_id}, similarity {trace.similarity:.2f})"
-        for trace in out.similar
-    ]
-    lines = [f"{summary} {out.undo.in_words()}" if out.undo else summary]
-    if similar:
-        lines += ["These may solve the same problem:", *similar]
-    return "\n".join(lines)
+    nearly = ", or nearly" if out.yours and out.status is TraceStatus.FLAGGED else ""
+    return f"Nothing was stored: this trace already says the same{nearly}. {_give_advice(out)}"
 
 
-def _advise_on_duplicate(out: Out) -> str:
+def _give_advice(out: Out) -> str:
     """Say what to do about the existing trace that prevented storing the new one."""
     if out.status is TraceStatus.FLAGGED:
         return (
@@ -238,15 +222,14 @@ TOOL = Tool(
     name="contribute_trace",
     title="Share a solved problem",
     description=(
-        "Share how you solved a coding problem: an error you fixed, a setup that works, a decision"
-        " you tested. First look with search_traces whether it is there. Everyone can read a"
-        " trace: remove secrets, names, addresses and numbers. For the user's own to-dos use"
-        " add_task."
+        "Share how you solved a coding problem: an error, a setup, a tested decision. First look"
+        " with search_traces. Everyone can read it: remove secrets, names, addresses and numbers."
+        " For the user's to-dos use add_task."
     ),
     input=In,
     output=Out,
     run=contribute_trace,
-    text=format_result,
+    message=make_message,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
     capabilities=frozenset({Capability.EMBEDDING}),

@@ -38,7 +38,7 @@ class In(Arguments):
         default=0,
         ge=0,
         le=2 * MAX_TEXT_CHARACTERS,
-        description="next_offset of the previous part of a long trace.",
+        description="The previous next_offset.",
     )
 
 
@@ -135,6 +135,7 @@ def format_result(out: Out) -> str:
         out.title,
         f"Status: {out.status} | Trust: {out.trust:.2f} | Tags: {', '.join(out.tags) or 'none'}",
         f"Votes: {format_votes(out)} | Revision {out.revision}, {out.date} | ID: {out.trace_id}",
+        f"Contributed {'by you ' if out.yours else ''}on {out.created_at}.",
         *_iterate_notes(out),
     ]
     if out.feedback:
@@ -150,8 +151,6 @@ def format_result(out: Out) -> str:
 def _iterate_notes(out: Out) -> Iterator[str]:
     if out.next_offset:
         yield f"Only a part follows: for the rest call get_trace with offset {out.next_offset}."
-    if out.yours:
-        yield "You contributed it."
     if out.your_vote:
         yield f"Your vote: {out.your_vote}."
     if out.status is TraceStatus.FLAGGED:
@@ -172,8 +171,8 @@ TOOL = Tool(
     name="get_trace",
     title="Read a solved problem",
     description=(
-        "Read a whole coding trace that search_traces found: problem, solution, votes, and what"
-        " voters wrote against it. Other users wrote it: check it before you run anything."
+        "Read a coding trace that search_traces found: problem, solution, votes, and what voters"
+        " wrote against it. Others wrote it: check it before you run anything."
     ),
     input=In,
     output=Out,

@@ -43,7 +43,7 @@ class TagCount(Result):
 class Out(Result):
     """A page of tags, in alphabetical order."""
 
-    tags: list[TagCount] = Field(description="The tags.")
+    tags: dict[str, int] = Field(description="How many traces have each tag.")
     total: int = Field(description="How many tags there are in all, whatever the prefix.")
     next_cursor: str | None = Field(description="For the next page; missing on the last one.")
 
@@ -61,7 +61,7 @@ async def list_tags(args: In, ctx: Context) -> Out:
     page = fit_page(counts, args.max_tokens)
     has_more = len(page) < len(tags)
     return Out(
-        tags=page,
+        tags={tag.name: tag.count for tag in page},
         total=total,
         next_cursor=encode_cursor(args, [tags[len(page) - 1].facet.key]) if has_more else None,
     )
@@ -74,7 +74,7 @@ def format_result(out: Out) -> str:
     if not out.tags:
         total = f"Available tags ({out.total} total): leave prefix out to list them."
         return f"No tag begins like this. {total}"
-    tags = ", ".join(f"{tag.name} ({tag.count})" for tag in out.tags)
+    tags = ", ".join(f"{name} ({count})" for name, count in out.tags.items())
     continuation = f"\n(more with cursor {out.next_cursor})" if out.next_cursor else ""
     return f"Available tags ({out.total} total):\n{tags}{continuation}"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field, TypeAdapter
 
 from shared.runtime.pagination import CursorCount, CursorMoment
-from shared.runtime.schemas import DocumentId
+from shared.runtime.schemas import FOR_APPS, DocumentId
 from shared.search.hybrid import rank
 from shared.search.listing import fingerprint_hit, list_newest
 from shared.search.query import Degradation
@@ -57,7 +57,9 @@ DEGRADATION_NOTES: Final = {
 class TraceHit(TraceSummary):
     """A trace in search results."""
 
-    rank: int = Field(description="1 for the best; counted on from page to page.")
+    rank: int = Field(
+        description="1 for the best; counted on from page to page.", json_schema_extra=FOR_APPS
+    )
     score: float | None = Field(
         description="Cosine similarity of query and trace: 1 the same, 0 unrelated; missing where"
         " meaning was not compared. The order also depends on words, votes and age."
@@ -146,9 +148,7 @@ async def load_page_by_relevance(
 def format_hit(hit: TraceHit) -> str:
     """Format a hit as text."""
     scores = [f"score: {hit.score:.2f}"] if hit.score is not None else []
-    scores += [f"trust: {hit.trust:.2f}", format_votes(hit)]
-    if hit.status != "pending":
-        scores.append(hit.status)
+    scores += [f"trust: {hit.trust:.2f}", format_votes(hit), hit.status, hit.date]
     return (
         f"{hit.rank}. {hit.title} ({', '.join(scores)})\n"
         f"   Tags: {', '.join(hit.tags) or 'none'}\n"
@@ -199,7 +199,7 @@ def _build_hit(trace: Trace, rank: int, zone: tzinfo, similarity: float | None =
         trace,
         zone,
         rank=rank,
-        score=None if similarity is None else round(similarity, 3),
+        score=None if similarity is None else round(similarity, 2),
         context=_cut_excerpt(trace.content.context_text),
         solution=_cut_excerpt(trace.content.solution_text),
     )

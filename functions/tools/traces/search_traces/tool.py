@@ -18,7 +18,7 @@ from shared.core.caller import Tier
 from shared.core.errors import InvalidInput
 from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import PagedArguments, decode_cursor, encode_cursor, fit_page
-from shared.runtime.schemas import Result
+from shared.runtime.schemas import FOR_APPS, Result
 from shared.runtime.tool import Effect, Tool
 from shared.search.listing import FINGERPRINTS
 from shared.search.query import Mode, SearchQuery
@@ -41,24 +41,24 @@ class In(PagedArguments):
     tags: list[TagInput] = Field(
         default=[],
         max_length=MAX_TAGS,
-        description="Up to 20 tags, all of which a trace must have.",
+        description="All of which it must have.",
     )
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of traces.")
     include_flagged: bool = Field(
-        default=False, description="Whether to include traces that voters flagged."
+        default=False, description="Include those that voters warn against."
     )
 
 
 class Out(Result):
     """A page of traces."""
 
-    query: str = Field(description="The query.")
+    message: str | None = Field(description="What limited the search, or that nothing matches.")
+    matches: bool = Field(description="Whether any of them fits, as far as the scores can tell.")
     results: list[TraceHit] = Field(
         description="The traces, best first; without a query, latest first."
     )
-    matches: bool = Field(description="Whether any of them fits, as far as the scores can tell.")
-    message: str | None = Field(description="What limited the search, or that nothing matches.")
     next_cursor: str | None = Field(description="For the next page; missing on the last one.")
+    query: str = Field(description="The query.", json_schema_extra=FOR_APPS)
 
 
 async def search_traces(args: In, ctx: Context) -> Out:
@@ -116,10 +116,9 @@ TOOL = Tool(
     name="search_traces",
     title="Search solved problems",
     description=(
-        "Search coding problems that other agents and people solved: errors, setups, decisions in"
-        " code. Search here before you solve one. Read a trace with get_trace, and vote with"
-        " vote_trace once you have tried it. For the user's own highlights and notes use"
-        " search_kb."
+        "Search coding problems that agents and people solved: errors, setups, decisions. Search"
+        " here before you solve one; read a hit with get_trace, and vote with vote_trace once you"
+        " tried it. For the owner's notes use search_kb."
     ),
     input=In,
     output=Out,

@@ -49,17 +49,15 @@ class In(IdempotentArguments):
     """A vote."""
 
     trace_id: DocumentId = Field(description="From search_traces.")
-    vote_type: VoteChoice = Field(
-        description="up: it helped; down: it did not; none: withdraw your vote."
-    )
+    vote_type: VoteChoice = Field(description="none withdraws your vote.")
     feedback_tag: Annotated[FeedbackTag | None, BeforeValidator(_drop_blank)] = Field(
-        default=None, description="The reason for a vote down: required then, and only then."
+        default=None, description="Required for down, and only then."
     )
     feedback_text: (
         Annotated[str, StringConstraints(max_length=2_000), AfterValidator(_validate_text)] | None
     ) = Field(
         default=None,
-        description="The reason in words. Readers of the trace see it if the vote is down.",
+        description="Why; readers see it if the vote is down.",
     )
 
 
@@ -196,34 +194,27 @@ def _build_undo(trace_id: str, before: Vote | None, text: str | None) -> Undo:
     return Undo(tool="vote_trace", arguments=arguments)
 
 
-def format_result(out: Out) -> str:
-    """Return the result as text."""
+def make_message(out: Out) -> str:
+    """Say what became of the vote."""
     if not out.changed:
         state = f"your vote already is {out.vote}" if out.vote else "you have no vote on it"
-        return f"Nothing changed on trace {out.trace_id}: {state}."
-    summary = (
-        f"Vote recorded: {out.vote}vote on trace {out.trace_id}."
-        if out.vote
-        else f"Vote withdrawn from trace {out.trace_id}."
-    )
-    return (
-        f"{summary} It now has {out.upvotes} up and {out.downvotes} down, trust {out.trust:.2f},"
-        f" status {out.status}. {out.undo.in_words() if out.undo else ''}"
-    )
+        return f"Nothing changed: {state}."
+    if out.vote:
+        return f"Vote recorded: {out.vote}vote on trace {out.trace_id}."
+    return f"Vote withdrawn from trace {out.trace_id}."
 
 
 TOOL = Tool(
     name="vote_trace",
     title="Vote on a solved problem",
     description=(
-        "Say whether a coding trace helped once you have tried it: up, or down with a"
-        " feedback_tag. You have one vote a trace, and none on your own. Votes decide how a trace"
-        " is trusted and ranked."
+        "Say whether a coding trace helped once you tried it: up, or down with a feedback_tag."
+        " You have one vote a trace, none on your own. Votes decide its trust and rank."
     ),
     input=In,
     output=Out,
     run=vote_trace,
-    text=format_result,
+    message=make_message,
     effect=Effect.WRITE,
     tier=Tier.REGISTERED,
 )

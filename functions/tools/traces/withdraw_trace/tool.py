@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class In(IdempotentArguments):
     """Which trace, and whether to withdraw or restore it."""
 
-    trace_id: DocumentId = Field(description="A trace that you contributed.")
-    withdrawn: bool = Field(default=True, description="false restores a trace that you withdrew.")
+    trace_id: DocumentId = Field(description="A trace of yours.")
+    withdrawn: bool = Field(default=True, description="false restores it.")
 
 
 class Out(Result):
@@ -124,33 +124,29 @@ def _build_out(trace: Trace, *, changed: bool) -> Out:
     )
 
 
-def format_result(out: Out) -> str:
-    """Return the result as text."""
-    trace = f'the trace "{out.title}" (ID: {out.trace_id})'
+def make_message(out: Out) -> str:
+    """Say who can find the trace."""
     if out.status is TraceStatus.WITHDRAWN:
         state = "withdrawn"
     elif out.superseded_by:
-        state = f"replaced by the trace {out.superseded_by}, and not found by search"
+        state = "replaced, and not found by search"
     else:
         state = "public"
-    if not out.changed:
-        return f"Nothing changed: {trace} already is {state}."
-    summary = f"Now {trace} is {state}, status {out.status}."
-    return f"{summary} {out.undo.in_words()}" if out.undo else summary
+    return f"Now the trace is {state}." if out.changed else f"Nothing changed: it is {state}."
 
 
 TOOL = Tool(
     name="withdraw_trace",
     title="Withdraw a solved problem",
     description=(
-        "Take back a coding trace that you contributed, so that only you can read it; with"
-        f" withdrawn false restore it within {WITHDRAWN_TRACES.period}, votes included. To"
-        " correct a trace use amend_trace; to warn against someone else's use vote_trace."
+        "Take back a coding trace that you contributed; withdrawn false restores it within"
+        f" {WITHDRAWN_TRACES.period}, votes included. To correct it use amend_trace; to warn"
+        " against another's vote_trace."
     ),
     input=In,
     output=Out,
     run=withdraw_trace,
-    text=format_result,
+    message=make_message,
     effect=Effect.DESTROY,
     tier=Tier.REGISTERED,
     capabilities=frozenset({Capability.EMBEDDING}),

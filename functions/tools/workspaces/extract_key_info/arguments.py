@@ -51,33 +51,31 @@ class In(IdempotentArguments):
         str,
         StringConstraints(strip_whitespace=True, min_length=1, max_length=2_000),
         AfterValidator(_require_not_blank),
-    ] = Field(description="The question that the passages should answer.")
+    ] = Field(description="The question.")
     materials: Annotated[str, StringConstraints(max_length=MAX_TEXT)] | None = Field(
         default=None,
         json_schema_extra=EMPTY_IS_ABSENT,
-        description="The text to search: pages, transcripts, logs, code. Its passages are"
-        " paragraphs, and the entries of logs and lists. It is stored in the workspace, visible"
-        " only to you.",
+        description="The text to search. It is stored in the workspace, visible only to you.",
     )
     document: DocumentId | None = Field(
         default=None,
-        description="Instead of materials: the id of a stored text, from an earlier answer.",
+        description="Instead: the id of a stored text, from an earlier answer.",
     )
     top_k: int | None = Field(
         default=None,
         ge=1,
         le=20,
-        description="Maximum number of passages. Default: 5, unless configured otherwise.",
+        description="Maximum number of passages.",
         validation_alias=AliasChoices("top_k", "topK"),
     )
     task_id: Annotated[str, StringConstraints(max_length=200)] | None = Field(
         default=None,
         json_schema_extra=EMPTY_IS_ABSENT,
-        description="The workspace, a word or two. Default: that of your key, or else default.",
+        description="The workspace, a word or two.",
     )
     scope: SearchScope = Field(
         default=SearchScope.MATERIALS,
-        description="materials: search this text. task: search every text in the workspace.",
+        description="task: search every text in the workspace.",
     )
 
     max_tokens: MaxTokens = None

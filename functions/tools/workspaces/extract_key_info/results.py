@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from shared.runtime.schemas import Result
+from shared.runtime.schemas import FOR_APPS, Result
 
 if TYPE_CHECKING:
     from functions.tools.workspaces.extract_key_info.ranking import RankedPassage
@@ -26,7 +26,9 @@ class PassageResult(Result):
     document: str = Field(description="The id of the text that contains it.")
     start: int = Field(description="Where it starts in that text, in Unicode code points.")
     end: int = Field(description="Where it ends: contexts contains exactly materials[start:end].")
-    position: int = Field(description="Its number among the passages of the text, from 1.")
+    position: int = Field(
+        description="Its number among the passages of the text, from 1.", json_schema_extra=FOR_APPS
+    )
     score: float = Field(
         description="What the passages are ranked by, 0 to 1: the weighted sum of similarity and"
         " bm25, each scaled to 0 to 1 among the candidates of this question. Do not compare it"
@@ -34,9 +36,13 @@ class PassageResult(Result):
     )
     similarity: float | None = Field(
         description="Cosine similarity with the query: 1 the same, 0 unrelated. Missing if the"
-        " embedding model could not be reached."
+        " embedding model could not be reached.",
+        json_schema_extra=FOR_APPS,
     )
-    bm25: float = Field(description="BM25 score; 0 if it contains no word of the query.")
+    bm25: float = Field(
+        description="BM25 score; 0 if it contains no word of the query.",
+        json_schema_extra=FOR_APPS,
+    )
 
 
 class Out(Result):
@@ -75,7 +81,7 @@ def to_passage_result(item: RankedPassage) -> PassageResult:
         start=passage.start,
         end=passage.end,
         position=passage.position,
-        score=round(hit.score, 4),
-        similarity=None if hit.similarity is None else round(hit.similarity, 4),
-        bm25=round(hit.bm25, 4),
+        score=round(hit.score, 3),
+        similarity=None if hit.similarity is None else round(hit.similarity, 3),
+        bm25=round(hit.bm25, 3),
     )

@@ -64,7 +64,7 @@ async def settle_answer(
         "scope": request.scope.value,
         "passages": ranked.considered,
         "known": bool(out.known),
-        "scores": [round(item.hit.score, 4) for item in passages],
+        "scores": [round(item.hit.score, 3) for item in passages],
     }
     if document_id:
         facts["document"] = document_id

@@ -128,10 +128,10 @@ TOOL = Tool(
     name="extract_key_info",
     title="Find key passages in a text",
     description=(
-        "Find the few passages of a long text you hold (a document, transcript or log) that answer"
-        " a question. Send it as materials; it stays in a private workspace, so later questions"
+        "Find the few passages of a long text you hold (document, transcript, log) that answer a"
+        " question. Send it as materials; it stays in a private workspace, so later questions"
         " need only document, or scope task. If the answer is pending, call again as it says. For"
-        " what the owner has read or written use search_kb."
+        " what the owner has read use search_kb."
     ),
     input=In,
     output=Out,
