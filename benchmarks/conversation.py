@@ -18,6 +18,7 @@ from mcp_types import TextContent
 from pydantic_core import to_json
 
 from benchmarks.measurement import print_table
+from shared.knowledge.chunk import parse_source_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +87,7 @@ async def make_calls(client: Client) -> list[tuple[str, dict[str, Any]]]:
         ("search_kb", {"query": QUESTION, "detail": "full"}),
         ("search_kb", {"query": QUESTION, "max_tokens": 2_000}),
         ("get_chunk", {"chunk_id": hit["chunk_id"]}),
-        ("get_source", {"source_id": hit["source_id"]}),
+        ("get_source", {"source_id": parse_source_id(hit["chunk_id"])}),
         ("get_cluster", {"cluster_id": clusters["clusters"][0]["cluster_id"]}),
         ("get_recent", {"period": "last_30_days"}),
         ("get_stats", {}),

@@ -120,7 +120,7 @@ PeriodName = Annotated[
     WithJsonSchema({"type": "string", "maxLength": 40, "examples": list(Period)}),
 ]
 """A period, also as people write it: `Last week` is `last_week`. Its error lists all of them."""
-PERIODS: Final = "today, yesterday, last_7_days, this_week, last_month, this_year ..."
+PERIODS: Final = "today, last_7_days, this_week, last_month ..."
 """The description of a period."""
 
 

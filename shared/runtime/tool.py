@@ -12,7 +12,7 @@ from shared.runtime.pagination import PagedArguments
 from shared.runtime.schemas import EMPTY_IS_ABSENT, FOR_APPS, Arguments, IdempotentArguments, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from shared.core.caller import Caller, Tier
     from shared.runtime.capabilities import Capability
@@ -89,6 +89,7 @@ allowed."""
 _PLAIN: Final = frozenset(
     {
         *("cursor", "idempotency_key", "limit", "max_tokens", "time_zone"),
+        *("language", "order", "prefix", "reason"),
         *("include_members", "member_limit", "include_related", "related_limit"),
     }
 )
@@ -235,8 +236,6 @@ def _publish_arguments(arguments: type[Arguments]) -> dict[str, Any]:
     del schema["description"]  # It describes the class.
     published: dict[str, Any] = _keep_keywords(schema, _ARGUMENT_KEYWORDS, _has_null_as_default)
     fields = published["properties"]
-    for name in _PLAIN & fields.keys():
-        del fields[name]["description"]
     return published | {"properties": {name: fields[name] for name in put_own_fields_first(fields)}}
 
 
@@ -298,7 +297,7 @@ def _has_null_as_default(field: dict[str, Any]) -> bool:
 
 def _keep_keywords(
     node: Any,
-    keywords: Collection[str],
+    keywords: frozenset[str],
     drops_null: Callable[[dict[str, Any]], bool] = lambda _: False,
 ) -> Any:
     """Shorten a schema, because every conversation pays for its length.
@@ -312,8 +311,12 @@ def _keep_keywords(
     if not isinstance(node, dict):
         return node
     field = _make_not_null(node) if drops_null(node) else node
+    undescribed = keywords - {"description"}
     return {
-        key: {name: _keep_keywords(part, keywords, drops_null) for name, part in value.items()}
+        key: {
+            name: _keep_keywords(part, undescribed if name in _PLAIN else keywords, drops_null)
+            for name, part in value.items()
+        }
         if key == "properties"
         else _keep_keywords(value, keywords, drops_null)
         for key, value in field.items()

@@ -7,19 +7,22 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 import pytest
 from mcp.shared.inbound import X_MCP_HEADER_KEY
 
+from functions.gateway.catalog import Catalog
+from functions.gateway.mcp.instructions import build_instructions
 from functions.gateway.mcp.resources import get_variable_name
+from functions.gateway.mcp.results import to_compact_json
 from infra.build import generated
 from infra.build.discovery import ROOT, get_package_name, tools
 from shared.core.caller import Tier
 from shared.core.json_schema import inline_references
 from shared.runtime.schemas import IdempotentArguments
 from shared.runtime.tool import Effect, Tool
+from tests.examples.base import OWNER
 from tests.support.notebook_tools import TOOLS as NOTEBOOK
 
 TOOLS = tools()
@@ -150,8 +153,18 @@ def test_declarations_are_short() -> None:
     table = "\n".join(f"{size:6} {name}" for name, size in sorted(sizes.items()))
     sys.stdout.write(f"{table}\n")
 
-    assert {name: size for name, size in sizes.items() if size > 4_000} == {}, sizes
-    assert mean(sizes.values()) < 1.62 * 1024, sizes
+    assert {name: size for name, size in sizes.items() if size > 2_000} == {}, sizes
+
+
+@pytest.mark.parametrize(("groups", "limit"), [(None, 22_000), ({"knowledge"}, 9_000)])
+def test_what_a_model_reads_of_the_list_is_short(groups: set[str] | None, limit: int) -> None:
+    """These parts of a declaration reach models, with the instructions."""
+    catalog = Catalog.load()
+    selected = catalog.select(groups or catalog.groups)
+    parts = ("name", "title", "description", "input_schema")
+    declarations = [tool.model_dump(include={*parts}) for tool in selected.list_tools_for(OWNER)]
+    size = len(to_compact_json(declarations)) + len(build_instructions(selected))
+    assert size <= limit
 
 
 @pytest.mark.requirement("003-D3")

@@ -99,7 +99,6 @@ def test_an_unknown_tool_is_a_short_protocol_error(carrel: RunningGateway) -> No
 def test_any_text_can_be_searched_for(carrel: RunningGateway, query: str) -> None:
     arguments = {"query": query, "limit": 1}
     result = post(carrel.endpoint, make_call("search_kb", arguments)).json()["result"]
-    assert result["structuredContent"]["query"] == query
     assert len(result["structuredContent"]["results"]) == 1
 
 

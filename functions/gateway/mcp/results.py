@@ -137,6 +137,6 @@ def quote(text: str) -> str:
     return repr(text[:MAX_QUOTED_LENGTH])
 
 
-def to_compact_json(value: dict[str, Any]) -> str:
+def to_compact_json(value: object) -> str:
     """Serialize to JSON without whitespace."""
     return pydantic_core.to_json(value).decode()

@@ -102,7 +102,7 @@ def test_a_declaration_has_everything_except_the_handler() -> None:
 
 
 def test_schemas_are_published_without_what_clients_do_not_need() -> None:
-    """A result has its fields and types. Arguments have no generated titles, null or limits."""
+    """A result has its fields and types. Arguments have no titles, null or limits."""
     assert get_schema("outputSchema")["properties"] == {
         "best": {"type": "object"},
         "others": {"type": "array"},
@@ -113,7 +113,6 @@ def test_schemas_are_published_without_what_clients_do_not_need() -> None:
         "order": {
             "type": "string",
             "enum": ["title", "date"],
-            "description": "How to sort.",
         },
         "title": {"type": "string", "description": "Words of the title."},
         "year": {"type": "integer", "description": "When it was published."},

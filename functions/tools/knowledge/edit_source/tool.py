@@ -45,12 +45,12 @@ class In(IdempotentArguments):
     tags: list[Tag] | None = Field(
         default=None,
         max_length=MAX_TAGS,
-        description="All its tags, at most 20; [] removes all.",
+        description="All its tags; [] removes all.",
     )
     reset: list[Literal["title", "author", "tags"]] = Field(
         default_factory=list,
         max_length=len(EDITABLE),
-        description="Fields to take from the file or library again.",
+        description="Fields whose edit to take back.",
     )
 
     @model_validator(mode="before")
