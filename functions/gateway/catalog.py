@@ -61,17 +61,6 @@ class Declaration(BaseModel):
         """Return whether clients may call the tool: an internal one, only if they show its app."""
         return not self.internal or (with_apps and self.app is not None)
 
-    def _build_hints(self) -> types.ToolAnnotations:
-        """Build the hints. By definition, the others say nothing about a tool that only reads."""
-        if self.effect is Effect.READ:
-            return types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
-        return types.ToolAnnotations(
-            read_only_hint=False,
-            destructive_hint=self.effect is Effect.DESTROY,
-            idempotent_hint=self.idempotent or None,
-            open_world_hint=False,
-        )
-
     def to_mcp(self, meta: dict[str, Any] | None = None) -> types.Tool:
         """Convert the declaration to MCP's format, with this `_meta`."""
         return types.Tool(
@@ -80,7 +69,12 @@ class Declaration(BaseModel):
             description=self.description,
             input_schema=self.input_schema,
             output_schema=self.output_schema,
-            annotations=self._build_hints(),
+            annotations=types.ToolAnnotations(
+                read_only_hint=self.effect is Effect.READ,
+                destructive_hint=self.effect is Effect.DESTROY,
+                idempotent_hint=self.idempotent or None,  # a tool that only reads always is
+                open_world_hint=False,
+            ),
             _meta=meta,
         )
 

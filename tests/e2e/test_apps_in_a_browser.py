@@ -265,7 +265,7 @@ async def test_a_result_of_an_unknown_call_can_load_more_passages(
     host = await chat.open(browser)
     hits = await asyncio.to_thread(chat.call_tool, "search_kb", **QUESTION)
     content = hits | {"next_cursor": "c"}
-    result = {"content": [], "structuredContent": content}
+    result = {"content": [], "structuredContent": content, "_meta": {"carrel/app": QUESTION}}
     await host.show_app("search_kb", None, result=result)
     await host.app.get_by_role("button", name="More passages").click()
     await host.app.get_by_text("Loading more did not work").wait_for()

@@ -80,13 +80,14 @@ async def test_a_trace_is_contributed_found_voted_on_and_withdrawn(
 ) -> None:
     sample = make_sample_trace(1 if mode == MODERN else 6)  # no trace is contributed twice
     async with connect(gateway, keys[ANNA], mode) as anna:
-        text, data = await call_tool(anna, "contribute_trace", **sample)
+        _, data = await call_tool(anna, "contribute_trace", **sample)
         trace_id = data["trace_id"]
-        assert text.startswith(f"Trace submitted successfully (ID: {trace_id}). Status: pending")
+        message = data["message"]
+        assert message.startswith(f"Trace submitted successfully (ID: {trace_id}). Status: pending")
 
     async with connect(gateway, keys["ben"], mode) as ben:
-        text, data = await call_tool(ben, "vote_trace", trace_id=trace_id, vote_type="up")
-        assert text.startswith(f"Vote recorded: upvote on trace {trace_id}.")
+        _, data = await call_tool(ben, "vote_trace", trace_id=trace_id, vote_type="up")
+        assert data["message"] == f"Vote recorded: upvote on trace {trace_id}."
         assert data["vote"] == "up"
         assert data["upvotes"] == 1
 

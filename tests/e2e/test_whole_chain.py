@@ -15,6 +15,7 @@ import pytest
 from mcp import Client
 
 from infra.build.discovery import ROOT
+from shared.knowledge.chunk import parse_source_id
 from tests.support.folder_comparison import find_differing_files
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.source_files import write_file
@@ -72,7 +73,7 @@ async def read_sources_by_title(client: Client) -> dict[str, str]:
 async def search_sources(client: Client, query: str) -> set[str]:
     """Return the ids of the sources in which a search finds passages."""
     hits = (await call_tool(client, "search_kb", query=query))["results"]
-    return {hit["source_id"] for hit in hits}
+    return {parse_source_id(hit["chunk_id"]) for hit in hits}
 
 
 async def test_a_base_is_filled_changed_and_moved(tmp_path: Path, log: Path) -> None:

@@ -93,7 +93,7 @@ async def test_a_snippet_shows_the_match_and_not_the_beginning(ctx: Context) -> 
     text = " ".join(["Bread and more bread."] * 30) + " Then an albatross came by. " + "More. " * 20
     await store_sources(ctx, make_source_of_text(text))
     hit = (await search_kb(In(query="albatrosses"), ctx)).results[0]
-    assert "Then an albatross came by." in hit.snippet
+    assert "Then an albatross came by." in str(hit.snippet)
     assert hit.matched_terms == ["albatross"]
 
 

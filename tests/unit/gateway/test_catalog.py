@@ -79,4 +79,4 @@ def test_effect_determines_the_hints_for_clients(declaration: Declaration) -> No
         hints.append(
             (annotations.read_only_hint, annotations.destructive_hint, annotations.idempotent_hint)
         )
-    assert hints == [(True, None, None), (False, False, None), (False, True, None)]
+    assert hints == [(True, False, None), (False, False, None), (False, True, None)]
