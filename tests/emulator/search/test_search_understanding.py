@@ -58,7 +58,7 @@ async def test_passages_of_a_period_come_first(ctx: Context, app: App, in_period
     out = await search_kb(In(query=query, limit=50), call_ctx)
     hits_of_period = [hit for hit in out.results if hit.source_id == "right"]
     assert out.results[: len(hits_of_period)] == hits_of_period
-    assert any(hit.snippet.startswith("a long story") for hit in hits_of_period)
+    assert any(str(hit.snippet).startswith("a long story") for hit in hits_of_period)
     assert (out.matches, out.understood, out.message) == (True, "May 2024", None)
     cost = get_read_cost(call_ctx)
     totals, words, months = 1, 4, 1

@@ -460,8 +460,7 @@ TOOL = Tool(
     title="Forget a passage or a source",
     description=(
         "Take a passage or a whole source out of the knowledge base when the user asks. It can be"
-        f" restored for {RESTORABLE_SOURCES.period}. For to-dos use delete_task; for coding traces"
-        " withdraw_trace."
+        f" restored for {RESTORABLE_SOURCES.period}. For to-dos use delete_task."
     ),
     input=In,
     output=Out,

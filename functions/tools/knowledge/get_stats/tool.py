@@ -172,7 +172,7 @@ TOOL = Tool(
     title="Get statistics",
     description=(
         "Count passages, sources and clusters, and the most common tags, authors, categories and"
-        " languages. For recent reading use get_recent."
+        " languages."
     ),
     input=In,
     output=Out,

@@ -66,7 +66,7 @@ TOOL = Tool(
     title="List clusters",
     description=(
         "List the themes of the knowledge base: clusters of passages, largest first. Open one"
-        " with get_cluster; for a subject of your own use search_kb."
+        " with get_cluster."
     ),
     input=In,
     output=Out,

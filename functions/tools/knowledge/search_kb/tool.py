@@ -73,7 +73,7 @@ class In(PagedArguments):
     filters: Filters | None = Field(default=None, description="All must pass.")
     mode: Mode = Field(
         default=Mode.HYBRID,
-        description="lexical: by words, for names, codes and quotations.",
+        description="lexical: by words, for names and codes.",
     )
     search_cards_only: bool = Field(
         default=False,
