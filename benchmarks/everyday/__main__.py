@@ -134,7 +134,7 @@ async def ask(app: App, question: Question) -> Answer:
     seconds = time.perf_counter() - started
     meter = Meter()
     out = await search_kb(arguments, app.context(Caller(), meter))
-    names = [_get_name(hit.readwise_url or "") for hit in out.results]
+    names = [_get_name(hit.address or "") for hit in out.results]
     rank = next((rank for rank, name in enumerate(names, 1) if name in question.right), None)
     return Answer(question, rank, out.matches, meter.documents_read, meter.round_trips, seconds)
 

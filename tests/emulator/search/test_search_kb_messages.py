@@ -231,11 +231,11 @@ async def test_filters_find_unusual_names(ctx: Context) -> None:
             assert len(out.results) == 1
 
 
-async def test_a_message_says_how_many_passages_are_not_indexed(ctx: Context) -> None:
+async def test_a_message_says_that_new_passages_are_not_found_yet(ctx: Context) -> None:
     await store_sources(ctx, make_source_of_text("An anchor."))
     await ingest_sources(ctx, make_source_of_texts(["a", "b"]))
     out = await search(ctx, query="bell", mode="lexical")
-    assert out.message == f"{messages.NO_WORDS} 2 passages still wait to be indexed."
+    assert out.message == f"{messages.NO_WORDS} {messages.NOT_INDEXED}"
 
 
 async def test_words_are_searched_if_embedding_takes_too_long(

@@ -55,7 +55,7 @@ class In(PagedArguments):
 
     author: Name | None = Field(default=None, description="Full name.")
     category: Name | None = Field(default=None, description="books, articles, documents ...")
-    tag: Name | None = Field(default=None, description="Of the source or a passage.")
+    tag: Name | None = Field(default=None, description="Also of a passage.")
     order: SourceOrder = Field(
         default=SourceOrder.RECENT,
         description="recent: newest first.",

@@ -80,7 +80,7 @@ class In(IdempotentArguments):
         le=1_000_000,
         description=(f"One of the last {FORMER_REVISIONS.period} to bring back."),
     )
-    again: bool = Field(default=False, description="Even if another note says the same.")
+    again: bool = Field(default=False, description="Even if a note says the same.")
 
     @model_validator(mode="before")
     @classmethod

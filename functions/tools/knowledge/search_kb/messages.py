@@ -56,6 +56,7 @@ DEGRADED: Final = {
     Degradation.SEMANTIC_TIMED_OUT: "The search by meaning did not finish in time.",
     **TIMEOUT_MESSAGES,
 }
+NOT_INDEXED: Final = "Passages that were just added are not found yet: try again soon."
 ONLY_WORDS: Final = "Only words were searched."
 
 
@@ -97,9 +98,7 @@ async def explain_ranking(
         messages += [f'Did you mean "{known_words}"?'] if known_words else []
         messages += _explain_no_match(query, ranking, any_hits=any_hits)
         if waiting:
-            messages.append(
-                "Passages that were just added are not found yet: try again in a few minutes."
-            )
+            messages.append(NOT_INDEXED)
     return messages
 
 
