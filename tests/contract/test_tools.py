@@ -161,7 +161,7 @@ def test_what_a_model_reads_of_the_list_is_short(groups: set[str] | None, limit:
     """These parts of a declaration reach models, with the instructions."""
     catalog = Catalog.load()
     selected = catalog.select(groups or catalog.groups)
-    parts = ("name", "title", "description", "input_schema")
+    parts = ("name", "description", "input_schema")
     declarations = [tool.model_dump(include={*parts}) for tool in selected.list_tools_for(OWNER)]
     size = len(to_compact_json(declarations)) + len(build_instructions(selected))
     assert size <= limit

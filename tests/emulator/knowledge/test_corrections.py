@@ -112,15 +112,10 @@ async def test_a_note_gets_another_subject_or_becomes_a_correction(app: App, ctx
     note = await save_note(app, CORRECTION)
     changed = await change_note(app, note, about=first.chunk_id, corrects=True)
     assert changed["changed"] == ["about", "corrects"]
-    text = await call_text(
-        app,
-        "save_note",
-        EDITOR,
-        source_id=note["source_id"],
-        revision=2,
-        about=second.chunk_id,
-    )
-    assert f'As a correction, it stands under each hit of "{BAKING.title}".' in text
+    arguments = {"source_id": note["source_id"], "revision": 2, "about": second.chunk_id}
+    changed = await call_result(app, "save_note", EDITOR, **arguments)
+    expected = f"As a correction, it stands under each hit of {BAKING.title}."
+    assert changed["message"] == expected
     notes = (await call_result(app, "get_chunk", chunk_id=second.chunk_id))["notes"]
     assert [note["corrects"] for note in notes] == [True]
 

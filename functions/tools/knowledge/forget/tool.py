@@ -51,7 +51,7 @@ class In(IdempotentArguments):
 
     chunk_id: DocumentId | None = Field(
         default=None,
-        description="A passage; a note goes as a whole.",
+        description="A passage. A note goes whole.",
     )
     source_id: SourceId | None = Field(
         default=None, description="Or a source, with all its passages."

@@ -54,8 +54,8 @@ class In(PagedArguments):
     """Filters and the order of the sources."""
 
     author: Name | None = Field(default=None, description="Full name.")
-    category: Name | None = Field(default=None, description="books, articles, documents ...")
-    tag: Name | None = Field(default=None, description="Also of a passage.")
+    category: Name | None = Field(default=None, description="books, articles ...")
+    tag: Name | None = Field(default=None, description="Also a passage's.")
     order: SourceOrder = Field(
         default=SourceOrder.RECENT,
         description="recent: newest first.",

@@ -60,9 +60,7 @@ class In(IdempotentArguments):
         default=None, max_length=MAX_TAGS, description="At most 20; [] removes all."
     )
     url: Url | None = Field(default=None, description="The web page it is about or from.")
-    about: DocumentId | None = Field(
-        default=None, description="The passage or source under whose hits it stands."
-    )
+    about: DocumentId | None = Field(default=None, description="The passage or source it is about.")
     corrects: bool | None = Field(default=None, description="It corrects that.")
     source_id: SourceId | None = Field(
         default=None,
@@ -80,7 +78,7 @@ class In(IdempotentArguments):
         le=1_000_000,
         description=(f"One of the last {FORMER_REVISIONS.period} to bring back."),
     )
-    again: bool = Field(default=False, description="Even if a note says the same.")
+    again: bool = Field(default=False, description="Even if one says the same.")
 
     @model_validator(mode="before")
     @classmethod
