@@ -18,7 +18,7 @@ from mcp_types import TextContent
 from pydantic_core import to_json
 
 from benchmarks.measurement import print_table
-from shared.knowledge.chunk import parse_source_id
+from shared.core.ids import parse_source_id
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ import pytest
 from mcp import Client
 
 from infra.build.discovery import ROOT
-from shared.knowledge.chunk import parse_source_id
+from shared.core.ids import parse_source_id
 from tests.support.folder_comparison import find_differing_files
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
 from tests.support.source_files import write_file
