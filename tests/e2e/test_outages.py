@@ -34,7 +34,6 @@ CALLS: dict[str, dict[str, Any]] = {
     "vote_trace": {"trace_id": "x", "vote_type": "up"},
     "get_trace": {"trace_id": "x"},
     "list_tags": {},
-    "get_decisions": {},
     "get_chunk": {"chunk_id": "a"},
     "list_tasks": {},
     "add_task": {"title": "x"},

@@ -14,8 +14,10 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.gateway.auth.visitor import LOCAL_USER, Visitor
+from functions.gateway.catalog import Catalog
 from infra.build.discovery import tools
 from shared.core.caller import Caller
+from shared.core.settings import Settings
 
 MODERN = "2026-07-28"
 """The stateless revision, without sessions and handshake."""
@@ -36,8 +38,11 @@ SECURITY: Final = TransportSecuritySettings(
     allowed_hosts=["carrel.example"], allowed_origins=["https://notebook.example"]
 )
 """The host and the origins of an endpoint in this process."""
-TOOL_NAMES = [tool.name for tool in tools() if not tool.internal]
-"""Every tool that clients may call, as the gateway lists them."""
+_CATALOG = Catalog.load()
+OFFERED = _CATALOG.select(_CATALOG.list_default_groups(Settings()))
+"""The tools of an address that names no groups, without a language model."""
+TOOL_NAMES = [tool.name for tool in tools() if not tool.internal and tool.name in OFFERED.names]
+"""Every tool that clients may call there, as the gateway lists them."""
 
 
 def make_request(method: str, **params: Any) -> dict[str, Any]:

@@ -160,4 +160,5 @@ JOB = Job(
     total=count_pending,
     schedule="5-59/15 * * * *",  # At these minutes, no other job starts.
     dead_letters=make_dead_letters(STEP),
+    settings=("embedding_provider",),
 )

@@ -22,9 +22,7 @@ from shared.runtime.tool import Effect, ResourceListing, Tool
 if TYPE_CHECKING:
     from shared.runtime.context import Context
 
-EMPTY_MESSAGE: Final = (
-    "There are no clusters yet: they come with more passages. Browse with list_sources."
-)
+EMPTY_MESSAGE: Final = "There are no clusters yet: they come with more passages."
 _POSITION: Final = TypeAdapter(tuple[CursorCount, DocumentId])
 """The shape of a cursor: the size and the id of a page's last cluster."""
 

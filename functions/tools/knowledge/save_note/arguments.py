@@ -61,7 +61,7 @@ class In(IdempotentArguments):
     )
     url: Url | None = Field(default=None, description="The web page it is about or from.")
     about: DocumentId | None = Field(default=None, description="The passage or source it is about.")
-    corrects: bool | None = Field(default=None, description="It corrects that.")
+    corrects: bool | None = Field(default=None, description="Corrects that.")
     source_id: SourceId | None = Field(
         default=None,
         description="The note to change; omitted fields stay.",

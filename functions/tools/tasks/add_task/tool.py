@@ -186,8 +186,8 @@ TOOL = Tool(
     name="add_task",
     title="Add a task",
     description=(
-        "Add something to the user's to-do list, or up to 25 tasks with tasks. To keep facts,"
-        " quotes or notes use save_note; to change a task update_task."
+        "Add something to do to the user's to-do list, or up to 25 with tasks. Do not use it to"
+        " keep facts, quotes or notes: use save_note. To change a task use update_task."
     ),
     input=In,
     output=TaskResults,
