@@ -293,7 +293,7 @@ async def _read_chunk(chunk_id: str, call_tool: CallTool) -> str:
 
 async def _read_source(source_id: str, call_tool: CallTool) -> str:
     """Read a source with all its passages, page by page."""
-    arguments = {"source_id": source_id, "detail": "full", "limit": _PAGE}
+    arguments = {"source_id": source_id, "limit": _PAGE}
     source = (await call_tool("get_source", arguments)).result
     passages = list(source["chunks"])
     cursor = source.get("next_cursor")

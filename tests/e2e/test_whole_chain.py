@@ -111,9 +111,7 @@ async def test_a_base_is_filled_changed_and_moved(tmp_path: Path, log: Path) -> 
 
 async def change_base(client: Client, source_ids: dict[str, str]) -> str:
     """Save a note, edit a source, forget two, restore one of them; return the note's id."""
-    bees = await call_tool(
-        client, "get_source", source_id=source_ids["Keeping Bees Over Winter"], detail="full"
-    )
+    bees = await call_tool(client, "get_source", source_id=source_ids["Keeping Bees Over Winter"])
     chunk_id = bees["chunks"][0]["chunk_id"]
     note = await call_tool(client, "save_note", text=NOTE, about=chunk_id, tags=["family"])
     note_id = str(note["source_id"])
@@ -149,9 +147,7 @@ async def check_base(client: Client, source_ids: dict[str, str], note_id: str) -
     assert source_ids["Waxing Skis"] in await search_sources(client, "waxing skis")
     assert source_ids["Making Soap"] not in await search_sources(client, "making soap")
     assert source_ids["Tuning A Piano"] in await search_sources(client, "strings hammers")
-    bees = await call_tool(
-        client, "get_source", source_id=source_ids["Keeping Bees Over Winter"], detail="full"
-    )
+    bees = await call_tool(client, "get_source", source_id=source_ids["Keeping Bees Over Winter"])
     chunk = await call_tool(client, "get_chunk", chunk_id=bees["chunks"][0]["chunk_id"])
     assert [note["source_id"] for note in chunk["notes"]] == [note_id]
 
@@ -159,7 +155,7 @@ async def check_base(client: Client, source_ids: dict[str, str], note_id: str) -
     assert [source["source_id"] for source in page["sources"]] == [source_ids["Tuning A Piano"]]
 
     full_sources = [
-        await call_tool(client, "get_source", source_id=source_id, detail="full")
+        await call_tool(client, "get_source", source_id=source_id)
         for source_id in sorted(sources.values())
     ]
     # Each base has its own clusters and, except for notes, counts its own revisions of sources.

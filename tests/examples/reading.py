@@ -86,7 +86,6 @@ EXAMPLES: Final = {
     "get_source": Example(
         arguments={"source_id": "baking"},
         ranges={"limit": (1, 50)},
-        choices={"detail": ("lean", "full")},
         missing={"source_id": "list_sources"},
         costs=(({"source_id": "baking"}, Cost(1, 6)),),
         next_page=Cost(2, 6),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from functions.gateway.console.changes import apply_change, merge_draft
@@ -80,7 +80,6 @@ async def show(
         visit.call(
             "get_source",
             source_id=source_id,
-            detail="full",
             limit=PASSAGES_PER_PAGE,
             cursor=parameters.get("cursor"),
         ),
@@ -104,7 +103,6 @@ async def show(
         draft=draft or {},
         edit=merge_draft(source, draft or {}),
         source=source,
-        note_text=_get_note_text(source, visit),
         passage=passage,
         passage_error=None if _was_forgotten(passage_error, visit) else passage_error,
         is_elsewhere=bool(passage)
@@ -116,14 +114,6 @@ async def show(
 def _was_forgotten(error: WireError | None, visit: Visit) -> bool:
     """Return whether an error says that something is missing because this visit forgot it."""
     return error is not None and error.code == NotFound.code and visit.notice is not None
-
-
-def _get_note_text(source: dict[str, Any], visit: Visit) -> str | None:
-    """Return the whole text of a note. Return None for other sources, and for later pages."""
-    if source["category"] != "note" or "cursor" in visit.request.query_params:
-        return None
-    passages = [chunk["text"] for chunk in source["chunks"]]
-    return source.get("text") or next(iter(passages), None)
 
 
 async def show_passage(visit: Visit) -> Response:

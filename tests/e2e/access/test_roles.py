@@ -40,9 +40,7 @@ def test_a_reader_cannot_change_a_source_whose_id_they_guess(
     reader = make_key("roles.guessing")
     response = carrel.call_tool(author, "save_note", text="The harbour master keeps the lamp oil.")
     note = response.json()["result"]["structuredContent"]
-    before = carrel.call_tool(
-        reader, "get_source", source_id=note["source_id"], detail="full"
-    ).json()
+    before = carrel.call_tool(reader, "get_source", source_id=note["source_id"]).json()
 
     errors = set()
     for source_id, chunk_id in ((note["source_id"], note["chunk_ids"][0]), ("none", "none-1")):
@@ -65,9 +63,7 @@ def test_a_reader_cannot_change_a_source_whose_id_they_guess(
     tools_of_errors = sorted(tool for tool, _ in errors)
     assert tools_of_errors == ["edit_source", "forget", "save_link", "save_note"]  # one error each
 
-    after = carrel.call_tool(
-        reader, "get_source", source_id=note["source_id"], detail="full"
-    ).json()
+    after = carrel.call_tool(reader, "get_source", source_id=note["source_id"]).json()
     assert after["result"]["structuredContent"] == before["result"]["structuredContent"]
 
 

@@ -28,7 +28,7 @@ PAGES = [
 
 
 async def read_text(app: App, note: dict[str, Any]) -> str:
-    source = await call_result(app, "get_source", source_id=note["source_id"], detail="full")
+    source = await call_result(app, "get_source", source_id=note["source_id"])
     return "\n".join(chunk["text"] for chunk in source["chunks"])
 
 

@@ -1,7 +1,6 @@
 """`get_source` returns a source and its passages in order, page by page."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -11,7 +10,7 @@ from shared.core.errors import Conflict, InvalidInput, NotFound
 from shared.core.meter import Meter
 from shared.knowledge.views import MAX_LINKS
 from shared.runtime.context import App, Context
-from shared.runtime.pagination import MAX_PAGE_BYTES, encode_cursor
+from shared.runtime.pagination import encode_cursor
 from tests.support.knowledge import BAKING, set_fields
 from tests.support.notes import save_note
 from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
@@ -24,6 +23,8 @@ NEXT_PASSAGE = 1
 """A page reads one passage more, which shows whether there is another page."""
 PAGE_START = 2
 """A later page reads the positions of the passages that were on both sides of its beginning."""
+PREVIOUS_PASSAGE = 1
+"""A later page reads the passage before it, whose end its first passage may repeat."""
 
 LETTERS = "abcdefgh"
 """The texts of the passages of the source `letters`."""
@@ -50,24 +51,22 @@ async def test_a_source_and_its_passages_are_returned(
         await get_source(In(source_id="baking"), ctx)
 
 
-async def test_a_long_passage_is_cut_unless_detail_is_full(ctx: Context) -> None:
-    chunk = (await store_and_index(ctx, make_source("long", "Many words. " * 40)))[0]
-    card = {"summary": "Words.", "takeaways": ["They are many"]}
-    await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": card})
-    lean = (await get_source(In(source_id="long"), ctx)).chunks[0]
-    full = (await get_source(In(source_id="long", detail="full"), ctx)).chunks[0]
-    assert lean.text.endswith("…")
-    assert full.text == chunk.content
-    assert full.takeaways == ["They are many"]
+async def test_overlapping_passages_are_returned_once(ctx: Context) -> None:
+    """Also where a page begins between them."""
+    text = " ".join(f"Sentence {number} is about bread." for number in range(300))
+    chunks = await store_and_index(ctx, make_source("long", text))
+    assert sum(len(chunk.content) for chunk in chunks) > len(text)
+    first = await get_source(In(source_id="long", limit=2), ctx)
+    second = await get_source(In(source_id="long", cursor=first.next_cursor), ctx)
+    assert "".join([*list_texts(first), *list_texts(second)]) == text
 
 
 async def test_passages_come_in_order_over_all_pages(ctx: Context) -> None:
-    """The limit and the detail may change between pages."""
+    """The limit may change between pages."""
     await store_and_index(ctx, make_source("letters", *LETTERS))
     first = await get_letters(ctx)
     second = await get_letters(ctx, first.next_cursor, limit=2)
-    args = In(source_id="letters", limit=3, detail="full", cursor=second.next_cursor)
-    third = await get_source(args, ctx)
+    third = await get_letters(ctx, second.next_cursor)
     assert [list_texts(page) for page in (first, second, third)] == [[*"abc"], [*"de"], [*"fgh"]]
     assert third.next_cursor is None
 
@@ -101,13 +100,12 @@ async def test_a_cursor_whose_passages_are_gone_is_a_conflict(ctx: Context) -> N
 
 
 async def test_a_page_of_long_passages_ends_early(ctx: Context) -> None:
-    texts = [f"{n} " + "word " * 270 for n in range(45)]
+    texts = [f"{n} " + "word " * 270 for n in range(14)]
     chunks = await store_and_index(ctx, make_source("letters", *texts))
-    args = In(source_id="letters", detail="full", limit=50)
+    args = In(source_id="letters")
     first = await get_source(args, ctx)
     second = await get_source(args.model_copy(update={"cursor": first.next_cursor}), ctx)
-    other_fields = 1_000  # bytes, more than enough for a source without passages
-    assert len(first.model_dump_json(exclude_none=True)) < MAX_PAGE_BYTES + other_fields
+    assert 9_000 < len(first.model_dump_json(exclude_none=True)) < 12_000
     assert [*list_texts(first), *list_texts(second)] == [chunk.content for chunk in chunks]
 
 
@@ -157,25 +155,17 @@ async def test_links_cost_a_round_trip_and_only_on_the_first_page(ctx: Context, 
 
     second_ctx = make_call_context(app)
     second = await get_letters(second_ctx, first.next_cursor)
-    documents = source + PAGE_START + passages + NO_NOTES
+    documents = source + PAGE_START + passages + PREVIOUS_PASSAGE + NO_NOTES
     assert get_read_cost(second_ctx) == ReadCost(round_trips=2, documents=documents)
     assert second.links_to == second.linked_from == []
 
 
-async def test_a_long_note_is_returned_with_its_whole_text(app: App) -> None:
+async def test_a_note_is_returned_with_its_whole_text(app: App) -> None:
     """The passages of a note may overlap, and so do not add up to its text."""
     text = "\n\n".join(f"Paragraph {number}: " + "bread and water " * 20 for number in range(20))
     text = text.strip()
-    long_note = await save_note(app, text)
-    short_note = await save_note(app, "Salt slows yeast.")
-
-    async def read_source(note: dict[str, Any], **arguments: Any) -> dict[str, Any]:
-        return await call_result(app, "get_source", source_id=note["source_id"], **arguments)
-
-    assert (await read_source(long_note, detail="full"))["text"] == text
-    assert "text" not in await read_source(long_note)
-    assert "text" not in await read_source(short_note, detail="full")
-
-    page = {"detail": "full", "limit": 1}
-    cursor = (await read_source(long_note, **page))["next_cursor"]
-    assert "text" not in await read_source(long_note, **page, cursor=cursor)
+    note = await save_note(app, text)
+    page = {"source_id": note["source_id"], "limit": 1}
+    first = await call_result(app, "get_source", **page)
+    assert first["text"] == text
+    assert "text" not in await call_result(app, "get_source", **page, cursor=first["next_cursor"])

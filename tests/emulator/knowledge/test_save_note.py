@@ -24,7 +24,7 @@ async def test_a_note_is_a_source_with_the_given_fields(app: App, ctx: Context) 
     for mode in ("lexical", "semantic", "hybrid"):
         assert await search_source_ids(app, "linen", mode) == [source_id]
 
-    source = await call_result(app, "get_source", source_id=source_id, detail="full")
+    source = await call_result(app, "get_source", source_id=source_id)
     expected = {
         "title": "Storing rye",
         "tags": ["bread", "kitchen"],

@@ -29,7 +29,7 @@ PAGED_CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("search_kb", {"query": "bread1"}, "results"),
     ("search_kb", {"filters": {"source": "bread"}, "detail": "full"}, "results"),
     ("get_source", {"source_id": "bread"}, "chunks"),
-    ("get_source", {"source_id": "bread", "detail": "full"}, "chunks"),
+    ("get_source", {"source_id": "bread"}, "chunks"),
     ("get_cluster", {}, "members"),
     ("get_recent", {"period": "today"}, "chunks"),
     ("list_sources", {}, "sources"),

@@ -1,9 +1,10 @@
-"""Read a source and its passages in order."""
+"""Read a source: its texts in order, each once."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
 from pydantic import AliasChoices, Field, TypeAdapter
 
@@ -23,21 +24,21 @@ from shared.runtime.pagination import (
     encode_cursor,
     fit_page,
 )
-from shared.runtime.schemas import DocumentId, Result, SourceId
+from shared.runtime.schemas import FOR_APPS, DocumentId, Result, SourceId
 from shared.runtime.tool import Effect, ResourceTemplate, Tool
-from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import tzinfo
 
     from shared.knowledge.chunk import Chunk
-    from shared.knowledge.source import NoteFields
     from shared.knowledge.source_repository import StoredSource
     from shared.runtime.context import Context
 
     Position = tuple[str, str, int]
 
+DEFAULT_TOKENS: Final = 4_000
+"""The default of `max_tokens`: 12 kB, for a source should be read in one call, or in few."""
 _POSITION: Final = TypeAdapter(tuple[DocumentId, DocumentId, CursorCount])
 """The shape of a cursor: the id of a page's last chunk, the id of the chunk after it, and the
 position of the last chunk."""
@@ -50,10 +51,7 @@ class In(PagedArguments):
         description="From search_kb.",
         validation_alias=AliasChoices("source_id", "id"),
     )
-    detail: Literal["lean", "full"] = Field(
-        default="lean", description="full: whole texts instead of excerpts."
-    )
-    limit: int = Field(default=20, ge=1, le=50, description="Maximum number of passages.")
+    limit: int = Field(default=50, ge=1, le=50, description="Maximum number of passages.")
 
 
 class SourcePassage(Result):
@@ -61,14 +59,16 @@ class SourcePassage(Result):
 
     chunk_id: str = Field(description="Its id, for get_chunk.")
     chunk_info: str = Field(description="Its place in the source: 2/5, second of five.")
-    text: str = Field(
-        description="The beginning of the passage, or its whole text with detail full."
-    )
-    tags: list[str] = Field(description="Tags of source and highlight.")
+    text: str = Field(description="Its text, without what the passage before it has already said.")
+    tags: list[str] | None = Field(description="Tags that the source does not have.")
     date: str | None = Field(description="Day it was highlighted, else added, in TIME_ZONE.")
-    summary: str | None = Field(description="Summary of its knowledge card, if any.")
-    takeaways: list[str] = Field(description="Its main points, with detail full.")
-    readwise_url: str | None = Field(description="The highlight, or its source, in Readwise.")
+    summary: str | None = Field(
+        description="Summary of its knowledge card, if any.", json_schema_extra=FOR_APPS
+    )
+    takeaways: list[str] | None = Field(
+        description="Its main points, if it has a card.", json_schema_extra=FOR_APPS
+    )
+    readwise_url: str | None = Field(description="The highlight in Readwise.")
     highlight_url: str | None = Field(description="Its place in the original.")
     page: int | None = Field(description="The page of the original on which it begins.")
     chapter: str | None = Field(description="The chapter in which it begins.")
@@ -98,8 +98,7 @@ class Out(SourceSummary):
         description="What its file has that could not be read as text, such as scanned pages."
     )
     text: str | None = Field(
-        description="Of a note of several passages, the whole text, which save_note changes; with"
-        " detail full, on the first page only."
+        description="Of a note, the whole text; on the first page only.", json_schema_extra=FOR_APPS
     )
     notes: list[NoteSummary] = Field(
         description="Notes about the source and about passages of other pages, corrections first;"
@@ -118,10 +117,10 @@ async def get_source(args: In, ctx: Context) -> Out:
 
     Costs one round trip, and another if it links to sources. It reads limit + 2 documents,
     MAX_NOTES notes, and MAX_LINKS sources in each direction. With a cursor it costs two round trips
-    and limit + 4 documents.
+    and limit + 5 documents.
     """
     position = decode_cursor(args, args.cursor, _POSITION)
-    (source, note), chunks, notes, linked_from = await asyncio.gather(
+    (source, note), (previous, chunks), notes, linked_from = await asyncio.gather(
         Sources(ctx.database).get_with_note(args.source_id),
         _load_chunks(args, position, ctx),
         Chunks(ctx.database).load_notes_about("about_source_id", [args.source_id], MAX_NOTES),
@@ -141,7 +140,7 @@ async def get_source(args: In, ctx: Context) -> Out:
         updated=format_day(source.updated_at, ctx.zone),
         revision=source.revision or 0,
         editable=_list_editable(note, ctx),
-        text=_get_text(args, source, note),
+        text=None,
         chunks=[],
         next_cursor=None,
         notes=[note for note in summaries if note.about_id not in shown and not args.cursor],
@@ -149,18 +148,18 @@ async def get_source(args: In, ctx: Context) -> Out:
         linked_from=[LinkedSource.of(linking) for linking in linked_from],
     )
     passages = fit_page(
-        [_to_passage(chunk, args.detail, summaries, ctx.zone) for chunk in chunks[: args.limit]],
-        args.max_tokens,
+        [
+            _to_passage(chunk, before, source, summaries, ctx.zone)
+            for before, chunk in pairwise([previous, *chunks[: args.limit]])
+            if chunk
+        ],
+        args.max_tokens or DEFAULT_TOKENS,
         other_parts=[first_part],
     )
     next_cursor = _encode_next_cursor(args, chunks, len(passages))
-    return first_part.model_copy(update={"chunks": passages, "next_cursor": next_cursor})
-
-
-def _get_text(args: In, source: StoredSource, note: NoteFields | None) -> str | None:
-    """Return the whole text of a note that has several passages, which may overlap."""
-    is_shown = args.detail == "full" and not args.cursor and source.chunk_count > 1
-    return note.text if note and is_shown else None
+    text = note.text if note and not args.cursor else None
+    added = {"chunks": passages, "next_cursor": next_cursor, "text": text}
+    return first_part.model_copy(update=added)
 
 
 def _list_editable(note: NoteFields | None, ctx: Context) -> list[str]:
@@ -182,14 +181,18 @@ async def _load_links_to(args: In, source: StoredSource, ctx: Context) -> list[S
     return await Sources(ctx.database).get_all(source.links_to[:MAX_LINKS])
 
 
-async def _load_chunks(args: In, previous: Position | None, ctx: Context) -> list[Chunk]:
-    """Load the chunks of a page, and one more that shows whether there is a next page."""
-    chunks, first = Chunks(ctx.database), 1
-    if previous:
-        last, following, position = previous
-        positions = await chunks.load_positions([last, following])
-        first = _find_first_position(positions.get(last), positions.get(following), position)
-    return await chunks.load_of_source(args.source_id, args.limit + 1, first)
+async def _load_chunks(
+    args: In, position: Position | None, ctx: Context
+) -> tuple[Chunk | None, list[Chunk]]:
+    """Load the chunks of a page, the one before, and one after, if there is a next page."""
+    chunks = Chunks(ctx.database)
+    if position is None:
+        return None, await chunks.load_of_source(args.source_id, args.limit + 1)
+    last, following, last_position = position
+    positions = await chunks.load_positions([last, following])
+    first = _find_first_position(positions.get(last), positions.get(following), last_position)
+    loaded = await chunks.load_of_source(args.source_id, args.limit + 2, max(first - 1, 1))
+    return (loaded[0], loaded[1:]) if loaded and loaded[0].position < first else (None, loaded)
 
 
 def _find_first_position(last: int | None, following: int | None, position: int) -> int:
@@ -221,25 +224,37 @@ def _encode_next_cursor(args: In, chunks: list[Chunk], returned: int) -> str | N
 
 
 def _to_passage(
-    chunk: Chunk, detail: Literal["lean", "full"], notes: Sequence[NoteSummary], zone: tzinfo
+    chunk: Chunk,
+    previous: Chunk | None,
+    source: StoredSource,
+    notes: Sequence[NoteSummary],
+    zone: tzinfo,
 ) -> SourcePassage:
-    card, full = chunk.knowledge_card, detail == "full"
+    card = chunk.shown_card
     own_notes = [note for note in notes if note.about_id == chunk.chunk_id]
     return SourcePassage.of(
         chunk,
-        text=chunk.content if full else make_snippet(chunk.content),
+        text=_cut_repeated(chunk, previous) if previous else chunk.content,
+        tags=[tag for tag in chunk.tags if tag not in source.tags] or None,
         date=chunk.format_day(zone),
-        takeaways=card.takeaways if card and full else [],
+        takeaways=card.takeaways if card else None,
+        readwise_url=None if chunk.readwise_url == source.readwise_url else chunk.readwise_url,
         notes=[note.model_copy(update={"about_id": None}) for note in own_notes] or None,
     )
+
+
+def _cut_repeated(chunk: Chunk, previous: Chunk) -> str:
+    """Return the text of a chunk without the end of the chunk before it, which it may repeat."""
+    repeated = chunk.content[: max(0, previous.end - chunk.start)]
+    return chunk.content.removeprefix(repeated if previous.content.endswith(repeated) else "")
 
 
 TOOL = Tool(
     name="get_source",
     title="Get a source",
     description=(
-        "Read a book, article, document or note: its passages in order, its links, the notes"
-        " about it. For one passage use get_chunk."
+        "Read a book, article, document or note: its whole text in order, with the passages' ids,"
+        " its links, the notes about it. For one passage use get_chunk."
     ),
     input=In,
     output=Out,
@@ -250,6 +265,6 @@ TOOL = Tool(
         uri="carrel://source/{source_id}",
         name="source",
         title="Source",
-        description="A book, article or document, and its first passages.",
+        description="A book, article or document, and the beginning of its text.",
     ),
 )
