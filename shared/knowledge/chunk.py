@@ -27,6 +27,7 @@ from shared.knowledge.source import (
     PAGE_FRAGMENT,
     SECTION_SEPARATOR,
     SOURCE_FIELDS,
+    DateMeaning,
     SourceFields,
 )
 from shared.text.folding import fold_text
@@ -68,10 +69,9 @@ class Chunk(SourceFields):
             page without text begins where the next one does.
         chapter: The title of the chapter in which it begins.
         location: Any other position in the original, such as a Kindle location.
-        dated_at: The first known of three dates: that of the highlight, that of writing which the
-            file gave when the chunk was first stored, and that of storing. None for a highlight of
-            a log whose date is unknown. In a chunk that is not stored yet, the date of writing or
-            None.
+        dated_at: The first known of its section's dates, or None: the day of an import says nothing
+            about a text.
+        date_meaning: What that date is.
         own_tags: The chunk's tags that its source does not have. Stored only if the owner set the
             tags of the source, because otherwise `tags` contains both.
         kept: Why an origin that does not have the chunk leaves it alone, or None if it deletes it.
@@ -86,6 +86,7 @@ class Chunk(SourceFields):
     highlight_url: str | None = None
     highlighted_at: datetime | None = None
     dated_at: datetime | None = None
+    date_meaning: DateMeaning | None = None
     knowledge_card: KnowledgeCard | None = None
     cluster_id: tuple[str, ...] = ()
     own_tags: tuple[str, ...] | None = added_field()
@@ -249,6 +250,7 @@ def _build_chunk(source: Source, section: Section, span: Span, offset: int) -> C
     source_fields["tags"] = tuple(dict.fromkeys(source.tags + section.tags))
     source_fields["readwise_url"] = section.readwise_url or source.readwise_url
     locator = section.find_locator(span.start)
+    date_meaning, dated_at = next(iter(section.dates.items()), (None, None))
     return Chunk(
         **source_fields,
         chunk_id="",
@@ -259,7 +261,8 @@ def _build_chunk(source: Source, section: Section, span: Span, offset: int) -> C
         content=content,
         highlight_url=section.highlight_url or locator.url,
         highlighted_at=section.highlighted_at,
-        dated_at=section.written_at,
+        dated_at=dated_at,
+        date_meaning=date_meaning,
         page=locator.page,
         page_starts=_find_page_starts(section, span) or None,
         chapter=locator.chapter,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from shared.ai.vector_halves import MULTILINGUAL, weigh
 from shared.core.blocks import split
-from shared.core.dates import ALL_DATES
+from shared.core.dates import ALL_DATES, from_microseconds
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Reference
 from shared.firestore.queries import Query
@@ -21,6 +21,7 @@ from shared.index.stored_vector import COMPACT, from_compact
 from shared.index.vector_index import Documents, dated_query
 from shared.knowledge.chunk import Chunk, Kept
 from shared.knowledge.knowledge_card import KnowledgeCard
+from shared.knowledge.source import DateMeaning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,8 @@ LAYOUT: Final = 1
 """The version of a chunk's stored layout. Raise it when the layout changes, so that the next ingest
 writes and indexes all chunks again. An `added_field` is not such a change."""
 
+UNDATED: Final = from_microseconds(0)
+"""The stored date of a chunk that has none. It is the last in lists by date."""
 MAX_IN: Final = 30
 """The maximum number of values that Firestore accepts in one `in`."""
 AboutField = Literal["about_id", "about_source_id"]
@@ -55,7 +58,12 @@ CODEC: Final = Codec(
     Chunk,
     "chunk_id",
     stored_as={"origin": "source"},
-    readers={"knowledge_card": _to_card, "kept": Kept},
+    readers={
+        "knowledge_card": _to_card,
+        "kept": Kept,
+        "dated_at": lambda date: date if date != UNDATED else None,
+        "date_meaning": DateMeaning,
+    },
 )
 READ_FIELDS: Final = CODEC.stored_names
 """The stored fields of a `Chunk`: all except its vector and the jobs' bookkeeping."""

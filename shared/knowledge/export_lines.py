@@ -60,6 +60,7 @@ def build_chunk_line(chunk: Chunk, source: StoredSource) -> dict[str, Any]:
         "highlight_url": chunk.highlight_url,
         "highlighted_at": chunk.highlighted_at,
         "dated_at": chunk.dated_at,
+        "date_meaning": chunk.date_meaning,
         "page": chunk.page,
         "page_starts": chunk.page_starts,
         "chapter": chunk.chapter,

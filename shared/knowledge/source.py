@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field, fields
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.caller import Role
@@ -38,6 +39,15 @@ class Locator:
     url: str | None = None
 
 
+class DateMeaning(StrEnum):
+    """What the date of a passage is the date of."""
+
+    HIGHLIGHTED = "highlighted"
+    WRITTEN = "written"
+    PUBLISHED = "published"
+    SAVED = "saved"
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A part of a source that is split into chunks by itself: a highlight, or a whole document.
@@ -46,12 +56,14 @@ class Section:
         text: The text, not empty.
         readwise_url: The highlight's page in Readwise.
         highlight_url: The highlight in the original, as a deep link.
-        highlighted_at: When the reader highlighted it. A reader leaves out the zone of this date
-            and of `written_at` if the file names none.
+        highlighted_at: When the reader highlighted it, or the equal of `written_at` if a later date
+            of writing replaces it. A reader leaves out the zone of dates if the file names none.
         locators: Positions in the original, in order, each with the offset in `text` where it
             begins. A chunk gets the position in which it begins, and the starts of further pages.
-        written_at: When it was written, if its file says so. It becomes the date of a text that is
-            not a highlight, when that text is first stored.
+        written_at: When it was written, if its file says so. This and the following dates count
+            only when the text is first stored.
+        published_at: When it was published.
+        saved_at: When the file or the note was saved.
         start: If the section is a chunk from an export, its offset in the source's text. Such a
             section is not split again. Otherwise None.
         chunk_id: The id of the chunk from an export.
@@ -65,9 +77,23 @@ class Section:
     highlighted_at: datetime | None = None
     locators: tuple[tuple[int, Locator], ...] = ()
     written_at: datetime | None = None
+    published_at: datetime | None = None
+    saved_at: datetime | None = None
     start: int | None = None
     chunk_id: str | None = None
     card: KnowledgeCard | None = None
+
+    @property
+    def dates(self) -> dict[DateMeaning, datetime]:
+        """Its dates, of which the first counts."""
+        dates = {
+            DateMeaning.WRITTEN: self.written_at,
+            DateMeaning.PUBLISHED: self.published_at,
+            DateMeaning.SAVED: self.saved_at,
+        }
+        if self.highlighted_at != self.written_at:
+            dates = {DateMeaning.HIGHLIGHTED: self.highlighted_at} | dates
+        return {meaning: date for meaning, date in dates.items() if date}
 
     def find_locator(self, offset: int) -> Locator:
         """Return the position in the original of the character at an offset, empty if unknown."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from shared.core.dates import DateSpan
     from shared.firestore.database import Database
     from shared.knowledge.source import Source
 
@@ -214,6 +216,17 @@ class Sources:
         query = linking_query(source_id, limit)
         return [to_source(snapshot) for snapshot in await self._database.find(query)]
 
+    async def list_added(self, span: DateSpan, limit: int) -> tuple[int, list[StoredSource]]:
+        """Count the sources that were first stored in these days, and load the newest of them.
+
+        Costs one round trip.
+        """
+        query = added_query(span)
+        count, snapshots = await asyncio.gather(
+            self._database.count(query), self._database.find(query.select(_LISTED).limit(limit))
+        )
+        return count, [to_source(snapshot) for snapshot in snapshots]
+
     async def count(self) -> int:
         """Count the sources. Costs one round trip."""
         return await self._database.count(sources_query())
@@ -262,6 +275,12 @@ def linking_query(source_id: str, limit: int) -> Query:
         .select(_LISTED)
         .limit(limit)
     )
+
+
+def added_query(span: DateSpan) -> Query:
+    """Build the query for the sources that were first stored in these days, newest first."""
+    query = Query(COLLECTION).where("created_at", ">=", span.start)
+    return query.where("created_at", "<=", span.end).order_by("created_at", descending=True)
 
 
 def sources_query() -> Query:

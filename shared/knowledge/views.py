@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import Field
 
+from shared.knowledge.source import DateMeaning
 from shared.runtime.schemas import FOR_APPS, Result
 from shared.text.snippets import make_snippet
 
@@ -56,7 +57,8 @@ class Passage(Result):
     title: str = Field(description="Title of its source.")
     author: str | None = Field(description="Author of its source, if known.")
     source: str = Field(description="Where its source came from, such as kindle, reader or file.")
-    date: str | None = Field(description="Day it was highlighted, else added, in TIME_ZONE.")
+    date: str | None = Field(description="Its day in TIME_ZONE, if it has any.")
+    date_meaning: DateMeaning | None = Field(description="What was done on that day.")
     chapter: str | None = Field(description="The chapter in which it begins.")
     page: int | None = Field(description="The page where it, or its match, begins.")
     location: str | None = Field(description="Its Kindle location, or another position.")
@@ -102,7 +104,8 @@ def format_passage(passage: Passage, texts: Iterable[str | None]) -> str:
     The texts are indented, so that none of them can look like another passage.
     """
     place = format_place(passage.page, passage.location)
-    details = ", ".join(filter(None, [passage.source, passage.date, passage.chapter, place]))
+    date = passage.date and f"{passage.date_meaning} {passage.date}"
+    details = ", ".join(filter(None, [passage.source, date, passage.chapter, place]))
     tags = f", tags: {', '.join(passage.tags)}" if passage.tags else ""
     identity = f"ID: {passage.chunk_id}{tags}"
     attached = _format_attached(passage) if isinstance(passage, AnnotatedPassage) else []

@@ -161,7 +161,7 @@ def _plan_indexed_creation(
 ) -> Change:
     steps = ("card", "extract", "cluster" if vector_fields else "embed")
     new = build_new_document(chunk, now, steps)
-    state = compute_indexed_state(replace(chunk, dated_at=new.get("dated_at")))
+    state = compute_indexed_state(to_chunk(chunk.chunk_id, new))
     fields = new | vector_fields | build_indexed_fields(state)
     difference = IndexDifference(chunk.chunk_id, read_indexed_state(get_fields(remains)), state)
     write = (

@@ -11,17 +11,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared.firestore.values import DELETE_FIELD
 from shared.index.stored_vector import NO_VECTOR
-from shared.knowledge.chunk import Chunk, Kept
-from shared.knowledge.chunk_repository import CODEC, LAYOUT, READ_FIELDS, build_step_pending
+from shared.knowledge.chunk_repository import (
+    CODEC,
+    LAYOUT,
+    READ_FIELDS,
+    UNDATED,
+    build_step_pending,
+)
+from shared.knowledge.source import DateMeaning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from shared.knowledge.chunk import Chunk
+
 FIRST_STEPS: Final = ("embed", "index", "card", "extract")
 """The steps that are pending on a new chunk. Clustering follows when the chunk has a vector."""
-BY_JOBS: Final = frozenset({"dated_at", "knowledge_card", "cluster_id"})
-"""The fields that steps of jobs write. All other fields are compared and written here."""
+BY_JOBS: Final = frozenset({"dated_at", "date_meaning", "knowledge_card", "cluster_id"})
+"""The dates, which stay, and the fields that steps of jobs write. All others are compared here."""
 
 
 def build_owned_fields(chunk: Chunk) -> dict[str, Any]:
@@ -51,12 +59,11 @@ def build_new_document(
         steps: The steps that are pending.
     """
     card = CODEC.write(chunk, ["knowledge_card"]) if chunk.knowledge_card else {}
-    dated_at = chunk.highlighted_at or chunk.dated_at or (None if _is_undated(chunk) else now)
     steps = [step for step in steps if step != "card" or not card]
     return (
         _build_written_fields(chunk, now)
         | card
-        | _build_date(dated_at)
+        | _build_date(chunk)
         | {
             "created_at": now,
             "pending": dict.fromkeys(steps, now),
@@ -73,14 +80,12 @@ def build_update(chunk: Chunk, stored: Mapping[str, Any], now: datetime) -> dict
     therefore stay. If the title changed, the chunk is embedded again, and keeps its vector until
     then.
     """
-    first_date = None if _is_undated(chunk) else stored["created_at"]
-    dated_at = chunk.highlighted_at or stored.get("dated_at") or first_date
     removed = dict.fromkeys(CODEC.list_absent_names(chunk), DELETE_FIELD)
     has_other_title = stored["content_hash"] != chunk.content_hash
     return (
         _build_written_fields(chunk, now)
         | removed
-        | _build_date(dated_at)
+        | _build_date(chunk, stored["dated_at"])
         | build_step_pending("index", now)
         | (build_step_pending("embed", now) if has_other_title else {})
     )
@@ -93,22 +98,20 @@ def build_deletion_update(now: datetime) -> dict[str, Any]:
     postings and deletes the extractions before it deletes the document.
     """
     fields = [*READ_FIELDS, *NO_VECTOR, "facets"]
-    fields += ["content_hash", "fingerprint", "created_at", "updated_at", "dated_at"]
+    fields += ["content_hash", "fingerprint", "created_at", "updated_at"]
     bookkeeping = {"pending": {"index": now}, "tries": {}, "parked": {}, "deleted_at": now}
     return dict.fromkeys(fields, DELETE_FIELD) | bookkeeping
 
 
-def _is_undated(chunk: Chunk) -> bool:
-    """Return whether a chunk is a highlight whose own date is unknown, or could not be read.
-
-    The day of storing says nothing about it, and would make it the newest passage of all.
-    """
-    return chunk.kept is Kept.ADDED and chunk.highlighted_at is None
-
-
-def _build_date(dated_at: datetime | None) -> dict[str, Any]:
-    """Build the date of a chunk. Orders by date leave out a document without the field."""
-    return {"dated_at": dated_at} if dated_at else {}
+def _build_date(chunk: Chunk, stored_date: datetime = UNDATED) -> dict[str, Any]:
+    """Build the date of a chunk. One that is stored stays, unless its highlight has another."""
+    if chunk.highlighted_at:
+        is_written = chunk.date_meaning is DateMeaning.WRITTEN
+        meaning = DateMeaning.WRITTEN if is_written else DateMeaning.HIGHLIGHTED
+        return {"dated_at": chunk.highlighted_at, "date_meaning": meaning.value}
+    if stored_date != UNDATED:
+        return {}
+    return {"dated_at": chunk.dated_at or UNDATED, **CODEC.write(chunk, ["date_meaning"])}
 
 
 def _build_written_fields(chunk: Chunk, now: datetime) -> dict[str, Any]:

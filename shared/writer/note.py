@@ -55,8 +55,8 @@ class NoteContent:
         """
         return hash_texts("note", self.text, self.about_id, self.source_url)
 
-    def to_chunked_source(self, source_id: str, limits: Limits) -> ChunkedSource:
-        """Convert the note to a source that is split into chunks.
+    def to_chunked_source(self, source_id: str, limits: Limits, now: datetime) -> ChunkedSource:
+        """Convert the note to a source that is split into chunks, of which new ones get this date.
 
         Splitting takes some milliseconds of CPU time.
         """
@@ -71,7 +71,7 @@ class NoteContent:
             about_source_id=parse_source_id(self.about_id) if self.about_id else None,
             corrects=self.corrects or None,
             about_gone=self.about_gone or None,
-            sections=(Section(self.text),),
+            sections=(Section(self.text, saved_at=now),),
         )
         return ChunkedSource(source, split_source(source, [split_chunks(self.text, limits)]))
 

@@ -44,7 +44,6 @@ class ExpectedPostings:
 
     def add(self, chunk: Chunk) -> None:
         """Add the entries of a chunk."""
-        assert chunk.dated_at
         counts = count_terms(chunk.indexed_text, chunk.title)
         self.totals["documents"] += bool(counts.by_term)
         self.totals["length"] += counts.length
@@ -52,7 +51,7 @@ class ExpectedPostings:
             entry = pack(tf, counts.length)
             self.entries.setdefault(("lexicon", term), {})[chunk.chunk_id] = entry
         for facet, name in chunk.facets.items():
-            entry = to_microseconds(chunk.dated_at)
+            entry = to_microseconds(chunk.dated_at or chunk_repository.UNDATED)
             self.entries.setdefault(("facets", facet.id), {})[chunk.chunk_id] = entry
             self.names.setdefault(("facets", facet.id), set()).add(name)
 

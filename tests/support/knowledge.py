@@ -1,6 +1,7 @@
 """Sample sources, and the steps of the real jobs that store, embed and index them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -57,6 +58,14 @@ def chunk_source(source: Source, provider: str = "local") -> ChunkedSource:
     return ChunkedSource(source, split_source(source, spans))
 
 
+def date_sections(source: Source, now: datetime) -> Source:
+    """Return a source whose sections without a date were saved now."""
+    sections = [
+        section if section.dates else replace(section, saved_at=now) for section in source.sections
+    ]
+    return replace(source, sections=tuple(sections))
+
+
 async def ingest_sources(
     ctx: Context, *sources: Source, now: datetime | None = None
 ) -> list[Chunk]:
@@ -67,8 +76,9 @@ async def ingest_sources(
         sources: The sources.
         now: The time of the run; by default, that of the context's clock.
     """
-    chunked_sources = [chunk_source(source) for source in sources]
-    await Ingestion(ctx.database).save(chunked_sources, now or ctx.clock())
+    now = now or ctx.clock()
+    chunked_sources = [chunk_source(date_sections(source, now)) for source in sources]
+    await Ingestion(ctx.database).save(chunked_sources, now)
     return [chunk for source in chunked_sources for chunk in source.chunks]
 
 

@@ -352,7 +352,9 @@ class KnowledgeHistory(History):
         self._put_note(note, answer.result)
 
     def _put_note(self, note: str, result: Mapping[str, Any]) -> None:
-        chunked = self.model.revisions[note][-1].to_chunked_source(note, CHUNK_LIMITS["local"])
+        chunked = self.model.revisions[note][-1].to_chunked_source(
+            note, CHUNK_LIMITS["local"], TODAY
+        )
         assert [chunk.chunk_id for chunk in chunked.chunks] == result["chunk_ids"]
         assert result["revision"] == len(self.model.revisions[note])
         self.model.put(chunked)

@@ -69,7 +69,6 @@ async def read_embedded_chunks(ctx: Context) -> list[EmbeddedChunk]:
 
 def matches_filters(chunk: Chunk, filters: Mapping[str, Any], *, cards_only: bool = False) -> bool:
     """Return whether a passage passes the filters of `search_kb`, without the product's code."""
-    assert chunk.dated_at
     return all(_check_filters(chunk, filters)) and (
         not cards_only or chunk.knowledge_card is not None
     )
@@ -78,7 +77,7 @@ def matches_filters(chunk: Chunk, filters: Mapping[str, Any], *, cards_only: boo
 def sort_newest_first(candidates: Sequence[EmbeddedChunk]) -> list[str]:
     chunks = sorted(
         (entry.chunk for entry in candidates),
-        key=lambda chunk: (chunk.dated_at, chunk.chunk_id),
+        key=lambda chunk: (chunk.dated_at or chunk_repository.UNDATED, chunk.chunk_id),
         reverse=True,
     )
     return [chunk.chunk_id for chunk in chunks]
@@ -217,8 +216,8 @@ def _check_filters(chunk: Chunk, filters: Mapping[str, Any]) -> Iterator[bool]:
             case "cluster_id":
                 yield expected in chunk.cluster_id
             case "date_range":
-                day = f"{chunk.dated_at:%Y-%m-%d}"
-                yield expected.get("start", "") <= day <= expected.get("end", "9999")
+                day = f"{chunk.dated_at:%Y-%m-%d}" if chunk.dated_at else ""
+                yield bool(day) and expected.get("start", "") <= day <= expected.get("end", "9999")
 
 
 def _fold(name: str) -> str:

@@ -88,6 +88,8 @@ def localize_dates(source: Source, zone: tzinfo) -> Source:
             section,
             highlighted_at=convert(section.highlighted_at),
             written_at=convert(section.written_at),
+            published_at=convert(section.published_at),
+            saved_at=convert(section.saved_at),
         )
         for section in source.sections
     )

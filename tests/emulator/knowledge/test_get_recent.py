@@ -12,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from functions.tools.knowledge.get_recent.activity import MAX_SOURCES, Activity
 from functions.tools.knowledge.get_recent.tool import (
+    MAX_ADDED,
     In,
     Out,
     explain_empty,
@@ -35,6 +36,8 @@ JUNE_POSTINGS = 1 + 1
 """The postings of June, and the totals of the index, which are read with them."""
 NO_NOTES = 1
 """The query for notes costs a read although it finds none."""
+ADDED_COUNT = 1
+"""The database counts the sources that were added in the period."""
 UNINDEXED_CHECK = 2
 """Two queries look for passages that are not indexed. Without a result, each costs a read."""
 
@@ -171,15 +174,16 @@ async def test_days_missing_from_postings_are_counted(ctx: Context, app: App) ->
     assert [source.source_id for source in get_activity(out).top_sources] == ["bread"]
     assert get_activity(out).total == 5
     assert get_activity(out).partial
-    passages, sources = 5, 1
+    passages, sources, added = 5, 1, 4
     documents = passages + JUNE_POSTINGS + UNINDEXED_CHECK + sources + NO_NOTES
+    documents += ADDED_COUNT + added
     assert get_read_cost(call_ctx) == ReadCost(round_trips=3, documents=documents)
 
 
 async def test_documents_read_do_not_grow_with_the_period(ctx: Context, app: App) -> None:
     """A page reads as much of 200 passages by 100 authors as of 40 by 20.
 
-    That is at most 40 documents and the notes. Only a caller with a credential sees links, of which
+    That is at most 46 documents and the notes. Only a caller with a credential sees links, of which
     the first page shows the five newest.
     """
     for number in range(7):
@@ -203,8 +207,8 @@ async def test_documents_read_do_not_grow_with_the_period(ctx: Context, app: App
     ] * 5
     assert (await get_recent(In(cursor=out.next_cursor), ctx)).links is None
     passages = 10 + NEXT_PASSAGE
-    documents = passages + JUNE_POSTINGS + UNINDEXED_CHECK + MAX_SOURCES
-    assert documents + 5 <= 40
+    documents = passages + JUNE_POSTINGS + UNINDEXED_CHECK + MAX_SOURCES + ADDED_COUNT + MAX_ADDED
+    assert documents + 5 <= 46
     documents += NO_NOTES
     assert costs == [ReadCost(3, documents), ReadCost(3, documents + 5)] * 2
 

@@ -11,11 +11,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from google.cloud.firestore import DELETE_FIELD
 from syrupy.assertion import SnapshotAssertion
 
 from shared.ai.vector_halves import WeightedVector
-from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.chunk_repository import UNDATED, Chunks
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App, Context
@@ -153,7 +152,7 @@ async def test_a_deleted_chunk_is_no_longer_compared(ctx: Context) -> None:
 
 
 async def test_a_text_that_returns_is_stored_as_a_new_chunk(ctx: Context) -> None:
-    """It has the date of its return and no vector."""
+    """It has no vector."""
     chunk_id, _ = await store_indexed(ctx, SAILING)
     await save(ctx, ONE_PASSAGE)
     assert await save(ctx, SAILING, now=LATER) == Counter(sources=1, created=1, updated=1)
@@ -161,7 +160,6 @@ async def test_a_text_that_returns_is_stored_as_a_new_chunk(ctx: Context) -> Non
     await store_fresh(ctx, SAILING)
     new_data = (await read_documents(ctx, "chunks"))[chunk_id]
     assert data == new_data | {"indexed": INDEXED}
-    assert data["dated_at"] == LATER
     assert "embedding" not in data
 
 
@@ -222,30 +220,15 @@ async def test_a_step_that_is_pending_again_has_no_failed_tries(ctx: Context) ->
 
 
 async def test_an_edit_without_a_date_keeps_the_chunks_date(ctx: Context) -> None:
-    """It is that of the highlight, or of the chunk's arrival."""
+    """The day of an import is no date."""
     await save(ctx, make_highlighted(LONG_AGO, None))
-    assert await read_dates(ctx) == [LONG_AGO, NOON]
+    assert await read_dates(ctx) == [LONG_AGO, UNDATED]
     undated = replace(make_highlighted(None, None), tags=("sea",))
     assert await save(ctx, undated, now=LATER) == Counter(sources=1, updated=2)
-    assert await read_dates(ctx) == [LONG_AGO, NOON]
     await save(ctx, replace(undated, title="Rewritten"), now=LATER)
-    assert await read_dates(ctx) == [LONG_AGO, NOON]
+    assert await read_dates(ctx) == [LONG_AGO, UNDATED]
     await save(ctx, make_highlighted(NOON, LONG_AGO), now=LATER)
     assert await read_dates(ctx) == [NOON, LONG_AGO]
-    await save(ctx, replace(undated, sections=()))
-    await save(ctx, make_highlighted(LONG_AGO, None), now=LATER)
-    assert await read_dates(ctx) == [LONG_AGO, LATER]
-
-
-async def test_a_stored_chunk_without_a_date_gets_that_of_its_arrival(ctx: Context) -> None:
-    source = make_highlighted(None)
-    await save(ctx, source)
-    [chunk_id] = await read_chunks(ctx)
-    await set_fields(ctx, f"chunks/{chunk_id}", {"dated_at": DELETE_FIELD, "pending": {}})
-    await save(ctx, replace(source, tags=("new",)), now=LATER)
-    data = (await read_chunks(ctx))[chunk_id]
-    assert data["dated_at"] == NOON
-    assert data["pending"] == {"index": LATER}
 
 
 async def test_a_repeated_text_survives_the_removal_of_other_chunks(ctx: Context) -> None:

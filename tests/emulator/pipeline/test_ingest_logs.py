@@ -14,6 +14,7 @@ from functions.jobs.ingest.readers.readwise.export import derive_book_source_id
 from infra.export.exporting import export_all
 from shared.core.caller import Caller, Role
 from shared.core.meter import Meter
+from shared.knowledge.chunk_repository import UNDATED
 from shared.runtime.context import App, Context
 from shared.runtime.job import Report
 from tests.support.fakes.readwise import TOKEN, FakeReadwise
@@ -104,7 +105,7 @@ async def test_a_highlight_of_an_unknown_date_has_none(ctx: Context, tmp_path: P
     write_file(tmp_path, "My Clippings.txt", entries.replace("Salt (", "SALT ("))
     await run_ingest(ctx, file)
     chunks = await read_chunks_by_text(ctx)
-    assert "dated_at" not in chunks["Iron."]
+    assert chunks["Iron."]["dated_at"] == UNDATED
     assert chunks["Bolts."]["dated_at"] == chunks["Bolts."]["highlighted_at"]
 
 

@@ -53,6 +53,7 @@ def test_every_field_is_read_unchanged(tmp_path: Path, snapshot: SnapshotAsserti
         "highlight_url": "https://example.com/#1",
         "highlighted_at": NOON.isoformat(),
         "dated_at": NOON.isoformat(),
+        "date_meaning": "written",
         "page": 3,
         "page_starts": [2],
         "chapter": "Tests",

@@ -48,7 +48,7 @@ def test_metadata_describe_the_book(tmp_path: Path) -> None:
     assert source.language == "en-GB"
     assert source.category == "books"
     assert source.source_url == "https://example.org/sails"
-    assert source.sections[0].written_at == datetime(2019, 3, 1, tzinfo=UTC)
+    assert source.sections[0].published_at == datetime(2019, 3, 1, tzinfo=UTC)
 
 
 EPUB_2_ROLES = (
@@ -88,7 +88,7 @@ def test_the_date_of_a_book_is_that_of_publication(tmp_path: Path, event: str) -
         '<dc:date opf:event="publication">2019-03-01</dc:date>'
     )
     source = read_epub(tmp_path, make_epub({"one.xhtml": ONE}, metadata=metadata))
-    assert source.sections[0].written_at == datetime(2019, 3, 1, tzinfo=UTC)
+    assert source.sections[0].published_at == datetime(2019, 3, 1, tzinfo=UTC)
 
 
 def make_nested_nav(address: str) -> str:

@@ -51,16 +51,16 @@ def test_the_metadata_describes_the_article(tmp_path: Path) -> None:
     assert (source.title, source.author) == ("Reefing early", "Ann Helm, Bob Reef")
     assert (source.language, source.category) == ("en-GB", "articles")
     assert source.source_url == "https://sailing.example.com/reefing-early"
-    assert source.sections[0].written_at == datetime(2024, 5, 31, tzinfo=UTC)
+    assert source.sections[0].published_at == datetime(2024, 5, 31, tzinfo=UTC)
 
 
 def test_a_bare_page_has_the_name_and_the_date_of_its_file(tmp_path: Path) -> None:
     path = write_file(tmp_path, "Reefs.htm", f"<html><body><p>{PROSE}</p><p>{PROSE}</p></body>")
     source = read_only_source(path)
     assert (source.title, source.author, source.source_url) == ("Reefs", None, None)
-    written_at = source.sections[0].written_at
-    assert written_at is not None
-    assert written_at.timestamp() == pytest.approx(path.stat().st_mtime)
+    saved_at = source.sections[0].saved_at
+    assert saved_at is not None
+    assert saved_at.timestamp() == pytest.approx(path.stat().st_mtime)
 
 
 def test_a_passage_belongs_to_the_chapter_of_the_heading_above_it() -> None:

@@ -46,6 +46,7 @@ def test_a_line_becomes_a_source(tmp_path: Path) -> None:
         readwise_url="https://readwise.io/open/1",
         highlight_url="https://example.com#1",
         highlighted_at=datetime(2024, 5, 31, 10, tzinfo=UTC),
+        written_at=datetime(2024, 5, 31, 10, tzinfo=UTC),
     )
     expected = Source(
         source_id=make_id(IdKind.RECORD, f"{tmp_path.name}-doc-1"),

@@ -127,7 +127,7 @@ def test_a_file_without_metadata_has_its_name_and_date(tmp_path: Path) -> None:
     path = write_file(tmp_path, "sails.pdf", data)
     os.utime(path, (FILE_TIME.timestamp(), FILE_TIME.timestamp()))
     source = read_only_source(path)
-    assert (source.title, source.sections[0].written_at) == ("sails", FILE_TIME)
+    assert (source.title, source.sections[0].saved_at) == ("sails", FILE_TIME)
 
 
 def test_a_hyphen_that_the_document_uses_is_kept(tmp_path: Path) -> None:

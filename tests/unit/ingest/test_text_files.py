@@ -11,6 +11,8 @@ import pytest
 from shared.knowledge.source import Section, Source
 from tests.support.source_files import read_only_source, read_problems, read_warnings, write_file
 
+WRITTEN = datetime(2024, 5, 31, tzinfo=UTC)
+
 
 def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
     content = (
@@ -27,13 +29,11 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
         language="fr",
         tags=("travel", "no", "2024"),
         source_url="https://example.com/paris",
-        sections=(
-            Section("# Heading\n\nWords.", highlighted_at=datetime(2024, 5, 31, tzinfo=UTC)),
-        ),
+        sections=(Section("# Heading\n\nWords.", highlighted_at=WRITTEN, written_at=WRITTEN),),
     )
     source = read_only_source(write_file(tmp_path, "paris.md", content))
     (section,) = source.sections
-    assert replace(source, sections=(replace(section, written_at=None),)) == expected
+    assert replace(source, sections=(replace(section, saved_at=None),)) == expected
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_a_date_is_front_matter_or_in_the_name_or_the_files_own(
     path = write_file(tmp_path, name, f"---\n{front_matter}\n---\nWords.")
     os.utime(path, (0, FILE_TIME.timestamp()))
     (section,) = read_only_source(path).sections
-    assert date == f"{section.highlighted_at or section.written_at:%Y-%m-%d}"
+    assert date == f"{next(iter(section.dates.values())):%Y-%m-%d}"
     assert (section.highlighted_at is not None) == front_matter.startswith("date: 2")
 
 

@@ -38,7 +38,7 @@ def test_a_page_in_a_well_known_layout_is_its_article(
     source = make_article_source(page.read_bytes(), source_id="x")
     facts = f"{source.title} | {source.author} | {source.source_url}"
     [section] = source.sections
-    assert f"{facts} | {section.written_at}\n\n{source.text}" == snapshot
+    assert f"{facts} | {section.published_at}\n\n{source.text}" == snapshot
 
 
 CODE = "def reef(wind):\n    return wind > 15"

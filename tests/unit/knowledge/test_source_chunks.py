@@ -11,7 +11,7 @@ from shared.core.ids import make_passage_id
 from shared.knowledge.chunk import Chunk, split_source
 from shared.knowledge.chunk_repository import to_chunk
 from shared.knowledge.knowledge_card import KnowledgeCard
-from shared.knowledge.source import Locator, Section, Source
+from shared.knowledge.source import DateMeaning, Locator, Section, Source
 from shared.knowledge.views import format_place
 from shared.text.spans import Span
 from shared.writer.chunk_documents import build_owned_fields
@@ -67,6 +67,8 @@ def test_a_chunk_repeats_the_fields_of_its_source() -> None:
         source_url="https://example.com/walden",
         highlight_url="https://example.com/walden#10",
         highlighted_at=NOON,
+        dated_at=NOON,
+        date_meaning=DateMeaning.HIGHLIGHTED,
     )
 
     first, second = split_by_section(SOURCE)

@@ -134,6 +134,7 @@ def _read(link: Link, document: FetchedDocument) -> Source:
             "link",
             f"{name or document.url.host}{extension}",
             assigned_source_id=link.source_id,
+            modified_at=link.requested_at,
             url=document.url.text,
         )
         sources = [record.read() for record in file_format.read(file)]

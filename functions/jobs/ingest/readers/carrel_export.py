@@ -28,6 +28,7 @@ from shared.knowledge.export_lines import FORMAT, HEADER_FIELD
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import (
     SOURCE_FIELDS,
+    DateMeaning,
     Locator,
     NoteFields,
     Section,
@@ -99,6 +100,7 @@ class _Chunk(_Exported):
     highlight_url: str | None = None
     highlighted_at: _Moment | None = None
     dated_at: _Moment | None = None
+    date_meaning: DateMeaning | None = None
     page: int | None = None
     page_starts: tuple[int, ...] = ()
     chapter: str | None = None
@@ -193,12 +195,15 @@ def _require_object(line: _Line) -> dict[str, Any]:
 
 def _to_section(chunk: _Chunk) -> Section:
     card = chunk.card
+    dates = {"highlighted_at": chunk.highlighted_at}
+    if chunk.date_meaning:
+        dates[f"{chunk.date_meaning}_at"] = chunk.dated_at
     return Section(
         chunk.text,
         tags=chunk.tags,
         readwise_url=chunk.readwise_url,
         highlight_url=chunk.highlight_url,
-        highlighted_at=chunk.highlighted_at,
+        **dates,
         locators=(
             (0, Locator(chunk.page, chunk.chapter, chunk.location)),
             *(
@@ -206,7 +211,6 @@ def _to_section(chunk: _Chunk) -> Section:
                 for page, start in enumerate(chunk.page_starts, start=(chunk.page or 0) + 1)
             ),
         ),
-        written_at=chunk.dated_at,
         start=chunk.start,
         chunk_id=chunk.chunk_id,
         card=KnowledgeCard(card.summary, card.takeaways, card.model, card.generated_at)

@@ -177,8 +177,7 @@ class DocumentMetadata(ExternalModel):
     """The metadata of a document, all of it optional.
 
     Attributes:
-        date: When the passages were highlighted, in a file of highlights; otherwise, when the
-            document was written.
+        date: When the document was written or published.
     """
 
     title: Title = None
@@ -187,7 +186,8 @@ class DocumentMetadata(ExternalModel):
     category: Line = None
     language: Line = Field(default=None, validation_alias=AliasChoices("language", "lang"))
     source_url: Line = Field(default=None, validation_alias=AliasChoices("source_url", "url"))
-    date: Moment = Field(default=None, validation_alias=AliasChoices("highlighted_at", "date"))
+    highlighted_at: Moment = None
+    date: Moment = None
 
     @property
     def source_fields(self) -> dict[str, Any]:

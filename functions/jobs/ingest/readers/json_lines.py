@@ -116,7 +116,8 @@ def _parse_source(line: bytes, collection: str) -> Source:
         document.text,
         readwise_url=document.readwise_url,
         highlight_url=document.highlight_url,
-        highlighted_at=document.date,
+        highlighted_at=document.highlighted_at or document.date,
+        written_at=document.date,
     )
     return Source(
         source_id=make_id(IdKind.RECORD, f"{collection}-{document.id}"),

@@ -38,7 +38,7 @@ class SourceFile:
             folders, and stays the same when the folder moves.
         relative_path: The file's path, with `/`, below the registered folder, from which source
             ids are derived. The user may have given a folder inside the registered one.
-        modified_at: When the file was last changed; None for a download.
+        modified_at: When the file was last changed, or the link to it saved; None if unknown.
         assigned_source_id: The source id, if it cannot be derived from the path because the file
             was renamed or another file had this path.
         link_resolver: Resolves links in the file; None for a download, whose neighbours are

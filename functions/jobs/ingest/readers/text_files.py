@@ -142,9 +142,14 @@ def _read_source(file: SourceFile) -> Source:
     if len(links_to) > MAX_LINKS:
         warnings += (f"links to {len(links_to):,} files; the first {MAX_LINKS} links are kept",)
     title = metadata.title or find_title(text) or path.stem
-    written_at = metadata.created or metadata.updated or _find_date(path.stem) or file.modified_at
+    written_at = metadata.date or metadata.created or metadata.updated or _find_date(path.stem)
     dated = tuple(
-        replace(section, highlighted_at=metadata.date, written_at=written_at)
+        replace(
+            section,
+            highlighted_at=metadata.highlighted_at or metadata.date,
+            written_at=written_at,
+            saved_at=file.modified_at,
+        )
         for section in sections
         if section.text
     )

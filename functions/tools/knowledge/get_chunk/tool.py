@@ -13,6 +13,7 @@ from shared.core.ids import parse_source_id
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.notes_about import MAX_NOTES, to_note_summaries
+from shared.knowledge.source import DateMeaning
 from shared.knowledge.views import Addresses, NoteSummary
 from shared.runtime.pagination import MaxTokens, fit_page
 from shared.runtime.schemas import Arguments, DocumentId, Result
@@ -82,7 +83,8 @@ class Out(Addresses):
     tags: list[str] = Field(description="Tags of source and highlight.")
     content: str = Field(description="The whole text, in the author's words.")
     chunk_info: str = Field(description="Its place in the source: 2/5, second of five.")
-    date: str | None = Field(description="Day it was highlighted, else added, in TIME_ZONE.")
+    date: str | None = Field(description="Its day in TIME_ZONE, if it has any.")
+    date_meaning: DateMeaning | None = Field(description="What was done on that day.")
     knowledge_card: CardResult | None = Field(description="Its summary and takeaways, if any.")
     cluster: ClusterMembership | None = Field(description="Its clusters, if it has any.")
     related_chunks: list[RelatedChunk] = Field(description="Passages close in meaning, best first.")

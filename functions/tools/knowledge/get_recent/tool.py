@@ -15,7 +15,14 @@ from shared.core.installation import carrel
 from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.notes_about import load_attached
-from shared.knowledge.views import AnnotatedPassage, format_passage, format_title, to_passage
+from shared.knowledge.source_repository import Sources
+from shared.knowledge.views import (
+    AnnotatedPassage,
+    LinkedSource,
+    format_passage,
+    format_title,
+    to_passage,
+)
 from shared.links.repository import SavedLinks
 from shared.runtime.pagination import (
     CursorMoment,
@@ -36,6 +43,8 @@ if TYPE_CHECKING:
 
 MAX_LINKS: Final = 5
 """The maximum number of saved links on the first page."""
+MAX_ADDED: Final = 5
+"""The maximum number of added sources on the first page."""
 _LONG_PERIODS: Final = (Period.THIS_YEAR, Period.LAST_YEAR)
 """The periods whose passages are counted by month."""
 _Ordinal = Annotated[int, Field(ge=date.min.toordinal(), le=date.max.toordinal())]
@@ -77,6 +86,13 @@ class RecentLink(Result):
     title: str | None = Field(description="The title that the user gave, if any.")
 
 
+class AddedSources(Result):
+    """Sources that were added in a period, whatever the dates of their passages."""
+
+    total: int = Field(description="How many there are.")
+    newest: list[LinkedSource] = Field(description="The five that were added last.")
+
+
 class Out(Result):
     """The newest passages of a period, and its counts."""
 
@@ -88,6 +104,10 @@ class Out(Result):
     time_zone: str = Field(description="The time zone of these days.")
     activity: Activity | None = Field(
         description="Counts of the period's passages. Returned on the first page only."
+    )
+    added: AddedSources | None = Field(
+        description="The sources that were added in the period, if there are any. On the first page"
+        " only."
     )
     links: list[RecentLink] | None = Field(
         description="The five links that were saved last with save_link, in any period, newest"
@@ -101,7 +121,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
     """List the newest passages of a period.
 
     The first page costs three round trips. It reads limit + 1 chunks, notes about them, the index
-    entries of each month (its postings), up to 20 sources and 5 links. Every other page costs two
+    entries of each month (its postings), up to 25 sources and 5 links. Every other page costs two
     round trips, and reads only the chunks and the notes.
     """
     time_zone = args.time_zone or ctx.settings.time_zone
@@ -113,9 +133,10 @@ async def get_recent(args: In, ctx: Context) -> Out:
         after = dated_at, chunk_id
         # Every page keeps the first page's period, even if midnight has passed since.
         span = DateSpan(date.fromordinal(first_day), date.fromordinal(last_day), zone)
-    chunks, activity, links = await asyncio.gather(
+    chunks, activity, added, links = await asyncio.gather(
         Chunks(ctx.database).load_newest(args.limit + 1, span=span, after=after),
         _count_activity(args, span, ctx),
+        _load_added(args, span, ctx),
         _load_links(args, ctx),
     )
     listed = chunks[: args.limit]
@@ -124,7 +145,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
     page = fit_page(
         [to_passage(AnnotatedPassage, chunk, zone, **attached[chunk.chunk_id]) for chunk in listed],
         args.max_tokens,
-        other_parts=recent_links if activity is None else [*recent_links, activity],
+        other_parts=[*recent_links, *filter(None, [activity, added])],
     )
     next_cursor = None
     if len(page) < len(chunks):
@@ -137,6 +158,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
         chunks=page,
         next_cursor=next_cursor,
         activity=activity,
+        added=added,
         links=recent_links or None,
         message=None if page or args.cursor else await _explain_empty(zone, ctx),
     )
@@ -146,6 +168,13 @@ async def _count_activity(args: In, span: DateSpan, ctx: Context) -> Activity | 
     if args.cursor:
         return None
     return await count_activity(span, ctx, by_month=args.period in _LONG_PERIODS)
+
+
+async def _load_added(args: In, span: DateSpan, ctx: Context) -> AddedSources | None:
+    if args.cursor:
+        return None
+    total, newest = await Sources(ctx.database).list_added(span, MAX_ADDED)
+    return AddedSources(total=total, newest=list(map(LinkedSource.of, newest))) if total else None
 
 
 async def _load_links(args: In, ctx: Context) -> Sequence[Link]:
@@ -166,8 +195,11 @@ async def _explain_empty(zone: tzinfo, ctx: Context) -> str:
     newest = await Chunks(ctx.database).load_newest(1)
     if not newest:
         return explain_empty()
+    day = newest[0].format_day(zone)
+    if day is None:
+        return "No passage has a date. To browse call list_sources."
     return (
-        f"No passage is dated in this period. The newest is from {newest[0].format_day(zone)}."
+        f"No passage is dated in this period. The newest is from {day}."
         " To list the passages of other days, call search_kb with filters.date_range and no query."
     )
 
@@ -177,6 +209,8 @@ def format_result(out: Out) -> str:
     paragraphs = [out.message] if out.message else []
     if out.activity:
         paragraphs.append(_format_activity(out, out.activity))
+    if out.added:
+        paragraphs.append(_format_added(out.added))
     if out.links:
         paragraphs.append("\n".join(map(_format_link, out.links)))
     paragraphs += [f"- {format_passage(passage, [passage.snippet])}" for passage in out.chunks]
@@ -201,6 +235,11 @@ def _format_activity(out: Out, activity: Activity) -> str:
             *(f"{name}: {'; '.join(entries)}" for name, entries in counts.items() if entries),
         ]
     )
+
+
+def _format_added(added: AddedSources) -> str:
+    sources = "; ".join(f"{source.title} (ID {source.source_id})" for source in added.newest)
+    return f"Sources added in this period: {added.total}. The newest: {sources}"
 
 
 def _format_link(link: RecentLink) -> str:

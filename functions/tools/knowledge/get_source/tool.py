@@ -14,7 +14,7 @@ from shared.core.errors import Conflict, NotFound
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.notes_about import MAX_NOTES, to_note_summaries
 from shared.knowledge.overrides import EDITABLE
-from shared.knowledge.source import may_edit
+from shared.knowledge.source import DateMeaning, may_edit
 from shared.knowledge.source_repository import Sources
 from shared.knowledge.views import MAX_LINKS, LinkedSource, NoteSummary, SourceSummary
 from shared.runtime.pagination import (
@@ -61,7 +61,8 @@ class SourcePassage(Result):
     chunk_info: str = Field(description="Its place in the source: 2/5, second of five.")
     text: str = Field(description="Its text, without what the passage before it has already said.")
     tags: list[str] | None = Field(description="Tags that the source does not have.")
-    date: str | None = Field(description="Day it was highlighted, else added, in TIME_ZONE.")
+    date: str | None = Field(description="Its day in TIME_ZONE, if it has any.")
+    date_meaning: DateMeaning | None = Field(description="What was done on that day.")
     summary: str | None = Field(
         description="Summary of its knowledge card, if any.", json_schema_extra=FOR_APPS
     )

@@ -86,7 +86,7 @@ async def _save_new(args: In, ctx: Context) -> Out:
     await _screen(content)
     limits = CHUNK_LIMITS[ctx.settings.embedding_provider]
     source_id = make_id(IdKind.NOTE, secrets.token_hex(8))
-    note = await asyncio.to_thread(content.to_chunked_source, source_id, limits)
+    note = await asyncio.to_thread(content.to_chunked_source, source_id, limits, ctx.clock())
     vectors, about_title = await asyncio.gather(
         _embed_chunks(note.chunks, ctx), _load_about_title(content, args, ctx)
     )
@@ -137,7 +137,7 @@ async def _change(source_id: str, args: In, ctx: Context) -> Out:
         return build_duplicate_result(note, ctx)
     await _screen(content)
     limits = CHUNK_LIMITS[ctx.settings.embedding_provider]
-    chunked = await asyncio.to_thread(content.to_chunked_source, source_id, limits)
+    chunked = await asyncio.to_thread(content.to_chunked_source, source_id, limits, ctx.clock())
     missing = note.select_unembedded(chunked.chunks)
     notes = Notes(ctx.database)
     vectors, deleted, claim, about_title = await asyncio.gather(

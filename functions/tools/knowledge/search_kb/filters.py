@@ -56,7 +56,7 @@ class Filters(Arguments):
     category: Name | None = Field(default=None, description="books, articles, documents ...")
     language: Name | None = Field(default=None, description="en, de ...")
     cluster_id: DocumentId | None = Field(default=None, description="From list_clusters.")
-    date_range: DateRange | None = Field(default=None, description="Of the highlight.")
+    date_range: DateRange | None = Field(default=None, description="Of the passage.")
     period: PeriodName | None = Field(
         default=None,
         description=PERIODS,

@@ -126,7 +126,8 @@ def _make_source(file: SourceFile) -> Source:
             Section(
                 section.text,
                 locators=((0, Locator(chapter=section.chapter)),) if section.chapter else (),
-                written_at=metadata.date or file.modified_at,
+                published_at=metadata.date,
+                saved_at=file.modified_at,
             )
             for section in sections
         ),

@@ -102,14 +102,14 @@ def make_article_source(
     source_id: str,
     url: str | None = None,
     title: str | None = None,
-    written_at: datetime | None = None,
+    saved_at: datetime | None = None,
 ) -> Source:
     """Make a source from a page.
 
     Args:
         url: The URL from which the page was fetched. A canonical URL in it takes precedence.
         title: The title if the page has none.
-        written_at: The date if the page has none.
+        saved_at: When it was saved.
 
     Raises:
         Unreadable: The page has no article, or is too large.
@@ -134,7 +134,7 @@ def make_article_source(
     text, locators = _join_blocks(document.body, page_title)
     if not text:
         raise Unreadable(_NO_ARTICLE)
-    section = Section(text, locators=locators, written_at=metadata.date or written_at)
+    section = Section(text, locators=locators, published_at=metadata.date, saved_at=saved_at)
     return Source(
         source_id=source_id,
         title=page_title,
@@ -150,7 +150,7 @@ def _make_source(file: SourceFile) -> Source:
         source_id=file.source_id,
         title=PurePosixPath(file.relative_path).stem,
         url=file.url,
-        written_at=file.modified_at,
+        saved_at=file.modified_at,
     )
 
 

@@ -76,9 +76,7 @@ def _read_source(file: SourceFile) -> Source:
     fields = dict(reversed(parts))  # the first element of each class wins
     title = fields.get(_TITLE) or PurePosixPath(file.relative_path).stem
     sections = [
-        replace(
-            make_section(annotation, [note.text for note in notes]), written_at=file.modified_at
-        )
+        replace(make_section(annotation, [note.text for note in notes]), saved_at=file.modified_at)
         for annotation, notes in _join_notes(list(_parse_annotations(parts)))
     ]
     if not sections:

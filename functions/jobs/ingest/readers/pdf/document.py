@@ -80,14 +80,14 @@ def make_pdf_source(
     source_id: str,
     title: str,
     url: str | None = None,
-    written_at: datetime | None = None,
+    saved_at: datetime | None = None,
 ) -> Source:
     """Make a source from a PDF.
 
     Args:
         title: The title if the PDF has none.
         url: The URL from which the PDF was fetched. Passages then link to their pages there.
-        written_at: The date if the PDF has none.
+        saved_at: When it was saved.
 
     Raises:
         Unreadable: The file is too large, encrypted, damaged or a scan.
@@ -109,7 +109,8 @@ def make_pdf_source(
     body = Section(
         text,
         locators=locators,
-        written_at=parse_date(raw_metadata.get("CreationDate", "")) or written_at,
+        written_at=parse_date(raw_metadata.get("CreationDate", "")),
+        saved_at=saved_at,
     )
     highlights = (_make_highlight(item, spellings, body, url) for item in contents["annotations"])
     return Source(
@@ -128,7 +129,7 @@ def _make_source(file: SourceFile) -> Source:
         source_id=file.source_id,
         title=PurePosixPath(file.relative_path).stem,
         url=file.url,
-        written_at=file.modified_at,
+        saved_at=file.modified_at,
     )
 
 
