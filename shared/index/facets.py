@@ -34,6 +34,7 @@ class Kind(StrEnum):
     MONTH = "month"
     CARD = "card"
     LANGUAGE = "language"
+    FOLDER = "folder"
     POSITION = "position"
 
 
@@ -91,13 +92,13 @@ def make_named_facet(kind: Kind, name: str) -> Facet:
     return Facet(kind, key)
 
 
-def make_tag_facets(tag: str) -> dict[Facet, str]:
-    """Return the facets of a tag and of its parents, each with its name.
+def make_path_facets(kind: Kind, path: str) -> dict[Facet, str]:
+    """Return the facets of a tag or a folder and of its parents, each with its name.
 
     `project/beta/hull` is found as `project/beta` and as `project`, too.
     """
-    parents = [name for name in accumulate(tag.split("/"), "{}/{}".format) if name.strip("/# ")]
-    return {make_named_facet(Kind.TAG, name): name for name in [tag, *reversed(parents[:-1])]}
+    parents = [name for name in accumulate(path.split("/"), "{}/{}".format) if name.strip("/# ")]
+    return {make_named_facet(kind, name): name for name in [path, *reversed(parents[:-1])]}
 
 
 def parse_facet_id(facet_id: str, name: str) -> Facet:

@@ -20,7 +20,7 @@ from shared.index.facets import (
     Kind,
     make_month_facet,
     make_named_facet,
-    make_tag_facets,
+    make_path_facets,
 )
 from shared.knowledge.source import (
     FACET_FIELDS,
@@ -31,6 +31,7 @@ from shared.knowledge.source import (
     SourceFields,
 )
 from shared.text.folding import fold_text
+from shared.text.language import detect_language
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -146,7 +147,7 @@ class Chunk(SourceFields):
             make_named_facet(Kind.CATEGORY, self.category): self.category,
         }
         for tag in self.tags:
-            names |= make_tag_facets(tag)
+            names |= make_path_facets(Kind.TAG, tag)
         names |= {Facet(Kind.CLUSTER, cluster): cluster for cluster in self.cluster_id}
         if self.author:
             names[make_named_facet(Kind.AUTHOR, self.author)] = self.author
@@ -161,6 +162,8 @@ class Chunk(SourceFields):
             # The filter `en` finds `en-US`, too.
             primary = self.language.partition("-")[0]
             names[make_named_facet(Kind.LANGUAGE, primary)] = primary
+        if self.folder:
+            names |= make_path_facets(Kind.FOLDER, self.folder)
         position_facet = FIRST if self.position == 1 else LATER
         names[position_facet] = position_facet.key
         return {facet: name for facet, name in names.items() if facet.key}
@@ -248,6 +251,7 @@ def _build_chunk(source: Source, section: Section, span: Span, offset: int) -> C
     content = section.text[span.start : span.end]
     source_fields = {name: getattr(source, name) for name in SOURCE_FIELDS}
     source_fields["tags"] = tuple(dict.fromkeys(source.tags + section.tags))
+    source_fields["language"] = source.language or detect_language(content)
     source_fields["readwise_url"] = section.readwise_url or source.readwise_url
     locator = section.find_locator(span.start)
     date_meaning, dated_at = next(iter(section.dates.items()), (None, None))

@@ -113,7 +113,9 @@ class SourceFields:
         readwise_url: The source's page in Readwise. A chunk has the page of its highlight instead,
             if there is one.
         source_url: The original on the web.
-        language: The language that its file names, such as `en`.
+        language: The language that its file names, such as `en`. A chunk has that of its text if
+            its file names none.
+        folder: The followed folder of its file, with the subfolder: `vault/recipes/bread`.
         about_id: The id of the chunk or of the source that a note is about.
         about_source_id: That source, or the source of that chunk.
         corrects: True if the note corrects what it is about.
@@ -131,6 +133,7 @@ class SourceFields:
     readwise_url: str | None = None
     source_url: str | None = None
     language: str | None = added_field(facet=Kind.LANGUAGE)
+    folder: str | None = added_field()
     about_id: str | None = added_field()
     about_source_id: str | None = added_field()
     corrects: bool | None = added_field()

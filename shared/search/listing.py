@@ -121,8 +121,7 @@ async def list_newest(
     if plan.is_exact and plan.dates is not None:
         page = await _read_page(plan.dates, selection, limit, after, corpus)
     else:
-        filters = [filter_.facets for filter_ in selection.filters]
-        facets = choose_prefilter(filters, postings.facets).facets
+        facets = choose_prefilter(selection.required, postings.facets).facets
         page = await _scan(selection, facets, limit, after, corpus)
     return replace(page, unknown=tuple(find_unknown_values(selection, postings)))
 

@@ -192,6 +192,7 @@ def _adopt(chunk: Chunk, incoming: ChunkedSource, stored: StoredHighlights) -> C
     """Return a stored chunk with what its source says now. It keeps its own tags and link."""
     source = incoming.source
     fields: dict[str, Any] = {name: getattr(source, name) for name in SOURCE_FIELDS}
+    fields["language"] = source.language or chunk.language
     if chunk.readwise_url != stored.readwise_url:
         fields["readwise_url"] = chunk.readwise_url
     own_tags = get_own_tags(chunk, stored.tags)

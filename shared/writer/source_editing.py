@@ -15,7 +15,7 @@ from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
 from shared.firestore.values import DELETE_FIELD
 from shared.firestore.writes import Write, put_if_unchanged
-from shared.index.facets import Kind, make_named_facet, make_tag_facets
+from shared.index.facets import Kind, make_named_facet, make_path_facets
 from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import of_source_query
 from shared.knowledge.overrides import apply_source_fields
@@ -167,7 +167,7 @@ def _iterate_own_facets(source: StoredSource) -> Iterator[str]:
     """Yield the ids of the facets of the editable fields."""
     if source.author:
         yield make_named_facet(Kind.AUTHOR, source.author).id
-    yield from (facet.id for tag in source.tags for facet in make_tag_facets(tag))
+    yield from (facet.id for tag in source.tags for facet in make_path_facets(Kind.TAG, tag))
 
 
 def _to_chunk(snapshot: Document) -> Chunk:

@@ -75,9 +75,12 @@ async def library(shared_apps: Apps) -> Context:
         "author": "Ida Loaf",
         "tags": ("Sea", "iron"),
         "language": "en",
+        "folder": "vault/sea",
     }
     rope_fields: dict[str, Any] = {"author": "Ann Bo", "tags": ("sea", "gift"), "language": "en-US"}
-    article = make_source_of_text("Anchor.", "article", tags=("news",), category="articles")
+    article = make_source_of_text(
+        "Anchor.", "article", tags=("news",), category="articles", folder="vault"
+    )
     anchor_chunk, rope_chunk, _ = await store_sources(
         ctx,
         make_source_of_text("An anchor.", "anchor-book", title="On Anchors", **anchor_fields),
@@ -109,6 +112,14 @@ async def test_hits_pass_all_filters(library: Context, mode: str | None) -> None
         ({"tags": ["SEA"]}, {"anchor-book", "rope-book"}),
         ({"tags": ["nobody", "news"]}, {"article"}),
         ({"tags_all": ["sea", "GIFT"]}, {"rope-book"}),
+        ({"tags": ["-gift"]}, {"anchor-book", "article"}),
+        ({"tags": ["sea", "-gift", "-news"]}, {"anchor-book"}),
+        ({"category": "-books"}, {"article"}),
+        ({"language": "-en"}, {"article"}),
+        ({"author": "-Ida Loaf", "source": "-rope-book"}, {"article"}),
+        ({"folder": "Vault"}, {"anchor-book", "article"}),
+        ({"folder": "vault/sea"}, {"anchor-book"}),
+        ({"folder": "-vault/sea"}, {"rope-book", "article"}),
         ({"tags": ["iron", "news"], "tags_all": ["sea"]}, {"anchor-book"}),
         ({"tags_all": ["sea", "news"]}, set()),
         ({"author": "ida  LOAF"}, {"anchor-book"}),
@@ -130,7 +141,7 @@ async def test_hits_pass_all_filters(library: Context, mode: str | None) -> None
     cards["filters"] = {"author": "Ida Loaf"}  # of the book without a card
     assert await find_matching_sources(library, mode, **cards) == set()
     page, *_ = await search_all_pages(library, 5, filters={"language": "eng"})
-    assert page.message == "There is no language 'eng'. Nearest: 'en'."
+    assert page.message == "There is no language 'eng'. There are: en, en-US."
 
 
 @every_mode

@@ -131,7 +131,7 @@ async def base(shared_apps: Apps) -> Context:
         ({"tags": ["foood"]}, "There is no tag 'foood'. Nearest: 'Food'."),
         ({"author": "Loaf"}, "There is no author 'Loaf'. Nearest: 'Ida Loaf'."),
         ({"source": "on anchor"}, "There is no source 'on anchor'. Nearest: 'On Anchors'."),
-        ({"category": "book"}, "There is no category 'book'. Nearest: 'books'."),
+        ({"category": "book"}, "There is no category 'book'. There are: books."),
         ({"cluster_id": "c11"}, "There is no cluster 'c11'. Nearest: c1 (At Sea)."),
         ({"cluster_id": "sailling"}, "There is no cluster 'sailling'. Nearest: sailing (Sailing)."),
         ({"tags": ["zzzz"]}, "There is no tag 'zzzz', nor any like it."),

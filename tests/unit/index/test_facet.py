@@ -13,7 +13,7 @@ from shared.index.facets import (
     Kind,
     make_month_facet,
     make_named_facet,
-    make_tag_facets,
+    make_path_facets,
     parse_facet_id,
     select_vector_index_facets,
 )
@@ -78,7 +78,7 @@ def test_names_are_folded_by_their_kind(kind: Kind, name: str, key: str) -> None
 
 
 def test_a_tag_has_the_facets_of_its_parents() -> None:
-    facets = make_tag_facets("Project/Beta/hull")
+    facets = make_path_facets(Kind.TAG, "Project/Beta/hull")
     assert {facet.key: name for facet, name in facets.items()} == {
         "project/beta/hull": "Project/Beta/hull",
         "project/beta": "Project/Beta",
@@ -116,6 +116,7 @@ def test_a_chunk_has_the_facets_of_its_fields() -> None:
         "tag:food": "food",
         "tag:dough": "dough",
         "month:2024-05": "May 2024",
+        "language:en": "en",
         "position:first": "first",
     }
     chunk = replace(CHUNK, cluster_id=("c1", "c2"), knowledge_card=KnowledgeCard("Knead."))
@@ -129,7 +130,7 @@ def test_blank_missing_and_repeated_values_have_no_facets() -> None:
         (Kind.TAG, "rye")
     ]
     kinds = {facet.kind for facet in chunk.facets}
-    assert kinds == {Kind.SOURCE, Kind.TITLE, Kind.POSITION, Kind.TAG}
+    assert kinds == {Kind.SOURCE, Kind.TITLE, Kind.LANGUAGE, Kind.POSITION, Kind.TAG}
 
 
 def test_the_vector_index_has_no_entry_for_a_card() -> None:

@@ -191,16 +191,18 @@ def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | Unreadable]]:
             yield file.name, Unreadable(reason)
         elif file_format := detect_format(file):
             for record in file_format.read(file):
-                yield record.name, _read(record, file_format)
+                yield record.name, _read(record, file, file_format)
     except Unreadable as error:
         yield file.name, error
     except OSError as error:
         yield file.name, Unreadable(explain_os_error(error))
 
 
-def _read(record: Record, file_format: Format) -> Source | Unreadable:
+def _read(record: Record, file: SourceFile, file_format: Format) -> Source | Unreadable:
     try:
         source = record.read()
+        if source.source_id == file.source_id:
+            source = replace(source, folder=file.folder)
         return replace(source, adds_only=True) if file_format.adds_only else source
     except Unreadable as error:
         return error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from shared.core.ids import IdKind, make_id
@@ -54,6 +55,13 @@ class SourceFile:
     assigned_source_id: str | None = None
     link_resolver: LinkResolver | None = None
     url: str | None = None
+
+    @property
+    def folder(self) -> str | None:
+        """The followed folder with the subfolder, or None for a download."""
+        path = PurePosixPath(self.collection.replace("\0", "-"), self.relative_path)
+        name = path.parent.as_posix().encode("utf-8", "replace").decode()
+        return None if self.url else name
 
     @property
     def source_id(self) -> str:

@@ -65,9 +65,7 @@ class Out(Result):
     top_tags: list[NamedCount] = Field(description="The ten most common tags.")
     top_authors: list[NamedCount] = Field(description="The ten most common authors.")
     categories: list[NamedCount] = Field(description="The kinds of sources, most common first.")
-    languages: list[NamedCount] = Field(
-        description="The languages of sources that name one, most common first."
-    )
+    languages: list[NamedCount] = Field(description="The languages of passages, most common first.")
     embedding: EmbeddingModel | None = Field(description="The embedding model, once one was used.")
     waiting: dict[str, int] = Field(
         description="How many passages wait for each step. Search does not find those that wait for"

@@ -16,7 +16,7 @@ from shared.runtime.schemas import PERIODS, Arguments, DocumentId, PeriodName, Z
 from shared.search.filter_plan import FacetFilter, Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import datetime, tzinfo
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
@@ -47,7 +47,7 @@ class DateRange(Arguments):
 
 
 class Filters(Arguments):
-    """Filters, all of which a passage must pass."""
+    """Filters, all of which a passage must pass. A hyphen before a value excludes it."""
 
     tags: list[Name] = Field(default=[], max_length=20, description="At least one of these.")
     tags_all: list[Name] = Field(default=[], max_length=20, description="All of these.")
@@ -55,6 +55,7 @@ class Filters(Arguments):
     source: Name | None = Field(default=None, description="Exact title, source_id or chunk_id.")
     category: Name | None = Field(default=None, description="books, articles, documents ...")
     language: Name | None = Field(default=None, description="en, de ...")
+    folder: Name | None = Field(default=None, description="vault/recipes ...")
     cluster_id: DocumentId | None = Field(default=None, description="From list_clusters.")
     date_range: DateRange | None = Field(default=None, description="Of the passage.")
     period: PeriodName | None = Field(
@@ -83,21 +84,30 @@ def to_selection(
 
 
 def _build_facet_filters(filters: Filters) -> Iterator[FacetFilter]:
-    if filters.tags:
-        yield FacetFilter("tags", {tag: (make_named_facet(Kind.TAG, tag),) for tag in filters.tags})
+    yield from _build_filters("tags", Kind.TAG, filters.tags)
     for tag in filters.tags_all:
-        yield FacetFilter("tags_all", {tag: (make_named_facet(Kind.TAG, tag),)})
-    if author := filters.author:
-        yield FacetFilter("author", {author: (make_named_facet(Kind.AUTHOR, author),)})
-    if source := filters.source:
-        facets = Facet(Kind.SOURCE, parse_source_id(source)), make_named_facet(Kind.TITLE, source)
-        yield FacetFilter("source", {source: facets})
-    if category := filters.category:
-        yield FacetFilter("category", {category: (make_named_facet(Kind.CATEGORY, category),)})
-    if language := filters.language:
-        yield FacetFilter("language", {language: (make_named_facet(Kind.LANGUAGE, language),)})
+        yield from _build_filters("tags_all", Kind.TAG, [tag])
+    for kind in (Kind.AUTHOR, Kind.CATEGORY, Kind.LANGUAGE, Kind.FOLDER):
+        if value := getattr(filters, kind):
+            yield from _build_filters(kind, kind, [value])
+    if filters.source:
+        yield from _build_filters("source", Kind.TITLE, [filters.source])
     if cluster_id := filters.cluster_id:
         yield FacetFilter("cluster_id", {cluster_id: (Facet(Kind.CLUSTER, cluster_id),)})
+
+
+def _build_filters(field: str, kind: Kind, values: Sequence[str]) -> Iterator[FacetFilter]:
+    """Yield a filter for the values to find, and one for those to exclude: `-draft`."""
+    for excludes in (False, True):
+        names = [value.removeprefix("-") for value in values if value.startswith("-") == excludes]
+        if names:
+            choices = {name: _make_facets(kind, name) for name in names}
+            yield FacetFilter(field, choices, excludes)
+
+
+def _make_facets(kind: Kind, name: str) -> tuple[Facet, ...]:
+    is_id = (Facet(Kind.SOURCE, parse_source_id(name)),) if kind is Kind.TITLE else ()
+    return (*is_id, make_named_facet(kind, name))
 
 
 def _resolve_span(filters: Filters, now: datetime, zone: tzinfo) -> DateSpan:

@@ -70,7 +70,7 @@ class In(PagedArguments):
         description="A question or subject in plain words.",
         validation_alias=AliasChoices("query", "q"),
     )
-    filters: Filters | None = Field(default=None, description="All must pass.")
+    filters: Filters | None = Field(default=None, description="All must pass; -value excludes.")
     mode: Mode = Field(
         default=Mode.HYBRID,
         description="lexical: by words, for names and codes.",
