@@ -173,7 +173,8 @@ class Notes:
             return
         subject = stored.note.about_source_id
         content = replace(stored.note.content, about_id=subject, about_gone=True)
-        chunked = content.to_chunked_source(source_id, limits)
+        now = clock()
+        chunked = content.to_chunked_source(source_id, limits, now)
         claim = await load_claim(self._database, content.claim_id)
         writes = await self.build_update_writes(
             stored,
@@ -181,7 +182,7 @@ class Notes:
             ChunkVectors("", {}),
             {},
             claim=claim if claim.holder in (None, source_id) else None,
-            now=clock(),
+            now=now,
         )
         await self._database.commit(writes)
 

@@ -11,7 +11,8 @@ from shared.core.meter import Meter
 from shared.knowledge.views import MAX_LINKS
 from shared.runtime.context import App, Context
 from shared.runtime.pagination import encode_cursor
-from tests.support.knowledge import BAKING, set_fields
+from shared.writer.ingestion import Ingestion
+from tests.support.knowledge import BAKING, chunk_source, set_fields
 from tests.support.notes import save_note
 from tests.support.read_cost import ReadCost, get_read_cost, make_call_context
 from tests.support.small_sources import make_source, store_and_index
@@ -54,8 +55,9 @@ async def test_a_source_and_its_passages_are_returned(
 async def test_overlapping_passages_are_returned_once(ctx: Context) -> None:
     """Also where a page begins between them."""
     text = " ".join(f"Sentence {number} is about bread." for number in range(300))
-    chunks = await store_and_index(ctx, make_source("long", text))
-    assert sum(len(chunk.content) for chunk in chunks) > len(text)
+    chunked = chunk_source(make_source("long", text), "vertex")
+    assert sum(len(chunk.content) for chunk in chunked.chunks) > len(text)
+    await Ingestion(ctx.database).save([chunked], ctx.clock())
     first = await get_source(In(source_id="long", limit=2), ctx)
     second = await get_source(In(source_id="long", cursor=first.next_cursor), ctx)
     assert "".join([*list_texts(first), *list_texts(second)]) == text

@@ -253,9 +253,10 @@ async def test_many_chunks_are_all_stored_before_their_source(
 
 
 async def test_a_language_is_stored_and_removed(ctx: Context) -> None:
-    await save(ctx, replace(SAILING, language="en"))
-    assert {data["language"] for data in (await read_chunks(ctx)).values()} == {"en"}
+    """Passages then have that of their texts."""
+    await save(ctx, replace(SAILING, language="de"))
+    assert {data["language"] for data in (await read_chunks(ctx)).values()} == {"de"}
     await save(ctx, SAILING, now=LATER)
-    stored = [*(await read_chunks(ctx)).values(), *(await read_documents(ctx, "sources")).values()]
-    assert not any("language" in data for data in stored)
+    assert {data["language"] for data in (await read_chunks(ctx)).values()} == {"en"}
+    assert not any("language" in data for data in (await read_documents(ctx, "sources")).values())
     assert not await save(ctx, SAILING, now=LATER)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from shared.knowledge.chunk import Chunk
+    from shared.knowledge.source import NoteFields
     from shared.knowledge.source_repository import StoredSource
     from shared.runtime.context import Context
 
