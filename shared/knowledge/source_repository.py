@@ -227,9 +227,12 @@ class Sources:
         )
         return count, [to_source(snapshot) for snapshot in snapshots]
 
-    async def count(self) -> int:
-        """Count the sources. Costs one round trip."""
-        return await self._database.count(sources_query())
+    async def count(self, facet: Facet | None = None) -> int:
+        """Count the sources that have a facet, or all. Costs one round trip."""
+        query = sources_query()
+        if facet:
+            query = Query(COLLECTION).where("facets", "array_contains", facet.id)
+        return await self._database.count(query)
 
 
 def make_title_key(title: str) -> str:

@@ -80,7 +80,7 @@ EXAMPLES: Final = {
     "list_clusters": Example(
         arguments={},
         ranges={"limit": (1, 50)},
-        costs=(({"limit": 1}, Cost(1, 2)),),
+        costs=(({"limit": 1}, Cost(1, 3)),),
         next_page=Cost(1, 2),
     ),
     "get_source": Example(
@@ -88,7 +88,7 @@ EXAMPLES: Final = {
         ranges={"limit": (1, 50)},
         missing={"source_id": "list_sources"},
         costs=(({"source_id": "baking"}, Cost(1, 6)),),
-        next_page=Cost(2, 6),
+        next_page=Cost(2, 7),
         other_call={"source_id": "sailing"},
     ),
     "list_sources": Example(
@@ -98,9 +98,9 @@ EXAMPLES: Final = {
         choices={"order": ("recent", "title")},
         wrong=dict.fromkeys(("author", "category", "tag"), _EMPTY),
         costs=(
-            ({"limit": 1}, Cost(1, 2)),
-            ({"author": "Ida Loaf"}, Cost(1, 1)),
-            ({"author": "Nobody"}, Cost(2, 3)),
+            ({"limit": 1}, Cost(1, 3)),
+            ({"author": "Ida Loaf"}, Cost(1, 2)),
+            ({"author": "Nobody"}, Cost(2, 4)),
         ),
         next_page=Cost(1, 2),
         other_call={"tag": "food"},
@@ -109,12 +109,12 @@ EXAMPLES: Final = {
         arguments={"period": "today"},
         ranges={"limit": (1, 50)},
         wrong={"period": {_PERIOD: ("3 days ago",)}, "time_zone": {NOT_A_ZONE: ("Mars",)}},
-        costs=(({"period": "today"}, Cost(3, 15)), ({}, Cost(3, 15))),
+        costs=(({"period": "today"}, Cost(3, 19)), ({}, Cost(3, 19))),
         next_page=Cost(2, 3),
         other_call={"period": "this_week"},
     ),
     "get_changes": Example(arguments={}, ranges={"limit": (1, 100)}, costs=(({}, Cost(1, 15)),)),
-    "get_stats": Example(arguments={}, costs=(({}, Cost(1, 29)),)),
+    "get_stats": Example(arguments={}, costs=(({}, Cost(1, 30)),)),
     "get_map": Example(
         arguments={},
         ranges={"limit": (1, 50_000)},

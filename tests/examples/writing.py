@@ -56,8 +56,8 @@ EXAMPLES: Final = {
         missing={"about": "search_kb"},
         change={"title": "Salt"},
         costs=(
-            ({"text": "Salt slows the yeast.", "about": KNEAD}, Cost(3, 4, 13)),
-            ({"source_id": NOTE, "revision": 1, "text": "Oats."}, Cost(3, 4, 22)),
+            ({"text": "Salt slows the yeast.", "about": KNEAD}, Cost(3, 4, 14)),
+            ({"source_id": NOTE, "revision": 1, "text": "Oats."}, Cost(3, 4, 23)),
         ),
         undo_leaves=frozenset({"revision", "/note_revisions/", "forgotten/", "forgotten_sources/"}),
         refused=(

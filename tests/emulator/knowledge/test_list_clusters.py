@@ -14,6 +14,7 @@ async def store_cluster(ctx: Context, cluster_id: str, size: int) -> None:
 async def test_every_field_of_a_cluster_is_returned(ctx: Context) -> None:
     await store_cluster(ctx, "bread", 7)
     assert (await list_clusters(In(), ctx)).model_dump() == {
+        "total": 1,
         "clusters": [
             {
                 "cluster_id": "bread",

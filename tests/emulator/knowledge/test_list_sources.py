@@ -46,7 +46,7 @@ async def list_all_ids(ctx: Context, **arguments: Any) -> list[str]:
 async def test_every_field_of_a_source_is_returned(
     ctx: Context, snapshot: SnapshotAssertion
 ) -> None:
-    empty = Out(sources=[], next_cursor=None, message=explain_empty())
+    empty = Out(total=0, sources=[], next_cursor=None, message=explain_empty())
     assert await list_sources(In(), ctx) == empty
     await store_and_index(ctx, BAKING)
     assert (await list_sources(In(tag="Dough"), ctx)).model_dump() == snapshot

@@ -14,6 +14,7 @@ from shared.index.facets import FIRST, HAS_CARD, LATER, Kind
 from shared.index.postings import KNOWLEDGE, LAYOUT, InvertedIndex
 from shared.knowledge.chunk_repository import STEPS, Chunks
 from shared.knowledge.cluster_repository import Clusters
+from shared.knowledge.clustering_repository import Clusterings
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source_repository import Sources
 from shared.runtime.schemas import Arguments, Result
@@ -56,6 +57,7 @@ class Out(Result):
     chunks: int = Field(description="Number of passages.")
     sources: int = Field(description="Number of sources.")
     clusters: int = Field(description="Number of clusters.")
+    unclustered: int = Field(description="How many passages are in no cluster.")
     with_cards: int = Field(description="Number of passages with a knowledge card.")
     extractions: dict[str, int] = Field(
         description="Number of decisions, patterns, warnings and methodologies found in them, by"
@@ -114,11 +116,12 @@ async def get_stats(_args: In, ctx: Context) -> Out:
             Sources(database).count(),
             Chunks(database).load_newest(1),
             EmbeddingSpace(database).load_space(),
+            Clusterings(database).count_members(),
         ),
     )
     pending = dict(zip(steps, pending_counts, strict=True))
     dead_letters = dict(zip(STEPS, parked_counts, strict=True))
-    cluster_count, source_count, newest, space = others
+    cluster_count, source_count, newest, space, clustered_count = others
     is_indexed = not pending["index"] and not dead_letters["index"]
     chunk_count, with_cards = (
         _get_indexed_counts(indexed)
@@ -130,6 +133,7 @@ async def get_stats(_args: In, ctx: Context) -> Out:
         chunks=chunk_count,
         sources=source_count,
         clusters=cluster_count,
+        unclustered=max(0, chunk_count - clustered_count),
         with_cards=with_cards,
         extractions={kind.value: count for kind, count in extractions.items()},
         newest=newest[0].format_day(ctx.zone) if newest else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field, TypeAdapter
@@ -36,6 +37,7 @@ class In(PagedArguments):
 class Out(Result):
     """A page of clusters."""
 
+    total: int | None = Field(description="How many there are; on the first page only.")
     clusters: list[ClusterSummary] = Field(description="The clusters, largest first.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
     message: str | None = Field(description="Why the list is empty, and what to do next.")
@@ -44,19 +46,26 @@ class Out(Result):
 async def list_clusters(args: In, ctx: Context) -> Out:
     """List clusters.
 
-    Costs one round trip and limit + 1 documents.
+    Costs one round trip and limit + 1 documents, and on the first page a count.
     """
     after = decode_cursor(args, args.cursor, _POSITION)
-    stored = await Clusters(ctx.database).list_largest(args.limit + 1, after)
+    stored, total = await asyncio.gather(
+        Clusters(ctx.database).list_largest(args.limit + 1, after), _count(args, ctx)
+    )
     page = fit_page(
         [ClusterSummary.of(cluster) for cluster in stored[: args.limit]], args.max_tokens
     )
     last = stored[len(page) - 1] if len(page) < len(stored) else None
     return Out(
+        total=total,
         clusters=page,
         next_cursor=encode_cursor(args, [last.size, last.cluster_id]) if last else None,
         message=None if stored or args.cursor else EMPTY_MESSAGE,
     )
+
+
+async def _count(args: In, ctx: Context) -> int | None:
+    return None if args.cursor else await Clusters(ctx.database).count()
 
 
 TOOL = Tool(

@@ -67,6 +67,9 @@ class In(PagedArguments):
 class Out(Result):
     """A page of sources."""
 
+    total: int | None = Field(
+        description="How many there are with at most one filter; on the first page only."
+    )
     sources: list[SourceSummary] = Field(description="The sources, in the requested order.")
     next_cursor: str | None = Field(
         description="For the next page; only the last has none. Even a short page may have one."
@@ -77,14 +80,17 @@ class Out(Result):
 async def list_sources(args: In, ctx: Context) -> Out:
     """List sources.
 
-    Costs one round trip and limit + 1 documents if there is at most one filter.
+    Costs one round trip and limit + 1 documents if there is at most one filter, and on the first
+    page a count.
 
     The database applies one filter. Other filters are checked on at most 300 documents, in up to
     three round trips. An empty list with filters costs one more, to explain why it is empty.
     """
     filters = _build_filters(args)
     after = decode_cursor(args, args.cursor, _POSITIONS[args.order])
-    matching, next_position = await _load_page(args, list(filters), after, ctx)
+    (matching, next_position), total = await asyncio.gather(
+        _load_page(args, list(filters), after, ctx), _count(args, list(filters), ctx)
+    )
     page = fit_page(
         [
             SourceSummary.of(
@@ -99,6 +105,7 @@ async def list_sources(args: In, ctx: Context) -> Out:
     if len(page) < len(matching):  # `page` is not empty: `fit_page` returns at least one source.
         next_position = matching[len(page) - 1].cursor(args.order)
     return Out(
+        total=total,
         sources=page,
         next_cursor=encode_cursor(args, next_position) if next_position else None,
         message=None if page or args.cursor else await _explain_empty(filters, next_position, ctx),
@@ -109,6 +116,12 @@ def _build_filters(args: In) -> dict[Facet, str]:
     """Return the names to filter by, by facet. The facet that is likely the rarest comes first."""
     names = {Kind.AUTHOR: args.author, Kind.TAG: args.tag, Kind.CATEGORY: args.category}
     return {make_named_facet(kind, name): name for kind, name in names.items() if name}
+
+
+async def _count(args: In, facets: Sequence[Facet], ctx: Context) -> int | None:
+    if args.cursor or len(facets) > 1:
+        return None
+    return await Sources(ctx.database).count(facets[0] if facets else None)
 
 
 async def _load_page(
