@@ -10,11 +10,12 @@ import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from shared.search.names import find_author_facets, find_named_authors, remove_name
 from shared.search.phrases import find_phrases, has_phrase
-from shared.search.understanding import find_subject
+from shared.search.understanding import DateOrder, find_subject
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
@@ -49,13 +50,13 @@ class LiftPlan:
     phrase_ids: set[str]
     period_ids: list[str] = field(default_factory=list)
     facets: list[tuple[str, ...]] = field(default_factory=list)
-    is_newest_first: bool = False
+    is_by_date: bool = False
     group_size: int = MAX_LIFTED
 
     @property
     def reads_hits(self) -> bool:
         """Whether a search by words alone has to read hits to lift or sort them."""
-        return bool(self.phrases or self.period_ids or self.facets or self.is_newest_first)
+        return bool(self.phrases or self.period_ids or self.facets or self.is_by_date)
 
 
 def plan_lifts(
@@ -86,7 +87,7 @@ def plan_lifts(
     facets = [group for group in groups if group]
     size = MAX_LIFTED // ((len(facets) + bool(ids)) or 1)
     return LiftPlan(
-        phrases, phrase_ids, ids[:size], facets, query.understanding.is_newest_first, size
+        phrases, phrase_ids, ids[:size], facets, query.understanding.order is not None, size
     )
 
 
@@ -130,7 +131,7 @@ class Lifts:
         date_phrase: The words that name these days, as a text may have them. Empty if they mean
             other days in a text, such as `last week`, or no days at all.
         subject: The rest of the question, without what is understood of it.
-        is_newest_first: Whether the newest documents come first.
+        order: The order by date in which documents come, or None.
     """
 
     phrases: Sequence[str]
@@ -138,7 +139,7 @@ class Lifts:
     period: DateSpan | None
     date_phrase: str
     subject: str
-    is_newest_first: bool
+    order: DateOrder | None
 
     def apply(
         self, hits: Sequence[Candidate[DocumentT]]
@@ -172,18 +173,16 @@ class Lifts:
         return lifts
 
     def _sort_by_date(self, hits: list[Candidate[DocumentT]]) -> list[Candidate[DocumentT]]:
-        """Put the newest of the good hits first, if the question asks for an order by date.
+        """Put the newest or oldest good hits first, if the question asks for an order by date.
 
         All hits are good if there is no subject by which they could be better or worse.
         """
         is_lifted = bool(self.authors or self.period)
-        if not (self.is_newest_first or is_lifted):
-            return hits
-        if self.subject and not self.is_newest_first:
+        if not (self.order or is_lifted) or (self.subject and not self.order):
             return hits
         min_score = GOOD_SHARE * hits[0].score if self.subject else 0.0
         good_hits = [hit for hit in hits if hit.score >= min_score]
-        good_hits.sort(key=_get_age)
+        good_hits.sort(key=partial(_get_place, order=self.order))
         return [*good_hits, *(hit for hit in hits if hit.score < min_score)]
 
 
@@ -193,7 +192,7 @@ def find_lifts(
     """Find what a question lifts among the candidates that have been read."""
     understanding = query.understanding
     if understanding is None:
-        return Lifts(phrases, frozenset(), None, "", query.text, is_newest_first=False)
+        return Lifts(phrases, frozenset(), None, "", query.text, None)
     documents = [(hit.document, hit.terms) for hit in candidates if hit.document]
     authors = find_named_authors(
         query.text, [(document.author, words) for document, words in documents]
@@ -207,7 +206,7 @@ def find_lifts(
     subject = understanding.words if period is None else understanding.subject
     for author in authors:
         subject = find_subject(remove_name(subject, author))
-    return Lifts(phrases, authors, period, date_phrase, subject, understanding.is_newest_first)
+    return Lifts(phrases, authors, period, date_phrase, subject, understanding.order)
 
 
 def _is_of_period(document: Searchable, period: DateSpan, date_phrase: str) -> bool:
@@ -221,7 +220,9 @@ _ABSOLUTE_DATE: Final = re.compile(r"\w\W+(?:19|20)\d\d|(?:19|20)\d\d(?:\W+|年)
 """A year beside another word of a date."""
 
 
-def _get_age(hit: Candidate[Any]) -> float:
-    """Return the sort key of a hit: newest first, those without a date last."""
+def _get_place(hit: Candidate[DocumentT], order: DateOrder | None) -> float:
+    """Return the sort key of a hit: newest first by default, those without a date last."""
     date = hit.document.dated_at if hit.document else None
-    return -date.timestamp() if date else math.inf
+    if date is None:
+        return math.inf
+    return date.timestamp() if order is DateOrder.OLDEST else -date.timestamp()

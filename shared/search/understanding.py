@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from shared.core.dates import DateSpan
@@ -28,6 +29,13 @@ _WORD: Final = re.compile(r"\w+(?:[-'\u2019.+#/]+\w+)*[+#]*")
 _PART: Final = re.compile(r"[a-z]+|[^a-z'\u2019-]+")
 
 
+class DateOrder(StrEnum):
+    """An order of documents by date, in which those without a date are last."""
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
+
+
 @dataclass(frozen=True, slots=True)
 class Understanding:
     """What is understood of a question.
@@ -37,13 +45,13 @@ class Understanding:
             passages. The whole question if nothing is understood.
         dates: The words that name the period.
         period: The days that the question names, or None.
-        is_newest_first: Whether the question asks for what is newest.
+        order: The order that the question asks for, or None.
     """
 
     subject: str
     dates: str = ""
     period: DateSpan | None = None
-    is_newest_first: bool = False
+    order: DateOrder | None = None
 
     @property
     def words(self) -> str:
@@ -53,7 +61,8 @@ class Understanding:
     @property
     def is_listing(self) -> bool:
         """Whether the question only asks to list the newest passages, or those of a period."""
-        return not self.subject and (self.period is not None or self.is_newest_first)
+        is_by_date = self.order is DateOrder.NEWEST or (self.period and self.order is None)
+        return not self.subject and bool(is_by_date)
 
 
 def understand(question: str, now: datetime, zone: tzinfo) -> Understanding:
@@ -76,7 +85,7 @@ def understand(question: str, now: datetime, zone: tzinfo) -> Understanding:
         find_subject(_blank(rest, newest)),
         " ".join(question[start:end] for start, end in spans),
         period,
-        bool(newest),
+        DateOrder.NEWEST if newest else None,
     )
 
 

@@ -13,7 +13,11 @@ EXAMPLES: Final = {
         arguments={"query": "dough"},
         ranges={"limit": (1, 50)},
         lengths={"query": 2_000},
-        choices={"mode": ("hybrid", "semantic", "lexical"), "detail": ("lean", "full")},
+        choices={
+            "mode": ("hybrid", "semantic", "lexical"),
+            "detail": ("lean", "full"),
+            "sort": ("newest", "oldest"),
+        },
         wrong={
             "query": _EMPTY,
             "filters": {

@@ -7,12 +7,14 @@ import pytest
 
 from functions.tools.knowledge.search_kb.messages import NO_PERIOD
 from functions.tools.knowledge.search_kb.tool import In, format_result, search_kb
+from shared.core.errors import InvalidInput
 from shared.knowledge.source import Source
 from shared.runtime.context import App, Context
 from shared.search.candidates import DENSE_POOL, LEXICAL_POOL
 from shared.search.lifts import MAX_LIFTED
+from shared.writer.ingestion import Ingestion
 from tests.support.clock import SettableClock
-from tests.support.knowledge import store_sources
+from tests.support.knowledge import chunk_source, embed_all, index_all, store_sources
 from tests.support.read_cost import get_read_cost, make_call_context
 from tests.support.searches import (
     collect_chunk_ids,
@@ -147,3 +149,20 @@ async def test_a_listing_and_a_search_continue_with_their_cursors(ctx: Context) 
     for query in ("this year", "recent notes", "the latest anchor", "anchor 2022 notes"):
         pages = await search_all_pages(ctx, 3, query=query)
         assert len(set(collect_chunk_ids(pages))) == len(texts)
+
+
+@every_mode
+async def test_good_hits_are_sorted_by_date_on_demand(ctx: Context, mode: str) -> None:
+    """A passage without a date is the last of them."""
+    days = [NOW - timedelta(days=1), None, NOW, NOW - timedelta(days=2)]
+    source = date_source(make_source_of_texts(["An anchor."] * 4), *days)
+    await Ingestion(ctx.database).save([chunk_source(source)], NOW)
+    await embed_all(ctx)
+    await index_all(ctx)
+    dates = ["2024-06-13", "2024-06-14", "2024-06-15"]
+    for sort, expected in {"newest": dates[::-1], "oldest": dates}.items():
+        out = await search_kb(In(query="anchor", sort=sort, mode=mode), ctx)
+        assert [hit.date for hit in out.results] == [*expected, None]
+        assert out.understood == f"{sort} first"
+    with pytest.raises(InvalidInput, match="Give a query"):
+        await search_kb(In(filters={"source": "many"}, sort="oldest"), ctx)

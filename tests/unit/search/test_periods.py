@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from shared.core.dates import DateSpan
-from shared.search.understanding import Understanding, understand
+from shared.search.understanding import DateOrder, Understanding, understand
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 """A Monday."""
@@ -140,7 +140,7 @@ def test_days_are_those_of_the_time_zone() -> None:
 )
 def test_a_question_asks_for_the_newest(question: str, subject: str) -> None:
     understanding = ask(question)
-    assert (understanding.is_newest_first, understanding.subject) == (True, subject)
+    assert (understanding.order, understanding.subject) == (DateOrder.NEWEST, subject)
     assert understanding.is_listing == (not subject)
 
 

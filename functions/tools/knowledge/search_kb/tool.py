@@ -37,7 +37,7 @@ from shared.search.listing import (
     list_newest,
 )
 from shared.search.query import Mode, SearchQuery
-from shared.search.understanding import understand
+from shared.search.understanding import DateOrder, understand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,6 +79,7 @@ class In(PagedArguments):
         default=False,
         description="Only passages with a knowledge card.",
     )
+    sort: DateOrder | None = Field(default=None, description="newest or oldest first.")
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of passages.")
     detail: Detail = Field(
         default=Detail.LEAN,
@@ -128,9 +129,16 @@ async def search_kb(args: In, ctx: Context) -> Out:
                 " call get_recent for what is new.",
                 details={"query": "required where there are no filters"},
             )
+        if args.sort is DateOrder.OLDEST:
+            raise InvalidInput(
+                "Without a query, the newest come first. Give a query, or leave out sort.",
+                details={"sort": "oldest needs a query"},
+            )
         after = decode_cursor(args, args.cursor, _DATE_POSITION)
         return await _list(args, selection, after, ctx)
     understanding = understand(args.query, ctx.clock(), selection.span.zone)
+    if args.sort:
+        understanding = replace(understanding, order=args.sort)
     shape = _DATE_POSITION_OR_FINGERPRINTS if understanding.is_listing else FINGERPRINTS
     position = decode_cursor(args, args.cursor, shape)
     if understanding.is_listing and not isinstance(position, list):
@@ -150,7 +158,7 @@ async def _search(args: In, query: SearchQuery, earlier: list[str], ctx: Context
     """
     corpus = get_knowledge_corpus(ctx.database)
     ranking = await rank(query, corpus, ctx)
-    is_by_date = query.understanding is not None and query.understanding.is_newest_first
+    is_by_date = query.understanding is not None and query.understanding.order is not None
     hits_in_order = ranking.hits if is_by_date else diversify_hits(ranking.hits, parse_source_id)
     candidates = {hit.id: hit for hit in hits_in_order if fingerprint_hit(hit.id) not in earlier}
     ids = list(candidates)
@@ -238,8 +246,8 @@ def _describe(understanding: Understanding | None, authors: Sequence[str] = ()) 
         return None
     parts = [understanding.period.describe()] if understanding.period else []
     parts += [f"by {' and '.join(authors)}"] if authors else []
-    is_by_date = understanding.is_newest_first or understanding.is_listing
-    parts += ["newest first"] if is_by_date else []
+    if order := understanding.order or (DateOrder.NEWEST if understanding.is_listing else None):
+        parts.append(f"{order} first")
     return "; ".join(parts) or None
 
 
