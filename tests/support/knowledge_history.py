@@ -278,7 +278,7 @@ class KnowledgeHistory(History):
         }
         assert titles.items() >= edited_titles.items()
         for source_id, texts in self.model.sources.items():
-            arguments = {"source_id": source_id, "detail": "full", "limit": 50}
+            arguments = {"source_id": source_id, "limit": 50, "max_tokens": 12_000}
             source = await call_result(self.app, "get_source", **arguments)
             assert {chunk["chunk_id"]: chunk["text"] for chunk in source["chunks"]} == texts
             assert source["chunk_count"] == len(texts)

@@ -160,7 +160,7 @@ async def test_a_chunk_lists_its_facets(ctx: Context) -> None:
     facets = (await read_chunks(ctx))[first.chunk_id]["facets"]
     [month] = [name for name in facets if name.startswith("month:")]
     assert sorted(facets) == [
-        *("author:ida loaf", "category:books", month, "source:baking"),
+        *("author:ida loaf", "category:books", "language:en", month, "source:baking"),
         *("tag:dough", "tag:food", "title:bread at home"),
     ]
 

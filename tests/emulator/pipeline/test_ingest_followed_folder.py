@@ -140,7 +140,8 @@ async def test_renamed_and_moved_files_keep_their_ids_and_cards(
     (vault / "2.md").rename(vault / "sub/2.md")
     report = await ingest_cleanly(ctx, vault)
 
-    assert report.counts == {"read": 7, "sources": 1, "updated": 1}  # the title of `other`
+    # the title of `other`, and the folder of `2`
+    assert report.counts == {"read": 7, "sources": 2, "updated": 2}
     stored = await read_chunks(ctx)
     assert stored.keys() == before.keys()
     assert await read_card(ctx, "Note 1.") == CARD
