@@ -255,8 +255,8 @@ TOOL = Tool(
     name="get_source",
     title="Get a source",
     description=(
-        "Read a book, article, document or note: its whole text in order, with the passages' ids,"
-        " its links, the notes about it. For one passage use get_chunk."
+        "Read a book, article, document or note: its whole text, links, and the notes"
+        " about it. For one passage use get_chunk."
     ),
     input=In,
     output=Out,

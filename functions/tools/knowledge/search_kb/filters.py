@@ -52,10 +52,10 @@ class Filters(Arguments):
     tags: list[Name] = Field(default=[], max_length=20, description="At least one of these.")
     tags_all: list[Name] = Field(default=[], max_length=20, description="All of these.")
     author: Name | None = Field(default=None, description="Full name.")
-    source: Name | None = Field(default=None, description="Exact title, source_id or chunk_id.")
+    source: Name | None = Field(default=None, description="Title, source_id or chunk_id.")
     category: Name | None = Field(default=None, description="books, articles, documents ...")
     language: Name | None = Field(default=None, description="en, de ...")
-    folder: Name | None = Field(default=None, description="vault/recipes ...")
+    folder: Name | None = Field(default=None, description="Its path.")
     cluster_id: DocumentId | None = Field(default=None, description="From list_clusters.")
     date_range: DateRange | None = Field(default=None, description="Of the passage.")
     period: PeriodName | None = Field(

@@ -79,11 +79,11 @@ class In(PagedArguments):
         default=False,
         description="Only passages with a knowledge card.",
     )
-    sort: DateOrder | None = Field(default=None, description="newest or oldest first.")
+    sort: DateOrder | None = Field(default=None, description="Which first.")
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of passages.")
     detail: Detail = Field(
         default=Detail.LEAN,
-        description="full: whole texts and takeaways instead of excerpts.",
+        description="full: whole texts and takeaways.",
     )
 
 
@@ -281,9 +281,9 @@ TOOL = Tool(
     name="search_kb",
     title="Search the knowledge base",
     description=(
-        "Search what the owner has read, highlighted and noted, by meaning and by words. Use it"
-        " first for any question that these texts may answer. It understands dates, authors and"
-        " 'latest'. matches: false means that nothing is likely to answer. Filters alone list"
+        "Search what the owner has read, highlighted and noted, by meaning and words. Use it"
+        " first for any question these texts may answer. It understands dates, authors and"
+        " 'latest'. matches: false means nothing is likely to answer. Filters alone list"
         " passages by date. Read a hit in full with get_chunk."
     ),
     input=In,
