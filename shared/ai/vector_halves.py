@@ -12,9 +12,9 @@ models are whole, and weights do not change them.
 | passages: clusters, the map, related passages, near notes | 0 | 1 |
 | extractions and traces: duplicates | 1 | 0 |
 
-To measure weights again: `python -m benchmarks.halves`. With 1 : 2, 19 of 20 questions in English
-have their passage in German first, and 20 that in English; with 1 : 0 they are 6 and 20, and with
-0 : 1 they are 19 and 19. English texts alone are found best by the English half: the nDCG@10 of
+To measure weights again: `python -m benchmarks.halves`. At 1 : 2, 19 of 20 English questions rank
+their German passage first, and all 20 their English one; at 1 : 0, they are 6 and 20, and at 0 : 1,
+19 and 19. English texts alone are found best by the English half: the nDCG@10 of
 SciFact's training claims by similarity is 0.661 with 1 : 0, 0.654 with 1 : 1, 0.617 with 1 : 2 and
 0.429 with 0 : 1.
 
@@ -26,7 +26,7 @@ These thresholds belong to the halves:
 | `shared.writer.note_duplicates`: near notes | multilingual | `benchmarks.halves` |
 | `shared.extractions.deduplication`: duplicates | English | the table there |
 
-The thresholds of clusters are relative to the vectors of the base, and belong to no model.
+The thresholds of clusters adapt to the stored vectors, so they hold for any model.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def join_halves(english: Sequence[float], multilingual: Sequence[float]) -> Vect
 
 
 def weigh(vector: Vector, model: str, weights: Weights) -> WeightedVector:
-    """Weigh the halves of a vector that a model made. Those of weight 0 may be zero."""
+    """Weigh the halves of a vector that a model made. A half of weight 0 may be all zeros."""
     if model != TWO_HALVES:
         return WeightedVector(vector)
     english, multilingual = vector[:ENGLISH_DIMENSION], vector[ENGLISH_DIMENSION:]

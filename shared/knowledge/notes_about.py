@@ -1,4 +1,4 @@
-"""What hangs on passages: the notes about them, and of notes, what they are about."""
+"""Loads the notes about passages, and what the notes among them are about."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
 
 MAX_NOTES: Final = 10
-"""The maximum number of notes about what an answer shows, the newest."""
+"""At most this many notes are shown, the newest."""
 
 
 def to_note_summaries(notes: Iterable[Chunk], zone: tzinfo) -> list[NoteSummary]:
@@ -53,6 +53,7 @@ async def load_attached(
         by_target.setdefault(str(note.about_id), []).append(note)
     attached = {}
     for chunk in passages:
+        # A note about a source is popped with the source's first passage.
         own = [note for target in list_note_targets(chunk) for note in by_target.pop(target, ())]
         attached[chunk.chunk_id] = {
             "about": _to_subject(chunk, subjects.get(chunk.about_id)) if chunk.about_id else None,

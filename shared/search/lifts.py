@@ -1,7 +1,7 @@
-"""Lifts: what raises the documents that have it above all others.
+"""Ranks documents with a phrase, period or author that a question names above all others.
 
-A question lifts documents with a phrase that it quotes, of the period that it names, and by the
-authors whom it names. The more of these a document has, the higher is its tier.
+These lift a document: a phrase that the question quotes, the period that it names, and an author
+whom it names. The more of them a document has, the higher is its tier.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MAX_LIFTED: Final = 50
 """The number of documents that are read because they may be lifted, beside all other candidates."""
 GOOD_SHARE: Final = 0.6
-"""The share of the best score of a tier from which on the newest document may come first."""
+"""Documents with at least this share of the best score of a tier are sorted by date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class LiftPlan:
         period_ids: The ids of the documents of the period to read, at most MAX_LIFTED.
         facets: Groups of facets, by which the nearest documents are searched.
         group_size: The number of documents to find by each group.
+        is_by_date: Whether the question asks for an order by date.
     """
 
     phrases: list[str]
@@ -117,7 +118,10 @@ def _list_ids_of_period(
         for document_id, date in postings.facets[month].entries.items()
         if date in moments
     }
-    return sorted(dates, key=lambda name: (-scores.get(name, 0.0), -dates[name], name))
+    return sorted(
+        dates,
+        key=lambda document_id: (-scores.get(document_id, 0.0), -dates[document_id], document_id),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,28 +153,31 @@ class Lifts:
         Args:
             hits: The hits, best first. Those that have not been read are not lifted.
         """
-        lifts = {hit.id: self._list_lifts(hit.document) for hit in hits if hit.document}
+        present_phrases: set[str] = set()
         tiers: defaultdict[int, list[Candidate[DocumentT]]] = defaultdict(list)
         for hit in hits:
-            tiers[len(lifts.get(hit.id, ()))].append(hit)
+            phrases = self._find_phrases(hit.document) if hit.document else []
+            present_phrases.update(phrases)
+            tiers[len(phrases) + self._count_other_lifts(hit.document)].append(hit)
         first_tier = max(tiers, default=0)
-        # Twice the best score, so that the hits above are a tier of their own.
+        # Each score is more than twice those of the tier below, so that the turns of sources
+        # (see `shared.search.fusion`) do not mix tiers.
         step = 1 + 2 * max((hit.score for hit in hits), default=0.0)
         lifted: list[Candidate[DocumentT]] = []
         for count, tier in sorted(tiers.items(), reverse=True):
             ordered = self._sort_by_date(tier) if count == first_tier else tier
             lifted += [replace(hit, score=hit.score + step * (3**count - 1)) for hit in ordered]
-        present = {phrase for names in lifts.values() for phrase in names}
-        return tuple(lifted), tuple(phrase for phrase in self.phrases if phrase not in present)
+        absent = tuple(phrase for phrase in self.phrases if phrase not in present_phrases)
+        return tuple(lifted), absent
 
-    def _list_lifts(self, document: Searchable) -> list[str]:
-        """Return what lifts a document: phrases, and the names of other lifts."""
-        lifts = [phrase for phrase in self.phrases if has_phrase(document.indexed_text, phrase)]
-        if document.author in self.authors:
-            lifts.append("author")
-        if self.period and _is_of_period(document, self.period, self.date_phrase):
-            lifts.append("period")
-        return lifts
+    def _find_phrases(self, document: Searchable) -> list[str]:
+        return [phrase for phrase in self.phrases if has_phrase(document.indexed_text, phrase)]
+
+    def _count_other_lifts(self, document: Searchable | None) -> int:
+        if document is None:
+            return 0
+        is_of_period = self.period and _is_of_period(document, self.period, self.date_phrase)
+        return (document.author in self.authors) + bool(is_of_period)
 
     def _sort_by_date(self, hits: list[Candidate[DocumentT]]) -> list[Candidate[DocumentT]]:
         """Put the newest or oldest good hits first, if the question asks for an order by date.
@@ -178,11 +185,11 @@ class Lifts:
         All hits are good if there is no subject by which they could be better or worse.
         """
         is_lifted = bool(self.authors or self.period)
-        if not (self.order or is_lifted) or (self.subject and not self.order):
+        if not self.order and (self.subject or not is_lifted):
             return hits
         min_score = GOOD_SHARE * hits[0].score if self.subject else 0.0
         good_hits = [hit for hit in hits if hit.score >= min_score]
-        good_hits.sort(key=partial(_get_place, order=self.order))
+        good_hits.sort(key=partial(_make_date_key, order=self.order))
         return [*good_hits, *(hit for hit in hits if hit.score < min_score)]
 
 
@@ -220,7 +227,7 @@ _ABSOLUTE_DATE: Final = re.compile(r"\w\W+(?:19|20)\d\d|(?:19|20)\d\d(?:\W+|年)
 """A year beside another word of a date."""
 
 
-def _get_place(hit: Candidate[DocumentT], order: DateOrder | None) -> float:
+def _make_date_key(hit: Candidate[DocumentT], order: DateOrder | None) -> float:
     """Return the sort key of a hit: newest first by default, those without a date last."""
     date = hit.document.dated_at if hit.document else None
     if date is None:

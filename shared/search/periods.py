@@ -60,6 +60,7 @@ def find_periods(question: str, today: date) -> list[PeriodMention]:
     mentions: list[PeriodMention] = []
     for pattern, read in _compile_grammar():
         for match in pattern.finditer(text):
+            # The group `before` shows what is meant, and is no part of the mention.
             start = match.end("before") if "before" in pattern.groupindex else match.start()
             is_taken = any(start < other.end and other.start < match.end() for other in mentions)
             if not is_taken and (days := _read_past(read, match, today)):
@@ -125,7 +126,7 @@ def _compile_grammar() -> list[tuple[re.Pattern[str], Reader]]:
     of = r",?\s+(?:(?:of|del?|des)\s+(?:the\s+|l')?)?"
     month = rf"(?P<month>{_any_of(words.MONTH_NUMBERS)})\b\.?"
     full_month = rf"(?P<month>{_any_of(words.FULL_MONTHS)})\b(?!['\u2019-])"
-    east_month = r"(?P<month>\d\d?|[一二三四五六七八九十]{1,2})\s*月"
+    east_month = r"(?P<month>\d\d?|十[一二]?|[一二三四五六七八九])\s*月"
     east_day = r"(?P<day>\d\d?)\s*[日号號]"
     unit, east_unit = rf"(?P<unit>{_any_of(words.UNITS)})\b", _any_of(words.EAST_ASIAN_UNITS)
     count = rf"(?P<count>\d{{1,3}}|{_any_of(filter(str.isascii, words.COUNTS))})"
@@ -155,7 +156,7 @@ def _compile_grammar() -> list[tuple[re.Pattern[str], Reader]]:
         (rf"(?:(?P<year>{years})\s*年|{back})の?{east_month}(?:{east_day})?", _read_date),
         (rf"(?P<year>{years})\s*年の?(?P<season>{season})", _read_season),
         (rf"\bq(?P<quarter>[1-4])(?:{of}|\s*/\s*){year}", _read_quarter),
-        (rf"{year}\s*/?\s*q(?P<quarter>[1-4])\b", _read_quarter),
+        (rf"(?<!\d)(?P<year>{years})\s*[/-]?\s*q(?P<quarter>[1-4])\b", _read_quarter),
         # Names of months and seasons beside a year.
         (
             rf"\b(?P<first_month>{_any_of(words.FULL_MONTHS)})\s*(?:{_TO_WORDS})\s*{month}{of}{year}",
@@ -240,7 +241,7 @@ def _read_year(groups: dict[str, str | None], today: date) -> int | None:
         return int(year)
     if back := groups.get("back"):
         return today.year - words.EAST_ASIAN_PERIODS[back][1]
-    if "last_year" in groups:
+    if "last_year" in groups:  # It is None if the words mean this year.
         return today.year - bool(groups["last_year"])
     return None
 

@@ -1,13 +1,13 @@
 """Finds the entries of logs and lists, which stand line below line without blank lines.
 
-An entry is a line with the lines below it that do not begin another one: an event with its stack
+An entry is a line with all lines up to the next entry: an event with its stack
 trace, an item with its nested items, a row of a table. Each kind is recognised by the lines of a
 paragraph:
 
 - a log: a line that is not indented begins with a date, a time or a level, has a time of day with
   seconds near its beginning, or is a JSON object;
 - a list: a line begins with a bullet or a number, and no other such line is indented less;
-- rows: four lines in five have as many tabs, bars, semicolons or commas, two at least.
+- rows: four lines in five have the same number, at least two, of tabs, bars, semicolons or commas.
 
 What stands above the first entry, such as a title, belongs to it. So does the head of a table.
 """
@@ -36,7 +36,8 @@ _EVENT: Final = re.compile(
 _DELIMITERS: Final = "\t|;,"
 _MIN_DELIMITERS: Final = 2
 _MIN_ROWS: Final = 4
-"""The minimum number of lines of a table, because a few lines of prose may have as many commas."""
+"""The minimum number of lines of a table, because a few lines of prose may have equal numbers
+of commas by chance."""
 _MIN_SHARE: Final = 0.8
 """The minimum share of a table's lines that have the same number of delimiters."""
 
@@ -70,6 +71,7 @@ def _find_first_lines(lines: Sequence[str]) -> list[int]:
         return [index for index, width in indentations.items() if width == least]
     if not _has_rows(lines):
         return []
+    # The head joins the first row, and a rule below it is no row.
     return [index for index, line in enumerate(lines) if any(map(str.isalnum, line))][1:]
 
 
