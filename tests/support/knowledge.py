@@ -67,7 +67,7 @@ def date_sections(source: Source, now: datetime) -> Source:
 
 
 async def ingest_sources(
-    ctx: Context, *sources: Source, now: datetime | None = None
+    ctx: Context, *sources: Source, now: datetime | None = None, provider: str = "local"
 ) -> list[Chunk]:
     """Store sources, or their new versions, as ingest does; return their chunks in order.
 
@@ -75,16 +75,17 @@ async def ingest_sources(
         ctx: The context of a job run.
         sources: The sources.
         now: The time of the run; by default, that of the context's clock.
+        provider: The embedding provider, on which the length of passages depends.
     """
     now = now or ctx.clock()
-    chunked_sources = [chunk_source(date_sections(source, now)) for source in sources]
+    chunked_sources = [chunk_source(date_sections(source, now), provider) for source in sources]
     await Ingestion(ctx.database).save(chunked_sources, now)
     return [chunk for source in chunked_sources for chunk in source.chunks]
 
 
-async def store_sources(ctx: Context, *sources: Source) -> list[Chunk]:
+async def store_sources(ctx: Context, *sources: Source, provider: str = "local") -> list[Chunk]:
     """Ingest, embed and index sources; return their chunks in order."""
-    chunks = await ingest_sources(ctx, *sources)
+    chunks = await ingest_sources(ctx, *sources, provider=provider)
     await embed_all(ctx)
     await index_all(ctx)
     return chunks

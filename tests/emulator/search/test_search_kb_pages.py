@@ -194,7 +194,7 @@ async def test_pages_in_full_detail_have_a_bounded_size(
     rng = random.Random(5)  # noqa: S311 - no secret
     texts = [" ".join(["anchor", "storm", *rng.choices(WORDS, k=430)]) for _ in range(30)]
     sources = [make_source_of_text(text, f"s{n}", tags=("sea",)) for n, text in enumerate(texts)]
-    await store_sources(ctx, *sources)
+    await store_sources(ctx, *sources, provider="vertex")
     pages = await search_all_pages(ctx, 50, detail="full", **call_arguments)
     assert len(pages) > 1
     for page in pages:
