@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 from unicodedata import east_asian_width
 
+from shared.text.language import detect_language
 from shared.text.tokens import find_tokens
 
 CLUSTER: Final = 0
@@ -40,6 +41,11 @@ _LANGUAGE: Final = "en"
 # `except Exception` does not catch a panic. The library also rejects lone surrogates.
 _UNSUPPORTED: Final = re.compile(r"[^\S\n]|[\ud800-\udfff]")
 _HEADING: Final = re.compile(r"#{1,6}[ \t]")
+_ORDINAL: Final = re.compile(r"(?<![\w.,])\d{1,3}\.\s*\Z")
+_GERMAN_MONTH: Final = re.compile(
+    r"(?:Jänner|Januar|Feber|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November"
+    r"|Dezember)\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +128,7 @@ def _mark_sentences(text: str, boundaries: Boundaries, size: int) -> None:
     from sentencex import get_sentence_boundaries  # slow to import, and not always needed
 
     count = len(boundaries.starts)
+    is_german = detect_language(text) == "de"
     first = last = 0
     while last < count:
         last = min(first + size, count)
@@ -131,11 +138,23 @@ def _mark_sentences(text: str, boundaries: Boundaries, size: int) -> None:
             _LANGUAGE, text[offset : boundaries.ends[last - 1]]
         ):
             index = bisect_left(boundaries.starts, offset + sentence["start_index"], first, last)
-            if first < index < last and _may_start_sentence(text, boundaries, index):
+            if (
+                first < index < last
+                and _may_start_sentence(text, boundaries, index)
+                and not _follows_ordinal(text, boundaries.starts[index], is_german=is_german)
+            ):
                 boundaries.levels[index] = max(boundaries.levels[index], SENTENCE)
                 newest = index
         # A window advances by at least half of its size, so that the search takes linear time.
         first = max(newest, first + (size + 1) // 2)
+
+
+def _follows_ordinal(text: str, start: int, *, is_german: bool) -> bool:
+    """Return whether a German ordinal such as `2.` stands before an offset, on the same line."""
+    before = text[max(0, start - 8) : start]
+    if "\n" in before or not _ORDINAL.search(before):
+        return False
+    return is_german or bool(_GERMAN_MONTH.match(text, start))
 
 
 def _attach_headings(text: str, boundaries: Boundaries) -> None:
