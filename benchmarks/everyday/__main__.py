@@ -25,11 +25,12 @@ from benchmarks.measurement import print_table
 from functions.jobs.embed.job import JOB as EMBED
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.job import JOB as INGEST
-from functions.tools.knowledge.search_kb.tool import In, search_kb
+from functions.tools.knowledge.search_kb.tool import In, format_result, search_kb
 from shared.core.caller import Caller
 from shared.core.log import log_only_warnings
 from shared.core.meter import Meter
 from shared.core.settings import Settings
+from shared.knowledge.chunk_repository import Chunks
 from shared.runtime.context import App
 from shared.runtime.job import run_job
 
@@ -77,11 +78,21 @@ class Answer:
 
     Attributes:
         rank: The rank of the first right passage, from 1. None if it is not among the hits.
+        answering: The number of hits that are said to answer.
+        right_answering: The number of right passages among them.
+        right_shown: The number of right passages among all hits.
+        text_length: The length of the answer as text.
+        json_length: Its length as JSON, with the fields for apps.
         seconds: How long the search took.
     """
 
     question: Question
     rank: int | None
+    answering: int
+    right_answering: int
+    right_shown: int
+    text_length: int
+    json_length: int
     matches: bool
     reads: int
     round_trips: int
@@ -122,11 +133,14 @@ def _get_name(url: str) -> str:
     return "/".join(url.split("/")[-2:])
 
 
-async def ask(app: App, question: Question) -> Answer:
+async def ask(app: App, question: Question, names: Mapping[str, str]) -> Answer:
     """Search for a question twice.
 
     The first search takes the time to embed the question. Only the second counts round trips,
     because a request that waits for the vector seems to wait for others.
+
+    Args:
+        names: The name of each passage, by its id.
     """
     arguments = In(query=question.text)
     started = time.perf_counter()
@@ -134,9 +148,22 @@ async def ask(app: App, question: Question) -> Answer:
     seconds = time.perf_counter() - started
     meter = Meter()
     out = await search_kb(arguments, app.context(Caller(), meter))
-    names = [_get_name(hit.address or "") for hit in out.results]
-    rank = next((rank for rank, name in enumerate(names, 1) if name in question.right), None)
-    return Answer(question, rank, out.matches, meter.documents_read, meter.round_trips, seconds)
+    answering = [names[hit.chunk_id] for hit in out.results if not hit.near]
+    shown = [names[hit.chunk_id] for hit in out.results]
+    rank = next((rank for rank, name in enumerate(shown, 1) if name in question.right), None)
+    return Answer(
+        question,
+        rank,
+        len(answering),
+        len(question.right.intersection(answering)),
+        len(question.right.intersection(shown)),
+        len(format_result(out)),
+        len(out.model_dump_json(exclude_none=True)),
+        out.matches,
+        meter.documents_read,
+        meter.round_trips,
+        seconds,
+    )
 
 
 def make_row(name: str, answers: Sequence[Answer]) -> list[str]:
@@ -149,17 +176,41 @@ def make_row(name: str, answers: Sequence[Answer]) -> list[str]:
     return [name, str(len(chosen)), " / ".join(ranked), no_match, GOALS[name]]
 
 
+def make_rows_of_ends(answers: Sequence[Answer]) -> list[list[str]]:
+    """Return the rows of the table that tells where answers end."""
+    answerable = [answer for answer in answers if answer.question.right]
+    others = [answer for answer in answers if not answer.question.right]
+    right = sum(len(answer.question.right) for answer in answerable)
+    not_answering = 1 - sum(answer.right_answering for answer in answerable) / right
+    not_shown = 1 - sum(answer.right_shown for answer in answerable) / right
+    return [
+        ["right passages that do not answer, %", f"{100 * not_answering:.1f}"],
+        ["right passages that are not shown, %", f"{100 * not_shown:.1f}"],
+        ["hits that answer", f"{mean(answer.answering for answer in answerable):.1f}"],
+        ["the same, if not answerable", f"{mean(answer.answering for answer in others):.1f}"],
+        ["characters as text", f"{mean(answer.text_length for answer in answers):.0f}"],
+        ["characters as JSON", f"{mean(answer.json_length for answer in answers):.0f}"],
+    ]
+
+
 async def measure() -> None:
     """Fill the base, ask all questions, and print a table for each half."""
     app = App(Settings(ingest_path=str(BASE)))
     for job in (INGEST, EMBED, INDEX):
         await run_job(job, app)
-    answers = [await ask(app, question) for question in read_questions()]
+    chunks = await Chunks(app.context(Caller(), Meter()).database).load_newest(1_000)
+    names = {chunk.chunk_id: _get_name(chunk.address or "") for chunk in chunks}
+    answers = [await ask(app, question, names) for question in read_questions()]
     await app.aclose()
     columns = ["", "questions", "first / in three", "no match", "goal"]
     for number, half in enumerate(HALVES):
         rows = [make_row(name, answers[number :: len(HALVES)]) for name in GOALS]
         print_table(f"{half} half, % of questions", columns, rows)
+        print_table(
+            f"{half} half, where answers end",
+            ["", ""],
+            make_rows_of_ends(answers[number :: len(HALVES)]),
+        )
     rows = [
         ["documents read", f"{mean(answer.reads for answer in answers):.1f}", "95"],
         ["round trips", f"{max(answer.round_trips for answer in answers)}", "3"],
