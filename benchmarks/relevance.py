@@ -50,9 +50,9 @@ from shared.search.relevance import (
     MINILM,
     Calibration,
     Evidence,
-    anything_matches,
     compute_coverage,
     compute_information,
+    measure_evidence,
 )
 from shared.text.terms import count_terms, find_variants, terms
 from tests.support.knowledge import chunk_source
@@ -98,7 +98,7 @@ class SearchOutcome:
 
     def matches(self, calibration: Calibration) -> bool:
         """Return whether search would say that something matches."""
-        return anything_matches(self.evidence, calibration, self.documents)
+        return any(measure_evidence(hit, calibration, self.documents) >= 0 for hit in self.evidence)
 
 
 class MemoryCorpus:

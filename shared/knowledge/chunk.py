@@ -54,6 +54,22 @@ class Kept(StrEnum):
     """Its owner restored it after its origin had deleted it."""
 
 
+class PassageKind(StrEnum):
+    """What a passage is."""
+
+    HIGHLIGHT = "highlight"
+    NOTE = "own note"
+    PAGE = "saved page"
+    TEXT = "file"
+
+
+_KINDS_BY_ORIGIN: Final = {
+    "kindle": PassageKind.HIGHLIGHT,
+    "link": PassageKind.PAGE,
+    "note": PassageKind.NOTE,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk(SourceFields):
     """A passage of a source.
@@ -101,6 +117,13 @@ class Chunk(SourceFields):
     def id(self) -> str:
         """The chunk id."""
         return self.chunk_id
+
+    @property
+    def kind(self) -> PassageKind:
+        """What it is, by its origin."""
+        if self.highlighted_at or self.readwise_url:
+            return PassageKind.HIGHLIGHT
+        return _KINDS_BY_ORIGIN.get(self.origin, PassageKind.TEXT)
 
     @property
     def chunk_info(self) -> str:

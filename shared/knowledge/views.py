@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import Field
 
+from shared.knowledge.chunk import PassageKind
 from shared.knowledge.source import DateMeaning
 from shared.runtime.schemas import FOR_APPS, Result
 from shared.text.snippets import make_snippet
@@ -56,7 +57,12 @@ class Passage(Result):
 
     title: str = Field(description="Title of its source.")
     author: str | None = Field(description="Author of its source, if known.")
-    source: str = Field(description="Where its source came from, such as kindle, reader or file.")
+    kind: PassageKind = Field(description="What it is.")
+    source: str = Field(
+        description="Where its source came from, such as kindle, reader or file.",
+        json_schema_extra=FOR_APPS,
+    )
+    folder: str | None = Field(description="Its folder, if it is a file of a followed one.")
     date: str | None = Field(description="Its day in TIME_ZONE, if it has any.")
     date_meaning: DateMeaning | None = Field(description="What was done on that day.")
     chapter: str | None = Field(description="The chapter in which it begins.")
@@ -91,8 +97,12 @@ def to_passage(kind: type[PassageT], chunk: Chunk, zone: tzinfo, **fields: Any) 
         kind: The class of the result.
         fields: Other fields of the result. The default `snippet` is the beginning of the chunk.
     """
-    fields = {"snippet": make_snippet(chunk.content)} | fields
-    return kind.of(chunk, source=chunk.origin, date=chunk.format_day(zone), **fields)
+    defaults = {
+        "snippet": make_snippet(chunk.content),
+        "source": chunk.origin,
+        "date": chunk.format_day(zone),
+    }
+    return kind.of(chunk, **(defaults | fields))
 
 
 _INDENT: Final = "   "
@@ -105,7 +115,7 @@ def format_passage(passage: Passage, texts: Iterable[str | None]) -> str:
     """
     place = format_place(passage.page, passage.location)
     date = passage.date and f"{passage.date_meaning} {passage.date}"
-    details = ", ".join(filter(None, [passage.source, date, passage.chapter, place]))
+    details = ", ".join(filter(None, [passage.kind, passage.folder, date, passage.chapter, place]))
     tags = f", tags: {', '.join(passage.tags)}" if passage.tags else ""
     identity = f"ID: {passage.chunk_id}{tags}"
     attached = _format_attached(passage) if isinstance(passage, AnnotatedPassage) else []

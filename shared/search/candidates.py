@@ -19,6 +19,7 @@ from shared.search.query import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from shared.ai.vector_halves import WeightedVector
     from shared.index.postings import SearchPostings
@@ -44,7 +45,7 @@ applies at most one filter, and the share of hits that pass the other filters is
 estimate."""
 UNKNOWN_SHARE: Final = 0.5
 """The assumed share of documents that pass the filters if no postings show it."""
-MAX_LEXICAL_HITS: Final = 200
+MAX_LEXICAL_HITS: Final = bm25.CAP
 """The maximum number of hits of a search by words alone, over all pages."""
 MAX_CHECKED: Final = 1_000
 """The maximum number of documents checked against the filters, which is also the maximum of
@@ -66,6 +67,7 @@ class CandidateSearch(Generic[DocumentT]):
         max_checked: The maximum number of documents checked against the filters.
         lifts: What the question may lift. Documents with a phrase come before all others in the
             pool of lexical hits, and those of a period are added to it.
+        first_ids: The documents that come before others with more impact.
     """
 
     selection: Selection
@@ -76,6 +78,7 @@ class CandidateSearch(Generic[DocumentT]):
     documents: DocumentReader[DocumentT]
     max_checked: int
     lifts: LiftPlan
+    first_ids: AbstractSet[str] = frozenset()
 
     async def fetch_lexical_candidates(self) -> tuple[list[Candidate[DocumentT]], bool]:
         """Fetch the documents with the highest BM25 scores.
@@ -106,7 +109,9 @@ class CandidateSearch(Generic[DocumentT]):
             ]
         matching_hits = [hit for hit in hits if hit.bm25]
         best_hits = heapq.nsmallest(
-            MAX_LEXICAL_HITS, matching_hits, key=lambda hit: (-hit.bm25, hit.id)
+            MAX_LEXICAL_HITS,
+            matching_hits,
+            key=lambda hit: (hit.id not in self.first_ids, -hit.bm25, hit.id),
         )
         return best_hits, self._may_miss_hits(len(best_hits))
 
@@ -273,8 +278,13 @@ class CandidateSearch(Generic[DocumentT]):
     def _pick_top(self, limit: int) -> list[str]:
         """Return the ids of the documents with the highest BM25 scores, ties in order of id."""
 
-        def sort_key(document_id: str) -> tuple[bool, float, str]:
-            return document_id not in self.lifts.phrase_ids, -self.scores[document_id], document_id
+        def sort_key(document_id: str) -> tuple[bool, bool, float, str]:
+            return (
+                document_id not in self.lifts.phrase_ids,
+                document_id not in self.first_ids,
+                -self.scores[document_id],
+                document_id,
+            )
 
         return heapq.nsmallest(limit, self.scores, key=sort_key)
 

@@ -37,15 +37,17 @@ from shared.search.phrases import score_pairs
 from shared.search.query import Degradation, Mode, Ranking
 from shared.search.relevance import (
     Evidence,
-    anything_matches,
     compute_coverage,
     compute_information,
+    find_answer_line,
     get_tuning,
+    measure_evidence,
 )
 from shared.text.terms import find_occurrences, find_variants, terms
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping, Sequence
+    from collections.abc import Awaitable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from contextlib import AbstractContextManager
 
     from shared.ai.vector_halves import WeightedVector
@@ -104,6 +106,7 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         if plan.dates is not None:
             scores = {name: scores[name] for name in scores.keys() & plan.dates}
     lift_plan = plan_lifts(query, postings, scores)
+    with_all_words = _find_all(words, postings, scores)
     max_checked = MAX_CHECKED if ctx.caller.user_id else MAX_CHECKED_ANONYMOUS
     search = CandidateSearch(
         query.selection,
@@ -114,6 +117,7 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         corpus.documents,
         max_checked,
         lift_plan,
+        with_all_words if query.mode is Mode.LEXICAL else frozenset(),
     )
 
     # Second round trip: fetch the candidates.
@@ -133,11 +137,17 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         compute_coverage(information, hit.terms) if lexical_terms else None for hit in candidates
     ]
     query_tuning = _tune(query, query_vector.purpose, ctx)
-    evidence = [
-        Evidence(
-            hit.similarity if query_tuning.can_read(query.text) else None,
-            coverage,
-            hit.document,
+    calibration, can_read = query_tuning.calibration, query_tuning.can_read(query.text)
+    subject_words = set(terms(lifts.subject))
+    candidates = [
+        replace(
+            hit,
+            has_all_words=bool(subject_words) and subject_words <= hit.terms,
+            evidence=measure_evidence(
+                Evidence(hit.similarity if can_read else None, coverage, hit.document),
+                calibration,
+                postings.totals.documents,
+            ),
         )
         for hit, coverage in zip(candidates, coverages, strict=True)
     ]
@@ -149,6 +159,14 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
     hits, absent_phrases = lifts.apply(
         _score_and_sort(candidates, Mode.LEXICAL if is_lexical_only else query.mode, query_tuning)
     )
+    answer_line = find_answer_line(hit.evidence for hit in hits)
+    hits = tuple(
+        replace(
+            hit,
+            answers=hit.has_all_words or hit.is_lifted or hit.evidence >= answer_line,
+        )
+        for hit in hits
+    )
     return Ranking(
         terms=frozenset(query_terms),
         documents=postings.totals.documents,
@@ -157,17 +175,31 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         hits=hits,
         matches=bool(lifts.authors)
         or len(absent_phrases) < len(lifts.phrases)
-        or anything_matches(evidence, query_tuning.calibration, postings.totals.documents),
+        or any(hit.evidence >= 0 for hit in candidates),
         truncated=fetched.truncated,
         absent_phrases=absent_phrases,
-        unknown_words=tuple(
-            lifts.subject[start:end]
+        word_counts={
+            lifts.subject[start:end]: postings.terms[term].df if term in postings.terms else 0
             for term, start, end in find_occurrences(lifts.subject)
-            if term in lexical_terms and term not in postings.terms
-        ),
+            if term in lexical_terms
+        },
+        all_words_count=len(with_all_words) if plan.is_exact else None,
+        is_semantic=query_vector.values is not None,
+        is_multilingual=query_vector.purpose is not Purpose.ENGLISH_QUERY,
         authors=tuple(sorted(lifts.authors)),
         has_period=lifts.period is not None,
     )
+
+
+def _find_all(
+    words: Iterable[str], postings: SearchPostings, scores: Mapping[str, float]
+) -> AbstractSet[str]:
+    """Return the ids of the scored documents that have all words, as far as postings show."""
+    entries = [
+        postings.terms[word].entries.keys() if word in postings.terms else frozenset[str]()
+        for word in set(words)
+    ]
+    return scores.keys() & set.intersection(*map(set, entries)) if entries else frozenset()
 
 
 async def _read_lexical_pool(
@@ -364,7 +396,9 @@ def _get_scores(
     """Return the score by which the mode ranks each candidate."""
     match mode:
         case Mode.LEXICAL:
-            return {hit.id: hit.bm25 for hit in candidates}
+            # Those with all words come first: the best score of the others is added to theirs.
+            step = max((hit.bm25 for hit in candidates), default=0.0)
+            return {hit.id: hit.bm25 + step * hit.has_all_words for hit in candidates}
         case Mode.SEMANTIC:
             return {hit.id: hit.similarity or 0.0 for hit in candidates}
         case Mode.HYBRID:

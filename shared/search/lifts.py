@@ -166,7 +166,14 @@ class Lifts:
         lifted: list[Candidate[DocumentT]] = []
         for count, tier in sorted(tiers.items(), reverse=True):
             ordered = self._sort_by_date(tier) if count == first_tier else tier
-            lifted += [replace(hit, score=hit.score + step * (3**count - 1)) for hit in ordered]
+            lifted += [
+                replace(
+                    hit,
+                    score=hit.score + step * (3**count - 1),
+                    is_lifted=0 < count == first_tier,
+                )
+                for hit in ordered
+            ]
         absent = tuple(phrase for phrase in self.phrases if phrase not in present_phrases)
         return tuple(lifted), absent
 

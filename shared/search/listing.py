@@ -1,8 +1,7 @@
 """Lists documents that pass filters, newest first, and pages through rankings.
 
-A cursor into a ranking contains fingerprints of the hits on earlier pages. For the next page, the
-search runs again and leaves out these hits. No hit is therefore repeated or lost if documents
-change between two pages.
+A cursor into a ranking contains the number of hits on earlier pages, and the fingerprint of the
+last of them. For the next page, the search runs again and continues after that hit, wherever it is.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from pydantic import StringConstraints, TypeAdapter
 
 from shared.index.searchable import DocumentT
 from shared.index.vector_index import make_date_cursor
+from shared.runtime.pagination import CursorCount
 from shared.search.filter_plan import choose_prefilter, find_unknown_values, plan_filters
 
 if TYPE_CHECKING:
@@ -26,19 +26,36 @@ if TYPE_CHECKING:
     from shared.search.filter_plan import FacetFilter, Selection
 
 _DIGITS: Final = 8
-"""The length of a fingerprint in hexadecimal digits. In one of 200,000 sets of 200 ids, two ids
-have the same fingerprint."""
-Fingerprint = Annotated[str, StringConstraints(pattern=rf"^[0-9a-f]{{{_DIGITS}}}$")]
-"""A short hash of a hit's id."""
-FINGERPRINTS: Final = TypeAdapter(list[Fingerprint])
-"""The position in a ranking's cursor: the fingerprints of all hits on earlier pages."""
+"""The length of a fingerprint in hexadecimal digits."""
+RankPosition = tuple[
+    CursorCount, Annotated[str, StringConstraints(pattern=rf"^[0-9a-f]{{{_DIGITS}}}$")]
+]
+"""The position in a ranking's cursor: the number of hits on earlier pages, and a short hash of the
+id of the last of them."""
+RANK_POSITION: Final = TypeAdapter(RankPosition)
 MAX_EXAMINED: Final = 300
 """The maximum number of documents read for a page if the postings do not show which pass."""
 _NO_DOCUMENTS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-def fingerprint_hit(document_id: str) -> str:
-    """Return a short hash of a hit's id, for the cursor."""
+def make_rank_position(ids: Sequence[str], count: int) -> RankPosition:
+    """Return the position after the first `count` hits of a ranking."""
+    return count, _fingerprint(ids[count - 1])
+
+
+def find_start(ids: Sequence[str], position: RankPosition | None) -> int:
+    """Return the index of the first hit after a position.
+
+    If the last hit before it is gone, that is the number of hits on earlier pages.
+    """
+    if position is None:
+        return 0
+    count, fingerprint = position
+    indexes = (index for index, name in enumerate(ids) if _fingerprint(name) == fingerprint)
+    return next(indexes, count - 1) + 1
+
+
+def _fingerprint(document_id: str) -> str:
     return hashlib.sha256(document_id.encode()).hexdigest()[:_DIGITS]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Generic
@@ -87,6 +88,10 @@ class Candidate(Generic[DocumentT]):
             document has no vector yet.
         is_neighbour: Whether the vector search found the document.
         score: The score by which candidates are ranked; 0 until then.
+        evidence: By how much it exceeds what a match takes (`measure_evidence`).
+        has_all_words: Whether it has all words of the query's subject.
+        is_lifted: Whether it has most of what the query lifts, and at least something.
+        answers: Whether it is likely to answer the query, or part of it.
     """
 
     id: str
@@ -96,6 +101,10 @@ class Candidate(Generic[DocumentT]):
     similarity: float | None = None
     is_neighbour: bool = False
     score: float = 0.0
+    evidence: float = -math.inf
+    has_all_words: bool = False
+    is_lifted: bool = False
+    answers: bool = False
 
 
 class Degradation(Enum):
@@ -136,7 +145,12 @@ class Ranking(Generic[DocumentT]):
         matches: Whether any hit is likely to answer the query.
         truncated: Whether documents that pass the filters may be missing.
         absent_phrases: The phrases in quotation marks that no hit has.
-        unknown_words: The words of the query's subject that no document has, as written.
+        word_counts: The words of the query's subject, as written, each with the number of documents
+            that have it.
+        all_words_count: How many documents that pass the filters have all these words, or None if
+            the postings do not show it.
+        is_semantic: Whether texts were compared by meaning.
+        is_multilingual: Whether texts in other languages than English were, too.
         authors: The authors of hits whom the query names.
         has_period: Whether a hit is of the period that the query names.
     """
@@ -149,9 +163,18 @@ class Ranking(Generic[DocumentT]):
     matches: bool
     truncated: bool
     absent_phrases: tuple[str, ...] = ()
-    unknown_words: tuple[str, ...] = ()
+    word_counts: Mapping[str, int] = field(default_factory=dict)
+    all_words_count: int | None = None
+    is_semantic: bool = False
+    is_multilingual: bool = False
     authors: tuple[str, ...] = ()
     has_period: bool = False
+
+    @property
+    def nearest(self) -> list[Candidate[DocumentT]]:
+        """The hits that do not answer, those with the most evidence first."""
+        hits = [hit for hit in self.hits if not hit.answers]
+        return sorted(hits, key=lambda hit: -hit.evidence)
 
     @property
     def is_lexical_only(self) -> bool:

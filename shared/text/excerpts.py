@@ -1,30 +1,40 @@
-"""Excerpts: the part of a passage that matches a query best.
+"""Excerpts: the parts of a passage that match a query best.
 
 A passage and a query are compared by their terms (`shared.text.terms`), which are words in a form
-that ignores case and inflection.
+that ignores case and inflection. The passages of an answer share a number of characters.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from shared.text.markup import to_plain_line
-from shared.text.snippets import SNIPPET_LENGTH, find_grapheme_ends, truncate
+from shared.text.markup import to_plain_line, to_plain_text
+from shared.text.snippets import truncate
+from shared.text.spans import Span
 from shared.text.terms import MAX_TERM, find_occurrences, find_variant_occurrences
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-
-MAX_LEAD: Final = 60
-"""An excerpt begins this many characters before its first match, about ten words. It begins earlier
-if the rest of the passage is shorter than an excerpt."""
+TOTAL_LENGTH: Final = 4_000
+"""The passages of an answer share this many characters."""
+MIN_LENGTH: Final = 310
+"""Each passage may have this many characters, even if all together then have more."""
+# To the end of a sentence or a line, else between two words, else within a word.
+_PIECE: Final = re.compile(
+    r"\S.{0,58}?(?:(?<!\d)[.!?]+[\"'»”)]*(?=\s)|[。\uff01\uff1f]|(?<=\S)$)|\S.{0,58}\S(?=\s)|\S.{0,59}",
+    re.MULTILINE,
+)
+"""An excerpt is put together from lines and sentences, and from parts of those that are longer."""
+_MARK: Final = "…"
+_MARK_LENGTH: Final = 3
+"""The length of a mark in the middle of an excerpt, with the white space around it."""
 _LINK: Final = "]("
 """Every text with a Markdown link that has an address contains this."""
-_MARGIN: Final = 5
-"""This many characters of an excerpt are reserved for ellipses and for punctuation at its end."""
+_EMPTY_LINES: Final = re.compile(r"\n\s*\n")
 
 
 class _Occurrence(NamedTuple):
@@ -37,10 +47,10 @@ class _Occurrence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """The part of a passage that matches a query best.
+    """The parts of a passage that match a query best.
 
     Attributes:
-        text: The excerpt on one line, without Markdown, cut between words. `…` marks omissions.
+        text: The excerpt without Markdown, with its lines. `…` marks omissions.
         matched: The matching words of the whole passage, in order and without repetitions, each as
             the passage first spells it.
         offset: Where the first matching word of the excerpt is in the passage, or 0 if none is.
@@ -51,92 +61,121 @@ class Excerpt:
     offset: int = 0
 
 
-def find_excerpt(content: str, query_terms: Collection[str]) -> Excerpt:
-    """Find the part of a passage that contains the largest number of different terms of a query.
+def share_excerpts(contents: Sequence[str], query_terms: Collection[str]) -> list[Excerpt]:
+    """Find an excerpt of each passage. They share TOTAL_LENGTH, and the first get most of it.
+
+    Args:
+        contents: The passages, best first.
+    """
+    available = TOTAL_LENGTH
+    reserved = sum(min(len(content), MIN_LENGTH) for content in contents)
+    excerpts: list[Excerpt] = []
+    for content in contents:
+        reserved -= min(len(content), MIN_LENGTH)
+        length = max(MIN_LENGTH, available - reserved)
+        excerpts.append(find_excerpt(content, query_terms, length))
+        available -= len(excerpts[-1].text)
+    return excerpts
+
+
+def find_excerpt(content: str, query_terms: Collection[str], length: int = MIN_LENGTH) -> Excerpt:
+    """Find the parts of a passage that together have the most terms of a query.
 
     Args:
         query_terms: The terms of the query, as `shared.text.terms.terms` returns them.
+        length: The maximum number of characters, at least MIN_LENGTH.
     """
-    line = to_plain_line(content)
-    matches = _find_matches(line, query_terms)
-    text, occurrences = line, matches
-    if _LINK in content:
-        # The address of a link, which the plain line omits, may match, too.
-        text = " ".join(content.split())
-        occurrences = _find_matches(text, query_terms)
+    text = _EMPTY_LINES.sub("\n", to_plain_text(content)).strip() or to_plain_line(content)
+    matches = _find_matches(text, query_terms)
+    # The address of a link, which the plain text omits, may match, too.
+    matched = find_matching_words(content if _LINK in content else text, query_terms)
+    if len(text) <= length:
+        return Excerpt(text, matched, _find_offset(content, matches, matches[:1]))
+    pieces = [Span(*piece.span()) for piece in _PIECE.finditer(text)]
+    starts = [piece.start for piece in pieces]
+    matches_by_piece: list[list[_Occurrence]] = [[] for _ in pieces]
+    for match in matches:
+        matches_by_piece[bisect_right(starts, match.start) - 1].append(match)
+    chosen = _choose_pieces(pieces, matches_by_piece, length)
+    in_excerpt = [match for number in chosen for match in matches_by_piece[number]]
+    offset = _find_offset(content, matches, in_excerpt[:1])
+    return Excerpt(_join_pieces(text, pieces, chosen), matched, offset)
+
+
+def find_matching_words(text: str, query_terms: Collection[str]) -> list[str]:
+    """Return the words of a text that match, in order, each as it is first spelled."""
+    occurrences = _find_matches(text, query_terms)
     # In reverse, so that the first spelling of each term is the one that remains.
     words = {
         occurrence.term: truncate(text[occurrence.start : occurrence.end], MAX_TERM)
         for occurrence in reversed(occurrences)
     }
-    matched = list(dict.fromkeys(words[occurrence.term] for occurrence in occurrences))
-    start = _find_best_start(matches)
-    return Excerpt(_cut_around(line, start), matched, _find_offset(content, matches, start))
+    return list(dict.fromkeys(words[occurrence.term] for occurrence in occurrences))
 
 
-def _find_offset(content: str, matches: Sequence[_Occurrence], start: int) -> int:
-    """Return where a match in the plain line of a passage is in the passage, or 0.
+def _find_offset(content: str, matches: Sequence[_Occurrence], first: Sequence[_Occurrence]) -> int:
+    """Return where a match in the plain text of a passage is in the passage, or 0.
 
-    The plain line lacks Markdown and line breaks, so the occurrences of the term are counted.
+    The plain text lacks Markdown, so the occurrences of the term are counted.
+
+    Args:
+        first: The match, or nothing.
     """
-    term = next((match.term for match in matches if match.start == start), None)
-    if term is None:
-        return 0
-    number = sum(match.term == term and match.start < start for match in matches)
-    offsets = [match.start for match in _find_matches(content, {term})]
-    return offsets[number] if number < len(offsets) else 0
+    for term, start, _ in first:
+        number = sum(match.term == term and match.start < start for match in matches)
+        offsets = [match.start for match in _find_matches(content, {term})]
+        return offsets[number] if number < len(offsets) else 0
+    return 0
 
 
-def _find_matches(line: str, query_terms: Collection[str]) -> list[_Occurrence]:
-    """Return the occurrences of the query's terms in a line."""
+def _find_matches(text: str, query_terms: Collection[str]) -> list[_Occurrence]:
+    """Return the occurrences of the query's terms in a text."""
     matches = {
         _Occurrence(*occurrence)
-        for occurrence in (*find_occurrences(line), *find_variant_occurrences(line))
+        for occurrence in (*find_occurrences(text), *find_variant_occurrences(text))
         if occurrence[0] in query_terms
     }
     return sorted(matches, key=lambda match: (match.start, match.end, match.term))
 
 
-def _cut_around(line: str, match_start: int) -> str:
-    if match_start <= MAX_LEAD or len(line) <= SNIPPET_LENGTH:
-        return truncate(line, SNIPPET_LENGTH)
-    earliest = min(match_start - MAX_LEAD, len(line) - SNIPPET_LENGTH + 1)
-    start = _find_word_start(line, earliest, match_start)
-    return "…" + truncate(line[start:], SNIPPET_LENGTH - 1)
+def _choose_pieces(
+    pieces: Sequence[Span], matches: Sequence[Sequence[_Occurrence]], length: int
+) -> list[int]:
+    """Return the numbers of the pieces for an excerpt, in order.
 
-
-def _find_best_start(matches: Sequence[_Occurrence]) -> int:
-    """Return the start of the match that an excerpt should begin with.
-
-    From there, the excerpt contains the largest number of different terms. Without matches, the
-    result is 0. A window slides over the matches. It grows at its end and shrinks at its start, so
-    the search takes linear time.
+    First come those with the most terms that the others lack, then their neighbours.
     """
-    best_start = max_terms = next_match = 0
-    term_counts: Counter[str] = Counter()
-    for number, first in enumerate(matches):
-        limit = first.start + SNIPPET_LENGTH - MAX_LEAD - _MARGIN
-        while next_match < len(matches) and (
-            next_match <= number or matches[next_match].end <= limit
-        ):
-            term_counts[matches[next_match].term] += 1
-            next_match += 1
-        if len(term_counts) > max_terms:
-            best_start = first.start
-            max_terms = len(term_counts)
-        term_counts[first.term] -= 1
-        if not term_counts[first.term]:
-            del term_counts[first.term]
-    return best_start
+    terms = [{match.term for match in in_piece} for in_piece in matches]
+    numbers = range(len(pieces))
+    missing: set[str] = set().union(*terms)
+    wanted: list[int] = []
+    while missing:
+        best = max(numbers, key=lambda number: (len(terms[number] & missing), -number))
+        missing -= terms[best]
+        wanted.append(best)
+    available = length - 2
+    chosen: set[int] = set()
+    wanted = wanted or [0]
+    for number in wanted:  # grows by the neighbours of those that fit
+        needed = pieces[number].end - pieces[number].start + _MARK_LENGTH
+        if number not in chosen and needed <= available:
+            available -= needed
+            chosen.add(number)
+            wanted += [near for near in (number + 1, number - 1) if near in numbers]
+    return sorted(chosen)
 
 
-def _find_word_start(line: str, index: int, match_start: int) -> int:
-    """Return the first start of a word from `index` on, up to the match.
-
-    If no word starts there, because the word is very long, return the start of a grapheme cluster.
-    """
-    space = line.find(" ", index - 1, match_start)
-    if space >= 0:
-        return space + 1
-    # The end of one cluster is the start of the next.
-    return next(end for end in find_grapheme_ends(line) if end >= index)
+def _join_pieces(text: str, pieces: Sequence[Span], chosen: Sequence[int]) -> str:
+    """Join pieces with the white space between them, or a mark where others are left out."""
+    parts = [] if chosen[0] == 0 else [_MARK]
+    previous = None
+    for number in chosen:
+        piece = pieces[number]
+        if previous is not None:
+            between = text[pieces[previous].end : piece.start]
+            if number > previous + 1:
+                between = f"\n{_MARK}\n" if "\n" in between else f" {_MARK} "
+            parts.append(between)
+        parts.append(text[piece.start : piece.end])
+        previous = number
+    return "".join(parts) + ("" if chosen[-1] == len(pieces) - 1 else _MARK)

@@ -18,12 +18,12 @@ _MAX_WHOLE_WORD: Final = 60
 which occur only in scripts without spaces and in garbage, are cut between characters."""
 
 
-def make_snippet(content: str) -> str:
+def make_snippet(content: str, length: int = SNIPPET_LENGTH) -> str:
     """Return the beginning of a passage on one line, without Markdown and cut between words.
 
     `…` marks the cut.
     """
-    return truncate(to_plain_line(content), SNIPPET_LENGTH)
+    return truncate(to_plain_line(content), length)
 
 
 def truncate(line: str, length: int) -> str:

@@ -10,7 +10,7 @@ _PERIOD: Final = "Input should be 'today', 'yesterday'"
 
 EXAMPLES: Final = {
     "search_kb": Example(
-        arguments={"query": "dough"},
+        arguments={"filters": {"tags": ["food"]}},
         ranges={"limit": (1, 50)},
         lengths={"query": 2_000},
         choices={
@@ -45,9 +45,9 @@ EXAMPLES: Final = {
             ({"query": "dough", "mode": "lexical"}, Cost(3, 4)),
             ({"query": "dough", "filters": {"author": "Ida Loaf", "tags": ["food"]}}, Cost(3, 8)),
             ({"filters": {"tags": ["food"]}}, Cost(3, 6)),
-            ({"filters": {"period": "today"}, "limit": 2}, Cost(2, 4)),
+            ({"filters": {"period": "today"}, "limit": 2}, Cost(2, 5)),
         ),
-        next_page=Cost(2, 9),
+        next_page=Cost(3, 4),
         other_call={"query": "anchor"},
     ),
     "complete_name": Example(

@@ -96,11 +96,14 @@ def rank_by_words(
 ) -> list[str]:
     """Return the ids of the candidates that contain a term of a query, by BM25, best first.
 
-    The frequencies of terms are those in all chunks.
+    Those with all terms come first. The frequencies of terms are those in all chunks.
     """
     scores = compute_bm25(all_chunks, query)
+    step = max((scores[entry.chunk.chunk_id] for entry in candidates), default=0.0)
+    query_terms = set(terms(query))
     candidate_scores = {
         entry.chunk.chunk_id: scores[entry.chunk.chunk_id]
+        + step * (query_terms <= set(terms(entry.chunk.indexed_text)))
         for entry in candidates
         if scores[entry.chunk.chunk_id]
     }

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from functions.tools.knowledge.search_kb.tool import In, search_kb
+from functions.tools.knowledge.search_kb.tool import MAX_NEAR, In, search_kb
 from shared.core.caller import Caller
 from shared.firestore.connection import Connection
 from shared.firestore.documents import Document
@@ -78,11 +78,11 @@ async def many_anchors(shared_apps: Apps) -> App:
     ("arguments", "round_trips", "documents"),
     [
         ({"query": "anchor", "mode": "semantic"}, 1 + NOTES, TOTALS + DENSE_POOL + NOTES),
-        # Two words, and a page of five hits.
+        # Two words, the passage with both of them, and the five nearest others.
         (
             {"query": "the anchors in storms", "mode": "lexical", "limit": 5},
             2 + NOTES,
-            TOTALS + 2 + 5 + NOTES,
+            TOTALS + 2 + 1 + MAX_NEAR + NOTES,
         ),
         # A word, `source` as an id and as a title, and the only passage that passes.
         (
@@ -172,7 +172,7 @@ async def test_a_search_reads_the_nearest_if_many_pass_the_filter(
         (
             (140, 110, 200),
             ("a bell", "a bell"),
-            (3, math.ceil(SPARE * DENSE_POOL * 250 / 140) + 140),
+            (3, math.ceil(SPARE * DENSE_POOL * 250 / 140) + 140 + NOTES),
         ),
         # The owner pays for anonymous searches, which read fewer by id.
         ((160, 200, 200), ("a bell", "bell"), (2, 160)),
@@ -199,15 +199,13 @@ async def test_the_share_that_passes_two_filters_decides_what_is_read(
     )
     mode = "hybrid" if text == "anchor" else "semantic"
     arguments = {"query": query, "filters": BOTH_FILTERS, "mode": mode}
-    always_read = TOTALS + len(BOTH_FILTERS) + QUEUE_COUNT + NOTES
+    always_read = TOTALS + len(BOTH_FILTERS) + QUEUE_COUNT
     cost = await measure_cost(app, **arguments)
     assert cost == ReadCost(round_trips + QUEUE_COUNT, always_read + documents)
     if documents in (130, 160):
         cost = await measure_cost(app, ANONYMOUS, **arguments)
-        # The first 150 of 160 passages do not answer, and have no notes.
-        without_notes = NOTES if documents > MAX_CHECKED_ANONYMOUS else 0
         checked = min(documents, MAX_CHECKED_ANONYMOUS)
-        assert cost.documents == always_read + checked - without_notes
+        assert cost.documents == always_read + checked
 
 
 async def test_a_search_widens_twice_if_the_nearest_fail_the_filters(
@@ -224,7 +222,7 @@ async def test_a_search_widens_twice_if_the_nearest_fail_the_filters(
     )
     cost = await measure_cost(app, query="bell", filters=BOTH_FILTERS, mode="semantic")
     pool = math.ceil(SPARE * 10 * 240 / 130)
-    documents = TOTALS + len(BOTH_FILTERS) + pool + 3 * pool + 130 + QUEUE_COUNT + NOTES
+    documents = TOTALS + len(BOTH_FILTERS) + pool + 3 * pool + 130 + QUEUE_COUNT
     assert cost == ReadCost(round_trips=4 + QUEUE_COUNT, documents=documents)
 
 
@@ -246,7 +244,7 @@ async def test_few_passages_with_cards_are_read_by_id(ctx: Context, app: App) ->
     await store_with_cards(ctx, card_count=5, plain_count=200)
     arguments = {"query": "bell", "search_cards_only": True}
     word, card_filter, with_cards = 1, 1, 5
-    documents = TOTALS + word + card_filter + with_cards + QUEUE_COUNT + NOTES
+    documents = TOTALS + word + card_filter + with_cards + QUEUE_COUNT
     for caller in (READER, ANONYMOUS):
         cost = await measure_cost(app, caller, **arguments)
         assert cost == ReadCost(round_trips=2 + QUEUE_COUNT, documents=documents)

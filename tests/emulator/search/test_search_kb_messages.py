@@ -187,7 +187,7 @@ async def test_stop_words_are_searched_by_meaning_only(ctx: Context, mode: str) 
     else:
         assert out.results[0].snippet == "What is it that it is?"
         assert out.results[0].matched_terms == []
-        assert (out.message == messages.COMMON_WORDS) is (mode == "hybrid")
+        assert (messages.COMMON_WORDS in str(out.message)) is (mode == "hybrid")
 
 
 async def test_a_long_query_reads_a_bounded_number_of_terms(ctx: Context, app: App) -> None:

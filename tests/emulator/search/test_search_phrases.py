@@ -35,9 +35,10 @@ async def test_passages_with_the_phrase_come_first(ctx: Context, mode: str) -> N
         ctx, make_source_of_texts(others, "others"), make_source_of_text(long_text, "right")
     )
     out = await search_kb(In(query='"storm sails rip"', mode=mode), ctx)
-    assert (out.results[0].source_id, out.matches, out.message) == ("right", True, None)
+    assert (out.results[0].source_id, out.matches) == ("right", True)
+    assert "No passage" not in str(out.message)
     absent = await search_kb(In(query='"rip storm sails"', mode=mode), ctx)
-    assert absent.message == NO_PHRASE.format("rip storm sails")
+    assert NO_PHRASE.format("rip storm sails") in str(absent.message)
 
 
 async def test_a_phrase_of_stop_words_is_found_by_meaning(ctx: Context) -> None:

@@ -61,7 +61,7 @@ async def test_passages_of_a_period_come_first(ctx: Context, app: App, in_period
     hits_of_period = [hit for hit in out.results if hit.source_id == "right"]
     assert out.results[: len(hits_of_period)] == hits_of_period
     assert any(str(hit.snippet).startswith("a long story") for hit in hits_of_period)
-    assert (out.matches, out.understood, out.message) == (True, "May 2024", None)
+    assert (out.matches, out.understood) == (True, "May 2024")
     cost = get_read_cost(call_ctx)
     totals, words, months = 1, 4, 1
     assert cost.round_trips == 3
@@ -73,7 +73,8 @@ async def test_a_period_without_passages_is_said(ctx: Context, mode: str) -> Non
     await store_sources(ctx, date_source(make_source_of_texts(["anchor", "bread"]), NOW))
     out = await search_kb(In(query="anchor in May 2023", mode=mode), ctx)
     assert out.results[0].snippet == "anchor"
-    assert (out.understood, out.message) == ("May 2023", NO_PERIOD.format("May 2023"))
+    assert out.understood == "May 2023"
+    assert NO_PERIOD.format("May 2023") in str(out.message)
     assert out.matches
 
 
@@ -81,9 +82,10 @@ async def test_a_passage_that_names_the_period_is_of_it(ctx: Context) -> None:
     texts = "Anchors were sold in May 2024.", "anchors sold, sold anchors", "anchors of last week"
     await store_sources(ctx, date_source(make_source_of_texts(texts), NOW - timedelta(days=60)))
     out = await search_kb(In(query="anchors sold in May 2024"), ctx)
-    assert (out.results[0].snippet, out.message) == (texts[0], None)
+    assert out.results[0].snippet == texts[0]
+    assert "No passage found" not in str(out.message)
     relative = await search_kb(In(query="anchors sold last week"), ctx)
-    assert relative.message == NO_PERIOD.format("2024-06-03 to 2024-06-09")
+    assert NO_PERIOD.format("2024-06-03 to 2024-06-09") in str(relative.message)
 
 
 async def test_a_question_of_a_period_alone_lists_its_passages(ctx: Context) -> None:
@@ -98,7 +100,7 @@ async def test_a_question_of_a_period_alone_lists_its_passages(ctx: Context) -> 
     [nothing] = await search_all_pages(ctx, query="What did I read in May 2023?")
     assert not nothing.matches
     assert nothing.message
-    assert nothing.message.startswith(NO_PERIOD.format("May 2023"))
+    assert NO_PERIOD.format("May 2023") in nothing.message
 
 
 @every_mode

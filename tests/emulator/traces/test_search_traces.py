@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from functions.tools.traces.search_traces.pages import MAX_NEAR
 from shared.index.facets import Kind, make_named_facet
 from shared.runtime.context import App, Context
 from shared.traces.corpus import make_trace_corpus
@@ -47,9 +48,10 @@ async def test_hit_has_all_fields(app: App, clock: SettableClock) -> None:
     await add_votes(app, trace_id, 4)
     query = "file in .gitignore shows up in git status"
     result = await search(app, query=query, limit=1)
-    for user in ("ben", ANNA):
-        assert await call_result(app, "search_traces", user, query=query, limit=1) == result
+    assert await call_result(app, "search_traces", "ben", query=query, limit=1) == result
+    of_contributor = await call_result(app, "search_traces", ANNA, query=query, limit=1)
     [hit] = result.pop("results")
+    assert of_contributor["results"] == [hit | {"yours": True}]
     assert result == {"query": query, "matches": True}
     score, solution = hit.pop("score"), hit.pop("solution")
     assert 0.5 < score < 1
@@ -88,7 +90,7 @@ async def test_text_is_a_numbered_list(app: App, snapshot: SnapshotAssertion) ->
 
 
 @pytest.mark.requirement("002-F2")
-async def test_search_without_a_match_shows_the_nearest_three(app: App) -> None:
+async def test_search_without_a_match_shows_the_nearest(app: App) -> None:
     query = "lattice quantum chromodynamics"
     for arguments in ({"query": query}, {"tags": ["python"]}, {"query": query, "tags": ["y"]}):
         answer = await call(app, "search_traces", ANONYMOUS, **arguments)
@@ -103,7 +105,8 @@ async def test_search_without_a_match_shows_the_nearest_three(app: App) -> None:
     answer = await call(app, "search_traces", ANONYMOUS, query=query)
     assert answer.result
     assert answer.result["matches"] is False
-    assert len(answer.result["results"]) == 3
+    assert len(answer.result["results"]) == MAX_NEAR
+    assert all(hit["near"] for hit in answer.result["results"])
     assert "next_cursor" not in answer.result
     assert str(answer.text).startswith(NO_MATCHES)
 

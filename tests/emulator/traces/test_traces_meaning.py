@@ -53,7 +53,7 @@ async def test_hidden_flagged_trace_does_not_count_as_a_match(app: App) -> None:
     result = await call_result(app, "search_traces", ANONYMOUS, query=query)
     assert result["matches"] is False
     assert set(collect_trace_ids([result])) <= set(trace_ids)
-    assert len(result["results"]) <= 3
+    assert all(hit["near"] for hit in result["results"])
     assert result["message"].startswith(NO_MATCHES)
     assert (await search_trace_ids(app, query=query, include_flagged=True))[0] == flagged_id
 

@@ -3,6 +3,7 @@
 The evidence of a hit is its similarity and its coverage, the share of the query's words in it.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,14 +13,17 @@ from hypothesis import strategies as st
 from shared.index.bm25 import Postings, Totals, idf
 from shared.search.relevance import (
     DEFAULT_CALIBRATION,
+    MAX_GAP,
+    MIN_EVIDENCE,
     MINILM,
     MIXED,
     Calibration,
     Evidence,
-    anything_matches,
     compute_coverage,
     compute_information,
     compute_min_coverage,
+    find_answer_line,
+    measure_evidence,
 )
 from tests.support.jottings import Jotting
 
@@ -29,6 +33,10 @@ KNOWN_TERMS = {"bread": Postings(200, {}), "oven": Postings(20, {})}
 CALIBRATION = Calibration(min_similarity=0.3, min_weighted_sum=0.4, coverage_weight=0.25)
 HITS = st.builds(Evidence, st.none() | st.floats(-1, 1), st.none() | st.floats(0, 1))
 POOLS = st.lists(HITS, max_size=5)
+
+
+def anything_matches(hits: Sequence[Evidence], calibration: Calibration, documents: int) -> bool:
+    return any(measure_evidence(hit, calibration, documents) >= 0 for hit in hits)
 
 
 def is_match(similarity: float | None, hit_coverage: float | None) -> bool:
@@ -132,3 +140,8 @@ def test_another_hit_or_higher_scores_never_undo_a_match(
     )
     if anything_matches([hit], MINILM, DOCUMENTS):
         assert anything_matches([better_hit], MINILM, DOCUMENTS)
+
+
+def test_a_hit_answers_if_it_is_near_the_best_and_not_far_below_a_match() -> None:
+    assert find_answer_line([]) == find_answer_line([-0.4, -0.3]) == MIN_EVIDENCE
+    assert find_answer_line([0.5, 0.1]) == 0.5 - MAX_GAP

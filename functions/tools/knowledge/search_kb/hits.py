@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from enum import StrEnum
 from itertools import count
 from types import MappingProxyType
@@ -12,10 +13,11 @@ from pydantic import Field
 
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.notes_about import load_attached
-from shared.knowledge.views import AnnotatedPassage, format_passage, to_passage
+from shared.knowledge.views import AnnotatedPassage, format_passage, format_title, to_passage
 from shared.runtime.schemas import FOR_APPS, Result
 from shared.search.query import Mode
-from shared.text.excerpts import find_excerpt
+from shared.text.excerpts import find_matching_words, share_excerpts
+from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -24,9 +26,25 @@ if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Context
     from shared.search.query import Candidate
-    from shared.text.excerpts import Excerpt
 
+NEAR_LENGTH: Final = 80
+"""How many characters are shown of a passage that does not answer, but is near."""
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_ONLY_OF_ANSWERS: Final = (
+    *(
+        "address",
+        "chapter",
+        "page",
+        "location",
+        "folder",
+        "date",
+        "date_meaning",
+        "content",
+        "summary",
+    ),
+    *("takeaways", "cluster", "about", "notes"),
+)
+"""The fields that a hit lacks which is only near."""
 
 
 class Detail(StrEnum):
@@ -46,6 +64,9 @@ class HitCluster(Result):
 class Hit(AnnotatedPassage):
     """A passage that was found."""
 
+    near: bool | None = Field(
+        description="true: it is not likely to answer, only near. Its beginning is shown."
+    )
     content: str | None = Field(description="With detail full, the whole text instead of snippet.")
     summary: str | None = Field(
         description="Summary of its knowledge card: with detail full, or with search_cards_only."
@@ -100,15 +121,20 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     )
     full = detail is Detail.FULL
     ranks = count(first_rank)
-    excerpts = [find_excerpt(chunk.content, terms) for chunk in chunks]
+    excerpts = share_excerpts([chunk.content for chunk in chunks], terms)
     return [
         to_passage(
             Hit,
             chunk.cite(excerpt.offset),
             zone,
             rank=next(ranks),
+            near=None,
             snippet=None if full else excerpt.text,
-            **_match(chunk, excerpt, terms, candidates.get(chunk.chunk_id)),
+            **_match(
+                excerpt.matched
+                or find_matching_words(f"{chunk.title} {chunk.author or ''}", terms),
+                candidates.get(chunk.chunk_id),
+            ),
             cluster=_to_hit_cluster(chunk, names),
             summary=chunk.summary if full or takeaways else None,
             takeaways=_get_takeaways(chunk) if full or takeaways else None,
@@ -119,18 +145,40 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     ]
 
 
+def make_near_hits(
+    chunks: Sequence[Chunk],
+    zone: tzinfo,
+    first_rank: int,
+    candidates: Mapping[str, Candidate[Chunk]],
+) -> list[Hit]:
+    """Convert chunks that do not answer to hits with what one needs to choose among them."""
+    return [
+        to_passage(
+            Hit,
+            replace(chunk, tags=()),
+            zone,
+            rank=rank,
+            near=True,
+            snippet=make_snippet(chunk.content, NEAR_LENGTH),
+            **_match([], candidates[chunk.chunk_id]),
+            **dict.fromkeys(_ONLY_OF_ANSWERS),
+        )
+        for rank, chunk in enumerate(chunks, first_rank)
+    ]
+
+
 def format_hit(hit: Hit) -> str:
     """Return a hit as text."""
+    if hit.near:
+        title = format_title(hit.title, hit.author)
+        return f"- {title} ({hit.kind}, ID: {hit.chunk_id}): {hit.snippet}"
     takeaways = [f"- {takeaway}" for takeaway in hit.takeaways or ()]
     texts = [hit.content or hit.snippet, hit.summary, *takeaways]
     return f"{hit.rank}. {format_passage(hit, texts)}"
 
 
-def _match(
-    chunk: Chunk, in_text: Excerpt, terms: Collection[str], candidate: Candidate[Chunk] | None
-) -> dict[str, Any]:
+def _match(matched: list[str], candidate: Candidate[Chunk] | None) -> dict[str, Any]:
     """Return the fields that show how a passage matches the query."""
-    matched = in_text.matched or find_excerpt(f"{chunk.title} {chunk.author or ''}", terms).matched
     similarity = candidate.similarity if candidate else None
     modes = {
         Mode.SEMANTIC: candidate is not None and candidate.is_neighbour,

@@ -10,23 +10,26 @@ from shared.index.facets import Kind
 from shared.knowledge.common_names import CommonNames
 from shared.knowledge.corpus import get_knowledge_corpus
 from shared.knowledge.queue import ChunkQueue
-from shared.search.query import TIMEOUT_MESSAGES, Degradation
+from shared.search.query import TIMEOUT_MESSAGES, Degradation, Mode
+from shared.text.counts import format_count
 from shared.text.suggestions import find_nearest_names, find_nearest_word, unknown_name_message
 from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from functions.tools.knowledge.search_kb.hits import Hit
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Context
     from shared.search.filter_plan import FacetFilter, Selection
     from shared.search.query import Ranking, SearchQuery
 
 NOTHING_MATCHES: Final = (
-    "Nothing here matches strongly. The nearest passages follow: read them first, and if none of"
-    " them answers, try other words, or the language of the texts, before you conclude that there"
-    " is nothing on it."
+    "Nothing here matches strongly. If none of these answers, try other words, or the language of"
+    " the texts, before you conclude that there is nothing on it."
 )
+MAX_COUNTED: Final = 12
+"""The number of words of a question for which it is said how many passages have them."""
 MAX_CORRECTED: Final = 2
 """The number of unknown words of a question for which known words are suggested."""
 MIN_CORRECTED_LENGTH: Final = 5
@@ -79,11 +82,11 @@ async def explain_ranking(
         matches: Whether any hit is likely to answer.
         any_hits: Whether hits are returned, likely to answer or not.
     """
-    unknown_words = () if matches else ranking.unknown_words[:MAX_CORRECTED]
+    unknown_words = [word for word, count in ranking.word_counts.items() if not matches | count]
     messages, waiting, suggestions = await asyncio.gather(
         explain_unknown_filters(ranking.unknown, ctx),
         _count_waiting(ctx, matches=matches),
-        asyncio.gather(*(_suggest_word(word, ctx) for word in unknown_words)),
+        asyncio.gather(*(_suggest_word(word, ctx) for word in unknown_words[:MAX_CORRECTED])),
     )
     if ranking.degradation and (ranking.documents or not ranking.is_lexical_only):
         messages.append(DEGRADED[ranking.degradation])
@@ -97,12 +100,43 @@ async def explain_ranking(
     if matches and any_hits and query.is_lexical and not ranking.terms:
         messages.append(COMMON_WORDS)
     if not matches:
+        messages += _describe_words(ranking) if any_hits else []
         known_words = " ".join(filter(None, suggestions))
         messages += [f'Did you mean "{known_words}"?'] if known_words else []
         messages += _explain_no_match(query, ranking, any_hits=any_hits)
         if waiting:
             messages.append(NOT_INDEXED)
     return messages
+
+
+def count_answers(
+    ranking: Ranking[Chunk], query: SearchQuery, hits: Sequence[Hit], answers: int
+) -> list[str]:
+    """Say how many passages answer, and how many others are shown.
+
+    Args:
+        answers: The number of passages that answer, on this and all other pages.
+    """
+    near = sum(bool(hit.near) for hit in hits)
+    shown = len(hits) - near
+    sentences = []
+    if hits and query.mode is Mode.LEXICAL and ranking.all_words_count is not None:
+        count = format_count(ranking.all_words_count, "passage")
+        sentences.append(f"All words are in {count}.")
+    if shown and near:
+        sentences.append(f"Answers: {shown}; near: {near}.")
+    elif shown < answers:
+        sentences.append(f"Answers: {shown} of {answers}.")
+    return sentences
+
+
+def _describe_words(ranking: Ranking[Chunk]) -> list[str]:
+    """Say how many passages have each word, and in which languages meaning was compared."""
+    counts = list(ranking.word_counts.items())[:MAX_COUNTED]
+    words = ", ".join(f"{word} {count}" for word, count in counts)
+    languages = "all languages" if ranking.is_multilingual else "English"
+    meaning = f" By meaning, texts in {languages} were searched." if ranking.is_semantic else ""
+    return [f"Passages with each word: {words}.{meaning}"] if words else []
 
 
 async def _suggest_word(word: str, ctx: Context) -> str | None:

@@ -10,7 +10,13 @@ from pydantic import AliasChoices, Field, StringConstraints, TypeAdapter
 
 from functions.tools.knowledge.search_kb import messages
 from functions.tools.knowledge.search_kb.filters import Filters, to_selection
-from functions.tools.knowledge.search_kb.hits import Detail, Hit, format_hit, make_hits
+from functions.tools.knowledge.search_kb.hits import (
+    Detail,
+    Hit,
+    format_hit,
+    make_hits,
+    make_near_hits,
+)
 from shared.core.caller import Tier
 from shared.core.dates import ALL_DATES
 from shared.core.errors import InvalidInput
@@ -30,30 +36,32 @@ from shared.runtime.tool import Effect, Tool
 from shared.search.fusion import diversify_hits
 from shared.search.hybrid import rank
 from shared.search.listing import (
-    FINGERPRINTS,
-    Fingerprint,
+    RANK_POSITION,
+    RankPosition,
     fetch_passing,
-    fingerprint_hit,
+    find_start,
     list_newest,
+    make_rank_position,
 )
 from shared.search.query import Mode, SearchQuery
 from shared.search.understanding import DateOrder, understand
+from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.runtime.context import Context
     from shared.search.filter_plan import Selection
-    from shared.search.understanding import Understanding
+from shared.search.understanding import Understanding
 
-MAX_WEAK_HITS: Final = 5
-"""If nothing matches, the caller gets at most this many of the nearest passages, to judge."""
+MAX_NEAR: Final = 5
+"""At most this many of the nearest passages that do not answer are shown."""
 _DatePosition = tuple[CursorCount, CursorMoment, DocumentId]
 _DATE_POSITION: Final = TypeAdapter(_DatePosition)
 """The shape of a cursor into a listing: the number of passages on earlier pages, and the date and
 id of the last of them."""
-_DATE_POSITION_OR_FINGERPRINTS: Final[TypeAdapter[_DatePosition | list[Fingerprint]]] = TypeAdapter(
-    _DatePosition | list[Fingerprint]
+_ANY_POSITION: Final[TypeAdapter[_DatePosition | RankPosition]] = TypeAdapter(
+    _DatePosition | RankPosition
 )
 """The shape of a cursor of a question that asks for a listing. Where no passage is listed, it is
 searched for."""
@@ -73,7 +81,7 @@ class In(PagedArguments):
     filters: Filters | None = Field(default=None, description="All must pass; -value excludes.")
     mode: Mode = Field(
         default=Mode.HYBRID,
-        description="lexical: by words, for names and codes.",
+        description="lexical: by words; all of them first, counted.",
     )
     search_cards_only: bool = Field(
         default=False,
@@ -139,61 +147,69 @@ async def search_kb(args: In, ctx: Context) -> Out:
     understanding = understand(args.query, ctx.clock(), selection.span.zone)
     if args.sort:
         understanding = replace(understanding, order=args.sort)
-    shape = _DATE_POSITION_OR_FINGERPRINTS if understanding.is_listing else FINGERPRINTS
+    query = SearchQuery(args.query, args.mode, selection, understanding=understanding)
+    shape = _ANY_POSITION if understanding.is_listing else RANK_POSITION
     position = decode_cursor(args, args.cursor, shape)
-    if understanding.is_listing and not isinstance(position, list):
+    is_page_of_ranking = position is not None and len(position) == 2  # noqa: PLR2004 - RankPosition
+    if understanding.is_listing and not is_page_of_ranking:
         span = selection.span & (understanding.period or ALL_DATES)
         listing = await _list(args, replace(selection, span=span), position, ctx, understanding)
         if listing.results or position:
             return listing
-    query = SearchQuery(args.query, args.mode, selection, understanding=understanding)
-    return await _search(args, query, position or [], ctx)
+    return await _search(args, query, position, ctx)
 
 
-async def _search(args: In, query: SearchQuery, earlier: list[str], ctx: Context) -> Out:
-    """Rank the passages, and return the best that were not on earlier pages.
+async def _search(args: In, query: SearchQuery, position: RankPosition | None, ctx: Context) -> Out:
+    """Return the passages that answer, best first, and after the last of them the nearest others.
 
     Args:
-        earlier: The fingerprints of the passages on earlier pages.
+        position: Where the previous page ended.
     """
     corpus = get_knowledge_corpus(ctx.database)
     ranking = await rank(query, corpus, ctx)
     is_by_date = query.understanding is not None and query.understanding.order is not None
-    hits_in_order = ranking.hits if is_by_date else diversify_hits(ranking.hits, parse_source_id)
-    candidates = {hit.id: hit for hit in hits_in_order if fingerprint_hit(hit.id) not in earlier}
-    ids = list(candidates)
-    # Later pages have the same search, even if the remaining hits alone would not match.
-    has_matches = ranking.matches or bool(earlier)
-    limit = args.limit if has_matches else min(args.limit, MAX_WEAK_HITS)
-    already_read = {name: hit.document for name, hit in candidates.items() if hit.document}
-    chunks, examined = await fetch_passing(
-        ids, limit, query.selection, corpus.documents, already_read
+    in_order = ranking.hits if is_by_date else diversify_hits(ranking.hits, parse_source_id)
+    candidates = {hit.id: hit for hit in in_order}
+    ids = [hit.id for hit in in_order if hit.answers]
+    start = find_start(ids, position)
+    # Whether near passages are needed is known only where no answer follows.
+    near_ids = [hit.id for hit in ranking.nearest] if len(ids) - start <= args.limit else []
+    already_read = {hit.id: hit.document for hit in in_order if hit.document}
+    (answers, examined), (near, _) = await asyncio.gather(
+        fetch_passing(ids[start:], args.limit, query.selection, corpus.documents, already_read),
+        fetch_passing(near_ids, MAX_NEAR, query.selection, corpus.documents, already_read),
     )
-    matches = ranking.matches and bool(chunks or earlier)
+    matches = ranking.matches and bool(answers or near or position)
+    zone, first_rank = query.selection.span.zone, start + 1
     all_hits, notes = await asyncio.gather(
         make_hits(
-            chunks,
+            answers,
             ctx,
-            zone=query.selection.span.zone,
-            first_rank=len(earlier) + 1,
+            zone=zone,
+            first_rank=first_rank,
             detail=args.detail,
             takeaways=args.search_cards_only,
             terms=ranking.terms,
             candidates=candidates,
         ),
-        messages.explain_ranking(query, ranking, ctx, matches=matches, any_hits=bool(chunks)),
+        messages.explain_ranking(
+            query, ranking, ctx, matches=matches, any_hits=bool(answers or near)
+        ),
     )
-    hits = _fit_hits(all_hits, args)
-    if len(hits) < len(chunks):  # The answer is full: later hits go to the next page.
-        examined = ids.index(hits[-1].chunk_id) + 1
-    position = [*earlier, *map(fingerprint_hit, ids[:examined])]
+    near_hits = make_near_hits(near, zone, first_rank + len(answers), candidates)
+    hits = _fit_hits([*all_hits, *near_hits], args)
+    end = start + examined
+    if len(hits) < len(answers):  # The answer is full: later hits go to the next page.
+        end = ids.index(hits[-1].chunk_id) + 1
+    has_more = end < len(ids)
+    counts = messages.count_answers(ranking, query, hits, len(ids))
     return Out(
         query=args.query,
         matches=matches,
         understood=_describe(query.understanding, ranking.authors),
         results=hits,
-        next_cursor=encode_cursor(args, position) if has_matches and examined < len(ids) else None,
-        message=" ".join(notes) or None,
+        next_cursor=encode_cursor(args, make_rank_position(ids, end)) if has_more else None,
+        message=" ".join([*counts, *notes]) or None,
     )
 
 
@@ -259,22 +275,14 @@ def format_result(out: Out) -> str:
     """Return the hits as text."""
     paragraphs = [f"Understood: {out.understood}."] if out.understood else []
     paragraphs += [out.message] if out.message else []
-    if out.results:
-        paragraphs.append(_format_heading(out))
-    paragraphs += map(format_hit, out.results)
+    if out.results and out.query is None:
+        paragraphs.append(f"{format_count(len(out.results), 'passage')}, newest first:")
+    paragraphs += [format_hit(hit) for hit in out.results if not hit.near]
+    if near := [format_hit(hit) for hit in out.results if hit.near]:
+        paragraphs.append("\n".join(["Near:", *near]))
     if out.next_cursor:
         paragraphs.append(f"There are more: call again with cursor {out.next_cursor}")
     return "\n\n".join(paragraphs) or "There is nothing."
-
-
-def _format_heading(out: Out) -> str:
-    count = len(out.results)
-    passages = f"{count} passages" if count > 1 else "1 passage"
-    if out.query is None:
-        return f"{passages}, newest first:"
-    if out.matches:
-        return f"{passages}, best first:"
-    return f"The {count} nearest passages:" if count > 1 else "The nearest passage:"
 
 
 TOOL = Tool(
@@ -284,7 +292,7 @@ TOOL = Tool(
         "Search what the owner has read, highlighted and noted, by meaning and words. Use it"
         " first for any question these texts may answer. It understands dates, authors and"
         " 'latest'. matches: false means nothing is likely to answer. Filters alone list"
-        " passages by date. Read a hit in full with get_chunk."
+        " passages by date. get_chunk reads what … cut."
     ),
     input=In,
     output=Out,

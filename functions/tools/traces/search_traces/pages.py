@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter
 from shared.runtime.pagination import CursorCount, CursorMoment
 from shared.runtime.schemas import FOR_APPS, DocumentId
 from shared.search.hybrid import rank
-from shared.search.listing import fingerprint_hit, list_newest
+from shared.search.listing import find_start, list_newest, make_rank_position
 from shared.search.query import Degradation
 from shared.text.snippets import truncate
 from shared.traces.corpus import describe_unknown_tags, make_trace_corpus
@@ -21,10 +21,10 @@ from shared.traces.views import TraceSummary, build_trace_view, format_votes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import tzinfo
 
     from shared.runtime.context import Context
     from shared.search.filter_plan import Selection
+    from shared.search.listing import RankPosition
     from shared.search.query import Candidate, Ranking, SearchQuery
     from shared.traces.model import Trace
 
@@ -36,8 +36,10 @@ if TYPE_CHECKING:
 DATE_POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId])
 """A cursor by date contains the number of traces on previous pages, and the date and the id of the
 last of them."""
-MAX_NEAREST: Final = 3
-"""If no trace matches, at most this many of the nearest are returned for the caller to judge."""
+MAX_NEAR: Final = 5
+"""At most this many of the nearest traces that do not answer are shown."""
+NEAR_LENGTH: Final = 80
+"""How many characters are shown of the problem of a trace that does not answer, but is near."""
 MAX_LEXICAL_READS: Final = 60
 """The maximum number of traces that are read because only the search by words found them."""
 MAX_EXCERPT: Final = 200
@@ -64,8 +66,12 @@ class TraceHit(TraceSummary):
         description="Cosine similarity of query and trace: 1 the same, 0 unrelated; missing where"
         " meaning was not compared. The order also depends on words, votes and age."
     )
+    yours: bool | None = Field(description="true: you contributed it.")
+    near: bool | None = Field(description="true: it is not likely to answer, only near.")
     context: str = Field(description="How the problem begins.")
-    solution: str = Field(description="How the solution begins; get_trace returns all of it.")
+    solution: str | None = Field(
+        description="How the solution begins; get_trace returns all of it. Not if near."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,7 @@ async def load_page_by_date(
     count_before, after = (position[0], position[1:]) if position else (0, None)
     listing = await list_newest(selection, limit, after, make_trace_corpus(ctx.database))
     ranks = count(count_before + 1)
-    hits = fit([_build_hit(trace, next(ranks), ctx.zone) for trace in listing.documents])
+    hits = fit([_build_hit(trace, next(ranks), ctx) for trace in listing.documents])
     is_cut = len(hits) < len(listing.documents)
     following = listing.cursors[len(hits) - 1] if is_cut else listing.next
     return TracePage(
@@ -108,38 +114,39 @@ async def load_page_by_date(
 
 async def load_page_by_relevance(
     query: SearchQuery,
-    previous: Sequence[str],
+    previous: RankPosition | None,
     limit: int,
     fit: Fit,
     ctx: Context,
 ) -> TracePage:
-    """Rank traces by relevance, votes and age, and return the best that are not on earlier pages.
+    """Return the traces that answer, and after the last of them the nearest others.
 
-    Costs at most three round trips: those of `rank`, and one more if only words found a trace, or a
-    tag does not exist.
+    They are in the order of relevance, votes and age. Costs at most three round trips: those of
+    `rank`, and one more if only words found a trace, or a tag does not exist.
 
     Args:
-        previous: The fingerprints of hits on earlier pages.
+        previous: Where the previous page ended.
         fit: Returns as many of the first hits as fit into an answer.
     """
     ranking = await rank(query, make_trace_corpus(ctx.database), ctx)
-    candidates = await _read_documents(ranking.hits, query, ctx)
-    ordered = [
-        (candidate, trace)
-        for candidate, trace in _moderate(candidates, ctx)
-        if fingerprint_hit(candidate.id) not in previous
-    ]
-    has_matches = ranking.matches or bool(previous)
-    page = ordered[: limit if has_matches else min(limit, MAX_NEAREST)]
-    ranks = count(len(previous) + 1)
+    candidates = _moderate(await _read_documents(ranking.hits, query, ctx), ctx)
+    answers = [(match, trace) for match, trace in candidates if match.answers]
+    ids = [match.id for match, _ in answers]
+    start = find_start(ids, previous)
+    page = answers[start : start + limit]
+    near = [(match, trace) for match, trace in candidates if not match.answers]
+    near.sort(key=lambda item: -item[0].evidence)
+    ranks = count(start + 1)
     hits = fit(
-        [_build_hit(trace, next(ranks), ctx.zone, match.similarity) for match, trace in page]
+        [
+            _build_hit(trace, next(ranks), ctx, match.similarity, is_near=not match.answers)
+            for match, trace in [*page, *(near[:MAX_NEAR] if start + limit >= len(ids) else [])]
+        ]
     )
-    has_more = has_matches and len(hits) < len(ordered)
-    shown_fingerprints = [*previous, *(fingerprint_hit(hit.trace_id) for hit in hits)]
+    end = start + sum(not hit.near for hit in hits)
     return TracePage(
         hits=hits,
-        position=shown_fingerprints if has_more else None,
+        position=make_rank_position(ids, end) if start < end < len(ids) else None,
         matches=ranking.matches and bool(hits or previous),
         notes=await _collect_notes(ranking, ctx),
     )
@@ -147,8 +154,12 @@ async def load_page_by_relevance(
 
 def format_hit(hit: TraceHit) -> str:
     """Format a hit as text."""
+    if hit.near:
+        facts = f"{hit.status}, {format_votes(hit)}, {hit.date}, tags: {', '.join(hit.tags)}"
+        return f"Near: {hit.title} (ID: {hit.trace_id}, {facts}): {hit.context}"
     scores = [f"score: {hit.score:.2f}"] if hit.score is not None else []
     scores += [f"trust: {hit.trust:.2f}", format_votes(hit), hit.status, hit.date]
+    scores += ["yours"] if hit.yours else []
     return (
         f"{hit.rank}. {hit.title} ({', '.join(scores)})\n"
         f"   Tags: {', '.join(hit.tags) or 'none'}\n"
@@ -193,17 +204,27 @@ async def _collect_notes(ranking: Ranking[Trace], ctx: Context) -> list[str]:
     return notes
 
 
-def _build_hit(trace: Trace, rank: int, zone: tzinfo, similarity: float | None = None) -> TraceHit:
+def _build_hit(
+    trace: Trace,
+    rank: int,
+    ctx: Context,
+    similarity: float | None = None,
+    *,
+    is_near: bool = False,
+) -> TraceHit:
+    content = trace.content
     return build_trace_view(
         TraceHit,
         trace,
-        zone,
+        ctx.zone,
+        yours=trace.contributor == ctx.caller.user_id or None,
         rank=rank,
         score=None if similarity is None else round(similarity, 2),
-        context=_cut_excerpt(trace.content.context_text),
-        solution=_cut_excerpt(trace.content.solution_text),
+        near=is_near or None,
+        context=_cut_excerpt(content.context_text, NEAR_LENGTH if is_near else MAX_EXCERPT),
+        solution=None if is_near else _cut_excerpt(content.solution_text, MAX_EXCERPT),
     )
 
 
-def _cut_excerpt(text: str) -> str:
-    return truncate(" ".join(text.split()), MAX_EXCERPT)
+def _cut_excerpt(text: str, length: int) -> str:
+    return truncate(" ".join(text.split()), length)

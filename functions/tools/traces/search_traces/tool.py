@@ -20,7 +20,7 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import PagedArguments, decode_cursor, encode_cursor, fit_page
 from shared.runtime.schemas import FOR_APPS, Result
 from shared.runtime.tool import Effect, Tool
-from shared.search.listing import FINGERPRINTS
+from shared.search.listing import RANK_POSITION
 from shared.search.query import Mode, SearchQuery
 from shared.traces.corpus import select_by_tags
 from shared.traces.tags import MAX_TAGS, TagInput, normalize_tags
@@ -73,9 +73,9 @@ async def search_traces(args: In, ctx: Context) -> Out:
     selection = select_by_tags(normalize_tags(args.tags), include_flagged=args.include_flagged)
     fit_to_page = partial(fit_page, max_tokens=args.max_tokens, cursor=args.cursor)
     if args.query:
-        seen_fingerprints = decode_cursor(args, args.cursor, FINGERPRINTS) or []
+        previous = decode_cursor(args, args.cursor, RANK_POSITION)
         query = SearchQuery(args.query, Mode.HYBRID, selection)
-        page = await load_page_by_relevance(query, seen_fingerprints, args.limit, fit_to_page, ctx)
+        page = await load_page_by_relevance(query, previous, args.limit, fit_to_page, ctx)
     else:
         position = decode_cursor(args, args.cursor, DATE_POSITION)
         page = await load_page_by_date(selection, position, args.limit, fit_to_page, ctx)
@@ -96,20 +96,13 @@ def _build_out(args: In, page: TracePage) -> Out:
 def format_result(out: Out) -> str:
     """Return the hits as text."""
     paragraphs = [out.message] if out.message else []
-    if out.results:
-        paragraphs.append(_format_heading(out))
+    near = sum(bool(hit.near) for hit in out.results)
+    if out.query and out.results:
+        paragraphs.append(f"Answers: {len(out.results) - near}; near: {near}.")
     paragraphs += map(format_hit, out.results)
     if out.next_cursor:
         paragraphs.append(f"There are more: call again with cursor {out.next_cursor}")
     return "\n\n".join(paragraphs)
-
-
-def _format_heading(out: Out) -> str:
-    count = len(out.results)
-    if not out.matches:
-        return f"The {count} nearest:" if count > 1 else "The nearest:"
-    heading = f"Found {count} result{'s' if count > 1 else ''}"
-    return f'{heading} for "{out.query}":' if out.query else f"{heading}:"
 
 
 TOOL = Tool(
