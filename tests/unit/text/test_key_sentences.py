@@ -87,3 +87,8 @@ def test_a_long_text_is_fast() -> None:
     start = time.process_time()
     assert len(rank_sentences(split_sentences(text), "Dough")) == 500
     assert time.process_time() - start < 3
+
+
+def test_a_german_ordinal_does_not_end_a_sentence() -> None:
+    text = "Abgabe bis 2. September 2024. Danach ist Schluss."
+    assert split_sentences(text) == ["Abgabe bis 2. September 2024.", "Danach ist Schluss."]
