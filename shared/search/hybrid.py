@@ -173,7 +173,7 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         unknown=tuple(find_unknown_values(query.selection, postings)),
         degradation=degradation,
         hits=hits,
-        matches=bool(lifts.authors)
+        matches=any(lifts.authors.values())
         or len(absent_phrases) < len(lifts.phrases)
         or any(hit.evidence >= 0 for hit in candidates),
         truncated=fetched.truncated,

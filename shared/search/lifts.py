@@ -20,7 +20,6 @@ from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
     from shared.core.dates import DateSpan
     from shared.index.facets import Facet
@@ -130,7 +129,8 @@ class Lifts:
 
     Attributes:
         phrases: The phrases that the question quotes.
-        authors: The authors of candidates whom the question names.
+        authors: The authors of candidates whom the question names, each with whether it names them
+            in full.
         period: The days that the question names, or None if no candidate is of them.
         date_phrase: The words that name these days, as a text may have them. Empty if they mean
             other days in a text, such as `last week`, or no days at all.
@@ -139,7 +139,7 @@ class Lifts:
     """
 
     phrases: Sequence[str]
-    authors: AbstractSet[str]
+    authors: Mapping[str, bool]
     period: DateSpan | None
     date_phrase: str
     subject: str
@@ -206,7 +206,7 @@ def find_lifts(
     """Find what a question lifts among the candidates that have been read."""
     understanding = query.understanding
     if understanding is None:
-        return Lifts(phrases, frozenset(), None, "", query.text, None)
+        return Lifts(phrases, {}, None, "", query.text, None)
     documents = [(hit.document, hit.terms) for hit in candidates if hit.document]
     authors = find_named_authors(
         query.text, [(document.author, words) for document, words in documents]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import regex
@@ -25,7 +27,22 @@ _PARTICLE: Final = r"(?:von|van|der|den|de|del|della|da|di|du|le|la|ter|bin|al)"
 _CAPITALISED: Final = r"\p{Lu}[\w'\u2019-]*\.?"
 _NAME: Final = regex.compile(rf"{_CAPITALISED}(?:,? (?:{_PARTICLE} )*{_CAPITALISED})+")
 _UNSPACED: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")
-_PROPER_WORD: Final = regex.compile(rf"{_CAPITALISED}|{_UNSPACED.pattern}")
+_PROPER_WORD: Final = regex.compile(r"\b\p{Lu}[\w-]*")
+_INTRODUCTION: Final = regex.compile(
+    r"\b(?:by|from|of|according to|von|laut|sagt|schreibt|meint|de|par|según|selon|dice|dit|écrit)"
+    rf"\s+(?:{_PARTICLE}\s+)*$",
+    regex.IGNORECASE,
+)
+"""The words after which a capitalised word is the name of a person."""
+_STATEMENT: Final = regex.compile(
+    r"['\u2019]s?(?!\w)|\s+(?:say|think|write|argue|mean)s?\b|\s+(?:said|thought|wrote|argued)\b"
+    r"|\s+(?:sagte?|schreibt|schrieb|meint|dice|dijo|escribe|escribió|dit|écrit)\b"
+)
+"""The words before which a capitalised word is the name of a person."""
+_TOPIC: Final = regex.compile(r"\s+(?:on|about|über|zu|sobre|sur)\b")
+"""The words before which a capitalised first word is the name of a person: `Plato on love`."""
+_PARTICLES: Final = regex.compile(rf"\b(?:{_PARTICLE}\s+)+$", regex.IGNORECASE)
+_NEXT_NAME: Final = regex.compile(rf",?\s+{_CAPITALISED}")
 _GENITIVE: Final = re.compile(r"['\u2019]s?$")
 _PEOPLE: Final = re.compile(r"\s*(?:;|&|/|、|\band\b|\bund\b|\by\b|\bet\b)\s*")
 
@@ -70,34 +87,66 @@ def _iterate_names(question: str) -> Iterator[str]:
 
 def find_named_authors(
     question: str, documents: Collection[tuple[str | None, AbstractSet[str]]]
-) -> set[str]:
-    """Return the authors whom a question names.
+) -> dict[str, bool]:
+    """Return the authors whom a question names, each with whether it names them in full.
 
-    A name counts if all its words but initials stand together in the question. A surname alone, or
-    a name of one word, counts if it is capitalised and no document has it but from its author.
+    A name of several words is named if all of them but initials stand together in the question.
+    A surname alone, or a name of one word, counts if the question introduces it as a person's, no
+    document has it but from its author, and no other author has this surname.
 
     Args:
         documents: The author of each document, and the words of the question that it has.
     """
     question_words = _list_name_terms(question)
-    proper_words = {
-        term for word in _PROPER_WORD.findall(question) for term in _list_name_terms(word)
+    names = {author: _read_names(author) for author, _ in documents if author}
+    in_full = {
+        name
+        for names_of_author in names.values()
+        for name, is_certain in names_of_author
+        if is_certain and _has_together(question_words, name)
     }
-    authors: set[str] = set()
-    proper_words &= {word for _, words in documents for word in words}
+    surnames = _find_introduced_names(question).difference(*in_full)
     for author, words in documents:
-        if author:
-            authors.add(author)
-            words -= set(_list_name_terms(author))
-        proper_words -= words
-    return {
-        author
-        for author in authors
-        if any(
-            _has_together(question_words, name) and (is_certain or name[0] in proper_words)
-            for name, is_certain in _read_names(author)
-        )
+        surnames -= words - set(_list_name_terms(author or ""))
+    bearers: defaultdict[str, set[Sequence[str]]] = defaultdict(set)
+    for name, _ in chain.from_iterable(names.values()):
+        bearers[name[-1]].add(name)
+    alone = {
+        name
+        for surname in surnames
+        for name in bearers[surname]
+        if len(name) == 1 or len(bearers[surname]) == 1
     }
+    return {
+        author: any(name in in_full for name, _ in names_of_author)
+        for author, names_of_author in names.items()
+        if any(name in in_full or name in alone for name, _ in names_of_author)
+    }
+
+
+def _find_introduced_names(question: str) -> set[str]:
+    """Return the capitalised words that a question introduces as the names of people.
+
+    The only word of a question is one. A word beside another capitalised one is none: it is part of
+    a name of two words.
+    """
+    names: set[str] = set()
+    question_words = _list_name_terms(question)
+    for match in _PROPER_WORD.finditer(question):
+        before, after = question[: match.start()], question[match.end() :]
+        words_before = _PARTICLES.sub("", before).split()
+        follows_name = words_before and (
+            words_before[-1][0].isupper() and _list_name_terms(words_before[-1])
+        )
+        is_introduced = (
+            _INTRODUCTION.search(before)
+            or _STATEMENT.match(after)
+            or (not words_before and _TOPIC.match(after))
+            or len(question_words) == 1
+        )
+        if is_introduced and not follows_name and not _NEXT_NAME.match(after):
+            names.update(_list_name_terms(match[0]))
+    return names
 
 
 def remove_name(question: str, author: str) -> str:
@@ -113,18 +162,18 @@ def remove_name(question: str, author: str) -> str:
 
 @lru_cache(maxsize=1 << 10)
 def _read_names(author: str) -> list[tuple[Sequence[str], bool]]:
-    """Return the name and the surname of each author, and whether it is certain in a question."""
+    """Return the name of each person, and whether it is certain in a question."""
     names: list[tuple[Sequence[str], bool]] = []
     for person in _PEOPLE.split(author):
         parts = [part.strip() for part in person.split(",")]
         match parts:
             case [surname, given_name] if " " not in surname or " " not in given_name:
                 parts = [f"{given_name} {surname}"]
-        for part in parts:
-            if words := _list_name_terms(part):
-                names.append((words, len(words) > 1 or bool(_UNSPACED.fullmatch(part))))
-                if " " in part:
-                    names.append((words[-1:], False))
+        names += [
+            (words, len(words) > 1 or bool(_UNSPACED.fullmatch(part)))
+            for part in parts
+            if (words := _list_name_terms(part))
+        ]
     return names
 
 

@@ -12,6 +12,7 @@ from shared.knowledge.source import Source
 from shared.runtime.context import App, Context
 from shared.search.candidates import DENSE_POOL, LEXICAL_POOL
 from shared.search.lifts import MAX_LIFTED
+from shared.search.understanding import DateOrder
 from shared.writer.ingestion import Ingestion
 from tests.support.clock import SettableClock
 from tests.support.knowledge import chunk_source, embed_all, index_all, store_sources
@@ -116,6 +117,17 @@ async def test_passages_of_a_named_author_come_first(
     out = await search_kb(In(query=question, mode=mode), ctx)
     assert (out.results[0].source_id, out.matches) == ("right", True)
     assert out.understood == "by Ann Helm"
+
+
+async def test_a_surname_lifts_but_does_not_match(ctx: Context) -> None:
+    await store_sources(
+        ctx,
+        make_source_of_texts(ANCHORS, "others", author="Ann Bo"),
+        make_source_of_text(FAR_TEXT, "right", author="Ann Helm"),
+    )
+    args = In(query="zebras by Helm", mode="lexical", sort=DateOrder.NEWEST)
+    out = await search_kb(args, ctx)
+    assert (out.understood, out.matches) == ("by Ann Helm; newest first", False)
 
 
 async def test_the_newest_of_the_good_hits_come_first(ctx: Context) -> None:
