@@ -217,7 +217,9 @@ def find_lifts(
         _is_of_period(document, period, date_phrase) for document, _ in documents
     ):
         period = None
-    subject = understanding.words if period is None else understanding.subject
+    subject = understanding.subject
+    if period is None:
+        subject = f"{subject} {dates}".strip()
     for author in authors:
         subject = find_subject(remove_name(subject, author))
     return Lifts(phrases, authors, period, date_phrase, subject, understanding.order)

@@ -161,29 +161,27 @@ REQUEST_WORDS: Final = frozenset(
     """
     what what's about over between since sobre sur uber zu zwischen entre which did do does have
     has had i i've my me we was were is are there any all everything anything something read
-    reading save saved note notes noted highlight highlights highlighted write wrote written add
-    added store stored passage passages text texts article articles book books thing things
-    entry entries item items stuff show list find give tell of from in on at during the a an
-    about new to for and first time that this ones one
+    save saved note notes noted highlight highlights highlighted write wrote written added stored
+    passages texts article articles books thing things entries items stuff show list find give
+    tell of from in on at during the a an about to for and that this ones one
 
     welche welcher welches habe hab ich meine meinen mein mir zeig zeige liste alles gelesen
-    notiert notizen notiz markiert markierungen gespeichert geschrieben hinzugefugt texte text
-    artikel bucher buch passagen eintrage eintrag aus vom von im am der die das den dem gab es
-    gibt ist sind mal ein eine und wann war waren lesen
+    notiert notizen notiz markiert markierungen gespeichert geschrieben hinzugefugt texte artikel
+    bucher passagen eintrage aus vom von im am der die das den dem gab es gibt ist sind ein eine
+    und wann waren
 
     que cual cuales lei leido he guarde guardado anote anotado subraye subrayado escribi escrito
-    mis mi notas nota textos texto articulos articulo libros libro muestra muestrame todo lo el
-    la los las de del durante hay pasajes cosas cosa es son ha sido por
+    mis mi notas textos articulos articulo libros muestra muestrame todo lo el la los las de del
+    durante pasajes cosas cosa es ha sido por
 
-    qu quoi quel quels quelle quelles ai j je lu enregistre surligne ecrit mes mon ma textes
-    texte articles livres livre montre moi tout ce le les du des en est au dans cours que sont c
-    l d un une choses chose
+    qu quoi quel quels quelle quelles ai j je lu enregistre surligne ecrit mes mon ma textes articles
+    livres montre moi tout ce le les du des en est au dans que sont c l d un une choses chose
     """.split()  # noqa: SIM905 - a language a paragraph
 )
 """The words of a question that only ask for passages, as in `What did I read about bread`."""
 EAST_ASIAN_REQUEST: Final = re.compile(
     "(?:我|读|讀|看|了|过|過|什么|什麼|哪些|有|写|寫|记|記|录|保存|在|里|书|文章|内容|东西|的|是|笔记|"
-    "筆記|那|吗|呢|列出|所有|给|显示|哪|篇|条|本|日|份|中|時|时|候|添加|一|"
+    "筆記|那|吗|呢|列出|所有|给|显示|哪|篇|条|份|时候|時候|添加|一|"
     "読んだ|読み|書いた|書き|ました|もの|物|何|なに|を|は|に|の|が|ノート|メモ|記事|した|教えて|"
     "見せて|ください|ですか|です|か|どんな|私|全部|すべて|で)*"
 )

@@ -41,6 +41,8 @@ class Understanding:
     """What is understood of a question.
 
     Attributes:
+        words: The words to search for: all but those that ask for an order. Passages may have those
+            of the period, too.
         subject: What the question is about: its other words, without those that only ask for
             passages. The whole question if nothing is understood.
         dates: The words that name the period.
@@ -48,15 +50,11 @@ class Understanding:
         order: The order that the question asks for, or None.
     """
 
+    words: str
     subject: str
     dates: str = ""
     period: DateSpan | None = None
     order: DateOrder | None = None
-
-    @property
-    def words(self) -> str:
-        """The words to search for. Passages may have those of the period, too."""
-        return f"{self.subject} {self.dates}".strip()
 
     @property
     def is_listing(self) -> bool:
@@ -76,12 +74,13 @@ def understand(question: str, now: datetime, zone: tzinfo) -> Understanding:
     rest = _blank(question, spans)
     newest = [match.span() for match in NEWEST.finditer(fold_letters(rest))]
     if not (mentions or newest):
-        return Understanding(question)
+        return Understanding(question, question)
     period = None
     if mentions:
         first = min(mention.first for mention in mentions)
         period = DateSpan(first, max(mention.last for mention in mentions), zone)
     return Understanding(
+        " ".join(_blank(question, newest).split()),
         find_subject(_blank(rest, newest)),
         " ".join(question[start:end] for start, end in spans),
         period,

@@ -117,7 +117,7 @@ def test_a_question_names_days(question: str, expected: str) -> None:
     ],
 )
 def test_a_question_names_no_days(question: str) -> None:
-    assert ask(question) == Understanding(question)
+    assert ask(question) == Understanding(question, question)
 
 
 def test_days_are_those_of_the_time_zone() -> None:
@@ -138,6 +138,9 @@ def test_days_are_those_of_the_time_zone() -> None:
         ("最新的关于红茶的笔记", "红茶"),
         ("味噌汁の最新のメモ", "味噌汁"),
         ("What did I read last?", ""),
+        ("latest note about first aid", "first aid"),
+        ("newest notes on time management", "time management"),
+        ("最新的关于日本的笔记", "日本"),
         ("recent notes", ""),
     ],
 )
@@ -145,6 +148,12 @@ def test_a_question_asks_for_the_newest(question: str, subject: str) -> None:
     understanding = ask(question)
     assert (understanding.order, understanding.subject) == (DateOrder.NEWEST, subject)
     assert understanding.is_listing == (not subject)
+
+
+def test_all_words_but_those_of_an_order_are_searched() -> None:
+    understanding = ask("the latest notes about New York from 2023")
+    assert understanding.words == "the notes about New York from 2023"
+    assert understanding.subject == "New York"
 
 
 @pytest.mark.parametrize(
