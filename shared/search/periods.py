@@ -94,13 +94,17 @@ def _join_ranges(mentions: Iterable[PeriodMention], text: str) -> Iterator[Perio
 
 
 def _apply_bound(mention: PeriodMention, text: str, today: date) -> PeriodMention:
-    """Turn a period beside a word such as `since` or `before` into all days since or before it."""
+    """Turn a period beside a word such as `since` or `until` into all days since or until it."""
     before, after = text[: mention.start], text[mention.end :]
     latest = max(mention.last, today)
     if match := _SINCE.search(before):
         return replace(mention, start=match.start(), last=latest)
-    if match := _SINCE_AFTER.match(after):
-        return replace(mention, end=mention.end + match.end(), last=latest)
+    if match := _BOUND_AFTER.match(after):
+        mention = replace(mention, end=mention.end + match.end())
+        is_start = bool(match["since"])
+        return replace(mention, last=latest) if is_start else replace(mention, first=date.min)
+    if match := _UNTIL.search(before):
+        return replace(mention, start=match.start(), first=date.min)
     if match := _BEFORE.search(before):
         return replace(mention, start=match.start(), first=date.min, last=mention.first - _DAY)
     if (match := _AFTER.search(before)) and mention.last < today:
@@ -109,10 +113,16 @@ def _apply_bound(mention: PeriodMention, text: str, today: date) -> PeriodMentio
 
 
 _ARTICLE: Final = r"(?:(?:the|in|im|dem|der|zum|el|la|le|en)\s+)?"
-_TO_WORDS: Final = "to|and|until|till|through|bis|und|a|y|hasta|au|et|jusqu'en|[-\u2013\u2014]"
-_TO: Final = re.compile(rf"\s*(?:{_TO_WORDS}|[~\u301c\uff5e到至と和]|から)\s*{_ARTICLE}")
+_AND_WORDS: Final = "and|und|y|et|or|oder|o|ou"
+_TO_WORDS: Final = r"to|until|till|through|bis|a|hasta|au|jusqu'en|[-\u2013\u2014]"
+_TO: Final = re.compile(
+    rf"\s*(?:{_TO_WORDS}|{_AND_WORDS}|[~\u301c\uff5e到至と和]|から)\s*{_ARTICLE}"
+)
 _SINCE: Final = re.compile(rf"\b(?:since|seit|desde|depuis|ab)\s+{_ARTICLE}$")
-_SINCE_AFTER: Final = re.compile("以来|以後|以后|以降|起")
+_BOUND_AFTER: Final = re.compile("(?P<since>以来|以後|以后|以降|起)|まで|为止|為止")
+_UNTIL: Final = re.compile(
+    rf"\b(?:until|till|through|up to|bis|hasta|jusqu['\u2019](?:en|au|a))\s+{_ARTICLE}$"
+)
 _BEFORE: Final = re.compile(rf"\b(?:before|vor|antes de|avant)\s+{_ARTICLE}$")
 _AFTER: Final = re.compile(rf"\b(?:after|nach|despues de|apres)\s+{_ARTICLE}$")
 
@@ -132,14 +142,21 @@ def _compile_grammar() -> list[tuple[re.Pattern[str], Reader]]:
     count = rf"(?P<count>\d{{1,3}}|{_any_of(filter(str.isascii, words.COUNTS))})"
     east_count = r"(?P<count>\d{1,3}|[一二三四五六七八九十两兩])"
     season, weekday = _any_of(words.SEASONS), _any_of(filter(str.isascii, words.WEEKDAYS))
+    part = _any_of(filter(str.isascii, words.YEAR_PARTS))
     back = rf"(?P<back>{_any_of(words.EAST_ASIAN_YEARS)})"
+    singular_unit = rf"(?P<unit>{words.SINGULAR_UNITS})\b"
     last, last_after, this = words.LAST, words.LAST_AFTER, words.THIS
     year_word = "(?:year|jahr|jahres|ano|annee|an)"
     relative_year = (
         rf"(?:(?P<last_year>(?:{last})\s+{year_word}|{year_word}\s+(?:{last_after}))"
         rf"|(?:{this})\s+{year_word})\b"
     )
-    before_month = [
+    to_month = rf"\s*(?:{_TO_WORDS}|(?P<is_list>{_AND_WORDS}))\s*"
+    months_without_year = [
+        rf"(?P<before>\b(?:{prepositions}|between|zwischen|von|entre|de)\s+)"
+        rf"(?P<first_month>{_any_of(names)}){to_month}(?P<month>{_any_of(names)})\b(?!['\u2019-])"
+        for prepositions, names in words.MONTHS_AFTER.values()
+    ] + [
         rf"(?P<before>\b(?:{prepositions})\s+)(?P<month>{_any_of(names)})\b(?!['\u2019-]|{of}\d)"
         for prepositions, names in words.MONTHS_AFTER.values()
     ]
@@ -151,6 +168,10 @@ def _compile_grammar() -> list[tuple[re.Pattern[str], Reader]]:
         # Numbers.
         (rf"(?<!\d)(?P<year>{years})([-/.])(?P<month>\d\d?)\2(?P<day>\d\d?)(?!\d)", _read_date),
         (rf"(?<![\d.])(?P<day>\d\d?)\.\s?(?P<month>\d\d?)\.\s?(?P<year>{years})", _read_date),
+        (
+            r"(?<![\d.])(?P<day>[0-3]\d)\.(?P<month>[01]\d)\.(?P<short_year>\d\d)(?!\.?\d)",
+            _read_date,
+        ),
         (rf"(?<![\d-])(?P<year>{years})-(?P<month>[01]\d)(?![\d-])", _read_date),
         (rf"(?<![\d/])(?P<month>0\d|1[0-2])/(?P<year>{years})(?![\d/])", _read_date),
         (rf"(?:(?P<year>{years})\s*年|{back})の?{east_month}(?:{east_day})?", _read_date),
@@ -159,7 +180,7 @@ def _compile_grammar() -> list[tuple[re.Pattern[str], Reader]]:
         (rf"(?<!\d)(?P<year>{years})\s*[/-]?\s*q(?P<quarter>[1-4])\b", _read_quarter),
         # Names of months and seasons beside a year.
         (
-            rf"\b(?P<first_month>{_any_of(words.FULL_MONTHS)})\s*(?:{_TO_WORDS})\s*{month}{of}{year}",
+            rf"\b(?P<first_month>{_any_of(words.FULL_MONTHS)}){to_month}{month}{of}{year}",
             _read_date,
         ),
         (rf"{day}{of}{month}{of}{year}", _read_date),
@@ -167,6 +188,8 @@ def _compile_grammar() -> list[tuple[re.Pattern[str], Reader]]:
         (rf"\b{month}{of}{year}", _read_date),
         (rf"\b{full_month}{of}{relative_year}", _read_date),
         (rf"\b(?P<season>{season}){of}{year}", _read_season),
+        (rf"\b(?P<part>{part})(?:{of}|-)(?P<year>{years})(?![\da-z'\u2019-])", _read_part_of_year),
+        (rf"(?P<year>{years})\s*年(?P<part>[初中末底])(?!国|國)", _read_part_of_year),
         (rf"\b(?:{last}|{this})\s+(?P<season>{season})\b", _read_season),
         (rf"\b(?P<season>{season})\s+(?:{last_after})\b", _read_season),
         # Months and days without a year.
@@ -175,10 +198,10 @@ def _compile_grammar() -> list[tuple[re.Pattern[str], Reader]]:
         (rf"(?<!\d){east_month}{east_day}", _read_date),
         (rf"(?<![\d年个個か一二三四五六七八九十]){east_month}(?!\d|間|球|天)", _read_date),
         (rf"\b{full_month}\s+(?:pasado|dernier)\b", _read_date),
-        *((pattern, _read_date) for pattern in before_month),
+        *((pattern, _read_date) for pattern in months_without_year),
         # Years.
         (
-            rf"{before_year}(?P<first_year>{years})\s*(?:{_TO_WORDS})\s*(?P<year>{years})(?![\d-])",
+            rf"{before_year}(?P<first_year>{years})\s*(?:{_TO_WORDS}|{_AND_WORDS})\s*(?P<year>{years})(?![\d-])",
             _read_date,
         ),
         (rf"(?P<year>{years})\s*年(?!間|前)", _read_date),
@@ -194,12 +217,18 @@ def _compile_grammar() -> list[tuple[re.Pattern[str], Reader]]:
         (rf"\b{count}\s+{unit}\s+ago\b", _read_units_ago),
         (rf"\b(?:vor|hace|il y a)\s+{count}\s+{unit}", _read_units_ago),
         (rf"{east_count}(?P<unit>{east_unit})(?:之?前|以前)", _read_units_ago),
-        (rf"\b(?:{last})\s+{unit}", lambda match, today: _step_back(_read_unit(match), 1, today)),
         (
-            rf"\b{unit}\s+(?:{last_after})",
+            rf"\b(?:{last})\s+{singular_unit}",
             lambda match, today: _step_back(_read_unit(match), 1, today),
         ),
-        (rf"\b(?:{this})\s+{unit}", lambda match, today: _step_back(_read_unit(match), 0, today)),
+        (
+            rf"\b{singular_unit}\s+(?:{last_after})",
+            lambda match, today: _step_back(_read_unit(match), 1, today),
+        ),
+        (
+            rf"\b(?:{this})\s+{singular_unit}",
+            lambda match, today: _step_back(_read_unit(match), 0, today),
+        ),
         (_any_of(words.EAST_ASIAN_PERIODS), _read_east_asian_period),
         (words.WEEKEND, _read_weekend),
         (
@@ -223,12 +252,15 @@ def _read_date(match: re.Match[str], today: date) -> Days | None:
     groups = match.groupdict()
     month = _read_month(groups.get("month"))
     first_month = _read_month(groups.get("first_month")) or month
+    crosses_years = month and first_month and first_month > month
+    if crosses_years and groups.get("is_list"):
+        first_month, month, crosses_years = month, first_month, False
     day = int(groups["day"]) if groups.get("day") else None
     last_year = _read_year(groups, today)
     if last_year is None:
         # The latest such month or day that is not in the future.
         last_year = today.year - (date(today.year, month or 1, day or 1) > today)
-    first_year = int(groups.get("first_year") or last_year)
+    first_year = int(groups.get("first_year") or last_year - bool(crosses_years))
     return _name_days(first_year, first_month, day)[0], _name_days(last_year, month, day)[1]
 
 
@@ -239,6 +271,8 @@ def _read_east_asian_period(match: re.Match[str], today: date) -> Days:
 def _read_year(groups: dict[str, str | None], today: date) -> int | None:
     if year := groups.get("year"):
         return int(year)
+    if short_year := groups.get("short_year"):
+        return 2000 + int(short_year)
     if back := groups.get("back"):
         return today.year - words.EAST_ASIAN_PERIODS[back][1]
     if "last_year" in groups:  # It is None if the words mean this year.
@@ -261,21 +295,26 @@ def _name_days(year: int, month: int | None = None, day: int | None = None) -> D
     return span.first, span.last
 
 
-def _span_quarter(year: int, month: int) -> Days:
-    """Return the first and the last day of three months."""
-    last_year, last_month = divmod(year * 12 + month + 1, 12)
+def _span_months(year: int, month: int, count: int = 3) -> Days:
+    """Return the first and the last day of several months."""
+    last_year, last_month = divmod(year * 12 + month + count - 2, 12)
     return date(year, month, 1), _name_days(last_year, last_month + 1)[1]
 
 
 def _read_quarter(match: re.Match[str], _: date) -> Days:
-    return _span_quarter(int(match["year"]), 3 * int(match["quarter"]) - 2)
+    return _span_months(int(match["year"]), 3 * int(match["quarter"]) - 2)
+
+
+def _read_part_of_year(match: re.Match[str], _: date) -> Days:
+    """Read `early 2024`, which is its first third."""
+    return _span_months(int(match["year"]), words.YEAR_PARTS[match["part"]], 4)
 
 
 def _read_season(match: re.Match[str], today: date) -> Days:
     """Read a season of a year, or else the latest that has begun."""
     month = words.SEASONS[match["season"]]
     year = _read_year(match.groupdict(), today)
-    return _span_quarter(year or today.year - (month > today.month), month)
+    return _span_months(year or today.year - (month > today.month), month)
 
 
 def _read_year_beside_request(match: re.Match[str], _: date) -> Days | None:

@@ -39,7 +39,7 @@ MONTHS_AFTER: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = MappingProxyTyp
 
 BEFORE_YEAR: Final = (
     "in|during|from|between|since|before|after|year|zwischen|von|jahre?|seit|vor|nach|ano|entre"
-    "|desde|en|de|annee|depuis|avant"
+    "|desde|en|de|annee|depuis|avant|until|till|bis|hasta|jusqu'en"
 )
 """The words after which a number is a year."""
 
@@ -72,6 +72,10 @@ UNITS: Final = _invert(
         YEAR: "year years jahr jahre jahren jahres ano anos an ans annee annees",
     }
 )
+SINGULAR_UNITS: Final = (
+    "week|woche|semana|semaine|month|monat|monats|mes|mois|year|jahr|jahres|ano|an|annee"
+)
+"""The units of which there is one last one: `the last days` are not yesterday."""
 EAST_ASIAN_UNITS: Final = _invert(
     {
         DAY: "天 日 日間",
@@ -117,6 +121,14 @@ SEASONS: Final = _invert(
     }
 )
 """The first month of each season, in the north."""
+YEAR_PARTS: Final = _invert(
+    {
+        1: "early beginning start anfang principios inicios comienzos debut 初",
+        5: "mid middle mitte mediados milieu 中",
+        9: "late end ende finales fin 末 底",
+    }
+)
+"""The first month of each third of a year."""
 WEEKDAYS: Final = _invert(
     {
         0: "monday montag lunes lundi 一 月",
@@ -174,8 +186,9 @@ REQUEST_WORDS: Final = frozenset(
     mis mi notas textos articulos articulo libros muestra muestrame todo lo el la los las de del
     durante pasajes cosas cosa es ha sido por
 
-    qu quoi quel quels quelle quelles ai j je lu enregistre surligne ecrit mes mon ma textes articles
-    livres montre moi tout ce le les du des en est au dans que sont c l d un une choses chose
+    qu quoi quel quels quelle quelles ai j je lu enregistre surligne ecrit mes mon ma textes
+    articles livres montre moi tout ce le les du des en est au dans que sont c l d un une choses
+    chose
     """.split()  # noqa: SIM905 - a language a paragraph
 )
 """The words of a question that only ask for passages, as in `What did I read about bread`."""
