@@ -158,15 +158,25 @@ BESIDE_YEAR: Final = (
 """Words of what a reader does, beside which a year alone is a date: `Was habe ich 2023 gelesen`."""
 FRENCH: Final = r"\b(?:ai|je|que|quoi|lu|quels?|quelles?|est-ce|sur|dans|mes)\b"
 """Words that French does not share with German, in which `hier` is no day."""
+_NEXT_PASSAGE: Final = (
+    r"(?=\s+(?:\w+\s+)?(?:entr|highlight|not(?:e|iz|a)s?\b|notizen|passage|pasaje|arti[ck]|articulo"
+    r"|book|buch|bucher|livre|libro|texto?|thing|time|eintrag|markierung|subrayad|surlign|lecture))"
+)
+"""What makes a word such as `last` ask for what is newest: `my last notes`, not `my last name`."""
 NEWEST: Final = re.compile(
-    r"\b(?:latest|newest|(?:the )?most recent(?:ly)?|recent(?:ly)?|newest first|by date)\b"
-    r"|\b(?:(?:my|i) last|last(?= (?:note|entr|highlight|passage|article|book|text|thing|time)))\b"
-    r"|\b(?:neue?ste[nrsm]?|aktuellste[nrsm]?|jungste[nrsm]?|zuletzt|kurzlich|neulich)\b"
+    r"\b(?:(?<!at the )latest|newest|(?:the )?most recent(?:ly)?(?! common)|(?<!most )recent(?:ly)?"
+    r"|newest first|by date|i last)\b"
+    rf"|\b(?:my )?last{_NEXT_PASSAGE}"
+    r"|\b(?:neue?ste[nrsm]?|aktuellste[nrsm]?|zuletzt|kurzlich|neulich)\b"
     r"|(?<=\bread )last\b|(?<=\bsave )last\b|(?<=\bnote )last\b|(?<=\bwrite )last\b"
-    r"|\bletzte[nrsm]?\b(?! (?:endes|hilfe))"
-    r"|\b(?:lo )?ultim[oa]s?\b|\bmas (?:recientes?|nuev[oa]s?)\b|\brecientemente\b"
-    r"|\bderni(?:er|ere)s?\b|\b(?:le |la |les )?plus recente?s?\b|\brecemment\b"
-    r"|最新|最近|最后|最後|上次|直近|(?:一番|最も)新しい"
+    rf"|\b(?:letzte|jungste)[nrsm]?{_NEXT_PASSAGE}"
+    rf"|\blo ultimo\b|\bultim[oa]s?{_NEXT_PASSAGE}"
+    r"|\bmas (?:recientes?|nuev[oa]s?)\b|\brecientemente\b"
+    rf"|\bderni(?:er|ere)s?{_NEXT_PASSAGE}"
+    r"|\b(?:le |la |les )?plus recente?s?\b|\brecemment\b"
+    r"|最新|最近(?!傍)|上次|直近|(?:一番|最も)新しい"
+    r"|最[后後](?=一?[条條篇次]|[的の]?(?:笔记|筆記|记录|記録|文章|メモ|ノート|記事)"
+    r"|に?(?:读|讀|読|看|写|寫|書|记|記|保存))"
 )
 """The words that ask for what is newest, with case and accents folded."""
 REQUEST_WORDS: Final = frozenset(
@@ -183,7 +193,7 @@ REQUEST_WORDS: Final = frozenset(
     und wann waren
 
     que cual cuales lei leido he guarde guardado anote anotado subraye subrayado escribi escrito
-    mis mi notas textos articulos articulo libros muestra muestrame todo lo el la los las de del
+    mis mi nota notas textos articulos articulo libros muestra muestrame todo lo el la los las de del
     durante pasajes cosas cosa es ha sido por
 
     qu quoi quel quels quelle quelles ai j je lu enregistre surligne ecrit mes mon ma textes
