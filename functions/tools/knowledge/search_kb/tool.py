@@ -247,7 +247,7 @@ async def _list(
     return Out(
         query=None,
         matches=bool(hits),
-        understood=_describe(understanding),
+        understood=_describe(understanding and replace(understanding, order=DateOrder.NEWEST)),
         results=hits,
         next_cursor=(
             encode_cursor(args, (earlier + len(hits), *next_position)) if next_position else None
@@ -262,8 +262,7 @@ def _describe(understanding: Understanding | None, authors: Sequence[str] = ()) 
         return None
     parts = [understanding.period.describe()] if understanding.period else []
     parts += [f"by {' and '.join(authors)}"] if authors else []
-    if order := understanding.order or (DateOrder.NEWEST if understanding.is_listing else None):
-        parts.append(f"{order} first")
+    parts += [f"{understanding.order} first"] if understanding.order else []
     return "; ".join(parts) or None
 
 
