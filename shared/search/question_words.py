@@ -193,8 +193,8 @@ REQUEST_WORDS: Final = frozenset(
     und wann waren
 
     que cual cuales lei leido he guarde guardado anote anotado subraye subrayado escribi escrito
-    mis mi nota notas textos articulos articulo libros muestra muestrame todo lo el la los las de del
-    durante pasajes cosas cosa es ha sido por
+    mis mi nota notas textos articulos articulo libros muestra muestrame todo lo el la los las de
+    del durante pasajes cosas cosa es ha sido por
 
     qu quoi quel quels quelle quelles ai j je lu enregistre surligne ecrit mes mon ma textes
     articles livres montre moi tout ce le les du des en est au dans que sont c l d un une choses
