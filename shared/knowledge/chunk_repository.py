@@ -125,7 +125,7 @@ class Chunks(Documents[Chunk]):
     async def load_notes_about(
         self, field: AboutField, ids: Sequence[str], limit: int
     ) -> list[Chunk]:
-        """Load the first chunk of each of the newest notes about chunks or sources.
+        """Load the first chunks of notes about chunks or sources: corrections, then the newest.
 
         Costs one round trip.
 
@@ -171,7 +171,7 @@ def of_source_query(source_id: str, limit: int, first: int) -> Query:
 
 
 def notes_about_query(field: AboutField, ids: Sequence[str], limit: int) -> Query:
-    """Build the query for the first chunks of notes about chunks or sources, newest first.
+    """Build the query for the first chunks of notes about chunks or sources, corrections first.
 
     Args:
         ids: At most `MAX_IN` ids.
@@ -180,6 +180,7 @@ def notes_about_query(field: AboutField, ids: Sequence[str], limit: int) -> Quer
         Query(COLLECTION)
         .where(field, "in", list(ids))
         .where("position", "==", 1)
+        .order_by("corrects", descending=True)
         .order_by("dated_at", descending=True)
         .limit(limit)
     )

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
 
 MAX_NOTES: Final = 10
-"""At most this many notes are shown, the newest."""
+"""At most this many notes are shown, corrections first, then the newest."""
+_MAX_NOTES_OF_PASSAGE: Final = 3
+"""At most this many notes stand under a passage of a list."""
 
 
 def to_note_summaries(notes: Iterable[Chunk], zone: tzinfo) -> list[NoteSummary]:
@@ -32,7 +34,7 @@ def to_note_summaries(notes: Iterable[Chunk], zone: tzinfo) -> list[NoteSummary]
 async def load_attached(
     passages: Sequence[Chunk], zone: tzinfo, database: Database
 ) -> dict[str, dict[str, Any]]:
-    """Load what hangs on passages: the fields `about` and `notes` of each, by chunk id.
+    """Load what hangs on passages: the fields of each that `AnnotatedPassage` adds, by chunk id.
 
     A note about a source stands under the first passage of that source. Costs one round trip, with
     `MAX_NOTES` notes for each 15 passages, and a document for each passage of a note.
@@ -55,12 +57,13 @@ async def load_attached(
     for chunk in passages:
         # A note about a source is popped with the source's first passage.
         own = [note for target in list_note_targets(chunk) for note in by_target.pop(target, ())]
+        summaries = [
+            note.model_copy(update={"about_id": None}) for note in to_note_summaries(own, zone)
+        ]
         attached[chunk.chunk_id] = {
             "about": _to_subject(chunk, subjects.get(chunk.about_id)) if chunk.about_id else None,
-            "notes": [
-                note.model_copy(update={"about_id": None}) for note in to_note_summaries(own, zone)
-            ]
-            or None,
+            "notes": summaries[:_MAX_NOTES_OF_PASSAGE] or None,
+            "further_notes": len(summaries[_MAX_NOTES_OF_PASSAGE:]) or None,
         }
     return attached
 

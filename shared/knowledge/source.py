@@ -118,7 +118,7 @@ class SourceFields:
         folder: The followed folder of its file, with the subfolder: `vault/recipes/bread`.
         about_id: The id of the chunk or of the source that a note is about.
         about_source_id: That source, or the source of that chunk.
-        corrects: True if the note corrects what it is about.
+        corrects: Whether the note corrects what it is about; None for what is about nothing.
         about_gone: True if the text of the chunk that the note was about has changed or is gone, so
             that the note is about the source now.
     """

@@ -85,6 +85,9 @@ class AnnotatedPassage(Passage):
     notes: list[NoteSummary] | None = Field(
         description="Notes about it or its source, corrections first."
     )
+    further_notes: int | None = Field(
+        description="At least how many more there are, for get_chunk; missing if none."
+    )
 
 
 PassageT = TypeVar("PassageT", bound=Passage)
@@ -125,7 +128,9 @@ def format_passage(passage: Passage, texts: Iterable[str | None]) -> str:
 
 def _format_attached(passage: AnnotatedPassage) -> list[str]:
     about = [_format_subject(passage.about)] if passage.about else []
-    return [*about, *map(_format_note, passage.notes or ())]
+    further = passage.further_notes
+    more = [f"At least {further} more notes: get_chunk shows them."] if further else []
+    return [*about, *map(_format_note, passage.notes or ()), *more]
 
 
 def _format_subject(subject: Subject) -> str:

@@ -69,7 +69,7 @@ class NoteContent:
             source_url=self.source_url,
             about_id=self.about_id,
             about_source_id=parse_source_id(self.about_id) if self.about_id else None,
-            corrects=self.corrects or None,
+            corrects=self.corrects if self.about_id else None,
             about_gone=self.about_gone or None,
             sections=(Section(self.text, saved_at=now),),
         )

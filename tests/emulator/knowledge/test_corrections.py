@@ -57,6 +57,22 @@ async def test_notes_cost_no_further_round_trip(app: App, ctx: Context) -> None:
     assert (passage.receipt.round_trips, source.receipt.round_trips) == (2, 1)
 
 
+async def test_newer_notes_do_not_hide_a_correction(app: App, ctx: Context) -> None:
+    first, second, _ = await store_sources(ctx, BAKING)
+    await save_note(app, CORRECTION, about=first.chunk_id, corrects=True)
+    for number in range(10):
+        await save_note(app, f"Thought {number} about yeast.", about=second.chunk_id)
+    filters = {"source": "baking"}
+    answer = await call_result(app, "search_kb", query=first.content, filters=filters)
+    hits = {hit["chunk_id"]: hit for hit in answer["results"]}
+    assert [note["text"] for note in hits[first.chunk_id]["notes"]] == [CORRECTION]
+    texts = [note["text"] for note in hits[second.chunk_id]["notes"]]
+    assert texts == [f"Thought {number} about yeast." for number in (9, 8, 7)]
+    assert hits[second.chunk_id]["further_notes"] == 6
+    text = await call_text(app, "search_kb", query=first.content, filters=filters)
+    assert "At least 6 more notes: get_chunk shows them." in text
+
+
 async def test_what_a_note_answers_for_is_found_with_it(app: App, ctx: Context) -> None:
     first, *_ = await store_sources(ctx, BAKING)
     saved = await save_note(app, "The tin is from Lisbon.", about=first.chunk_id, corrects=True)
