@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from shared.core.caller import Role, Scope, Tier
 from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from shared.core.installation import carrel
-from shared.core.text_validation import make_validation_error, validate_line
+from shared.core.text_validation import validate_line
 from shared.knowledge.corrections import HOW_TO_CORRECT
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
@@ -57,7 +57,12 @@ class In(IdempotentArguments):
     @classmethod
     def _explain_text(cls, arguments: Any) -> Any:
         if isinstance(arguments, dict) and {"text", "content"} & arguments.keys():
-            raise make_validation_error(f"no text is edited here: {HOW_TO_CORRECT}")
+            # Pydantic would report a ValueError as a mistake in a field, to be called again.
+            raise InvalidInput(
+                "Nothing was changed. Change the text of a note by save_note with its source_id and"
+                " revision. That of another source is changed where it came from, which get_source"
+                f" says; then it is read again. {HOW_TO_CORRECT}"
+            )
         return arguments
 
     @property
