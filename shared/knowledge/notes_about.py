@@ -10,10 +10,11 @@ from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.views import NoteSummary, Subject
+from shared.text.markup import to_plain_line
 from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import tzinfo
 
     from shared.firestore.database import Database
@@ -36,15 +37,16 @@ async def load_attached(
 ) -> dict[str, dict[str, Any]]:
     """Load what hangs on passages: the fields of each that `AnnotatedPassage` adds, by chunk id.
 
-    A note about a source stands under the first passage of that source. Costs one round trip, with
+    A note about a source stands under the first passage of that source. A note that is one of the
+    passages stands under none, unless it is a correction. Costs one round trip, with
     `MAX_NOTES` notes for each 15 passages, and a document for each passage of a note.
     """
-    ids = {chunk.chunk_id for chunk in passages}
+    titles = {chunk.chunk_id: chunk.title for chunk in passages}
     targets = dict.fromkeys(target for chunk in passages for target in list_note_targets(chunk))
     subjects_elsewhere = {
         Reference(SOURCES if chunk.about_id == chunk.about_source_id else CHUNKS, chunk.about_id)
         for chunk in passages
-        if chunk.about_id and chunk.about_id not in ids
+        if chunk.about_id and chunk.about_id not in titles
     }
     notes, subjects = await asyncio.gather(
         Chunks(database).load_notes_about("about_id", list(targets), MAX_NOTES),
@@ -56,12 +58,19 @@ async def load_attached(
     attached = {}
     for chunk in passages:
         # A note about a source is popped with the source's first passage.
-        own = [note for target in list_note_targets(chunk) for note in by_target.pop(target, ())]
+        own = [
+            note
+            for target in list_note_targets(chunk)
+            for note in by_target.pop(target, ())
+            if note.corrects or note.chunk_id not in titles
+        ]
         summaries = [
             note.model_copy(update={"about_id": None}) for note in to_note_summaries(own, zone)
         ]
         attached[chunk.chunk_id] = {
-            "about": _to_subject(chunk, subjects.get(chunk.about_id)) if chunk.about_id else None,
+            "about": _to_subject(chunk, subjects.get(chunk.about_id), titles)
+            if chunk.about_id
+            else None,
             "notes": summaries[:_MAX_NOTES_OF_PASSAGE] or None,
             "further_notes": len(summaries[_MAX_NOTES_OF_PASSAGE:]) or None,
         }
@@ -91,11 +100,13 @@ async def _load_subjects(
     return {document.id: document for document in documents if "title" in document.fields}
 
 
-def _to_subject(note: Chunk, subject: Document | None) -> Subject:
+def _to_subject(note: Chunk, subject: Document | None, titles: Mapping[str, str]) -> Subject:
+    """Convert what a note is about, which is one of the passages with these titles or loaded."""
     fields = subject.fields if subject else {}
+    about_id = str(note.about_id)
     return Subject(
-        id=str(note.about_id),
-        title=fields.get("title"),
+        id=about_id,
+        title=fields.get("title") or titles.get(about_id),
         text=make_snippet(fields["content"]) if "content" in fields else None,
         corrected=note.corrects,
     )
@@ -107,6 +118,6 @@ def _put_corrections_first(notes: Iterable[Chunk]) -> list[Chunk]:
 
 def _to_note_summary(note: Chunk, zone: tzinfo) -> NoteSummary:
     text = make_snippet(note.content)
-    if not text.startswith(note.title.rstrip("…")):
+    if not text.startswith(to_plain_line(note.title).rstrip("….")):
         text = f"{note.title}: {text}"
     return NoteSummary.of(note, text=text, date=note.format_day(zone))

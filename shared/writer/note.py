@@ -10,6 +10,7 @@ from shared.index.facets import Kind, make_named_facet
 from shared.knowledge.chunk import split_source
 from shared.knowledge.source import Section, Source, SourceFields
 from shared.text.folding import hash_texts
+from shared.text.markup import to_plain_line
 from shared.text.splitting import split_chunks
 from shared.writer.chunked_source import ChunkedSource
 
@@ -109,7 +110,7 @@ def default_title(text: str) -> str:
 
     A first word that is longer is cut.
     """
-    line = " ".join(text.split())
+    line = to_plain_line(text) or " ".join(text.split())
     if len(line) <= _TITLE_LENGTH:
         return line
     words = line[:_TITLE_LENGTH].rpartition(" ")[0]

@@ -73,6 +73,21 @@ async def test_newer_notes_do_not_hide_a_correction(app: App, ctx: Context) -> N
     assert "At least 6 more notes: get_chunk shows them." in text
 
 
+async def test_a_note_among_the_hits_stands_once(app: App, ctx: Context) -> None:
+    """A correction also stands under its passage, which is not to be read without it."""
+    first, *_ = await store_sources(ctx, BAKING)
+    text = "**Rye** bread in linen is what my grandmother had, with a stone on its lid."
+    await save_note(app, text, about=first.chunk_id)
+    note = await save_note(app, CORRECTION, about=first.chunk_id, corrects=True)
+    answer = await call_result(app, "search_kb", query=first.content)
+    hits = {hit["chunk_id"]: hit for hit in answer["results"]}
+    assert [shown["text"] for shown in hits[first.chunk_id]["notes"]] == [CORRECTION]
+    about = {"id": first.chunk_id, "title": BAKING.title, "corrected": True}
+    assert hits[note["chunk_ids"][0]]["about"] == about
+    passage = await call_result(app, "get_chunk", chunk_id=first.chunk_id)
+    assert [shown["text"] for shown in passage["notes"]] == [CORRECTION, text.replace("*", "")]
+
+
 async def test_what_a_note_answers_for_is_found_with_it(app: App, ctx: Context) -> None:
     first, *_ = await store_sources(ctx, BAKING)
     saved = await save_note(app, "The tin is from Lisbon.", about=first.chunk_id, corrects=True)
@@ -92,7 +107,8 @@ async def test_a_note_about_a_source_stands_under_its_first_hit(app: App, ctx: C
     await save_note(app, "Out of print since May.", about=BAKING.source_id)
     thought = await save_note(app, "I doubt all of it.", about=BAKING.source_id)
     await save_note(app, CORRECTION, about=BAKING.source_id, corrects=True)
-    answer = await call_result(app, "search_kb", query=first.content)
+    filters = {"source": "baking"}
+    answer = await call_result(app, "search_kb", query=first.content, filters=filters)
     own = [hit for hit in answer["results"] if hit["source_id"] == BAKING.source_id]
     texts = [[note["text"] for note in hit.get("notes", [])] for hit in own]
     newest_first = [CORRECTION, "I doubt all of it.", "Out of print since May."]
@@ -161,7 +177,10 @@ async def test_editing_the_text_of_a_file_says_how_to_correct_it(app: App, ctx: 
     await followed.store({path: FileState(1, (BAKING.source_id,))})
     assert path in (await call_error(app, "save_note", OWNER, **arguments)).message
     error = await call_error(app, "edit_source", OWNER, **arguments)
-    assert '"corrects": true' in error.message
+    assert error.code == InvalidInput.code
+    assert "of a note by save_note with its source_id and revision" in error.message
+    assert error.message.endswith('"corrects": true: it then stands under each hit.')
+    assert not error.details
 
 
 async def test_get_source_says_what_can_be_edited(app: App, ctx: Context) -> None:
