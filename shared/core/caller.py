@@ -74,7 +74,8 @@ class Caller(BaseModel):
     Attributes:
         user_id: The user whose private data the call may use, or None for an anonymous caller.
         task: The task in which the call works, if the credential names one.
-        client: The name of the calling program, as registered, or that of its key, if known.
+        client: The name of the calling program, as registered, or that of its key, if known; else
+            what the program says of itself.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

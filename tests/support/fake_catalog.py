@@ -87,16 +87,19 @@ class FakeDispatcher:
 
     Attributes:
         calls: The tool and the arguments of each call.
+        callers: The caller of each call.
     """
 
     def __init__(self, answer: Callable[[str, dict[str, Any]], Answer]) -> None:
         """Answer with the result of `answer` for a tool's name and arguments."""
         self._answer = answer
         self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.callers: list[Caller] = []
 
     async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
         """Answer a call."""
         self.calls.append((tool.name, request.arguments))
+        self.callers.append(request.caller)
         answer = self._answer(tool.name, request.arguments)
         if isinstance(answer, CarrelError):
             return CallAnswer.failed(answer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from shared.core.errors import Forbidden, Unauthorized
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     RequestContext = ServerRequestContext[Any, Any]
 
 _KEY: Final = "carrel.visitor"
+_MAX_CLIENT_NAME: Final = 100
 
 
 class Challenge(NamedTuple):
@@ -71,6 +72,18 @@ class Visitor:
         needed_scopes = self.caller.scopes | {scope}
         self.response.challenge = Challenge(Forbidden.status, "insufficient_scope", needed_scopes)
         return needed_scopes
+
+    def with_declared_client(self, context: RequestContext) -> Visitor:
+        """Return the visitor with the program that the client declares, if no credential names one.
+
+        The declaration is not verified.
+        """
+        declared = context.session.client_params
+        if self.caller.client or declared is None:
+            return self
+        name = "".join(filter(str.isprintable, declared.client_info.name))[:_MAX_CLIENT_NAME]
+        client = f"a program that says it is {name}"
+        return replace(self, caller=self.caller.model_copy(update={"client": client}))
 
     def attach(self, scope: MutableMapping[str, object]) -> None:
         """Attach the visitor to the request's ASGI scope."""

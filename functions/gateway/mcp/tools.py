@@ -49,7 +49,7 @@ class Tools:
         self, context: RequestContext, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """Call a tool."""
-        visitor = require_visitor(context)
+        visitor = require_visitor(context).with_declared_client(context)
         with_apps = supports_apps(context)
         tool = self._catalog.get(params.name, visitor.caller, with_apps=with_apps)
         if tool is None:

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import Implementation
 from starlette.requests import Request
 
 from functions.gateway.auth.visitor import Visitor, require_visitor
@@ -70,3 +71,18 @@ async def test_a_server_without_a_local_visitor_answers_no_request(mode: str) ->
                 await request
 
     assert dispatcher.calls == []
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
+@pytest.mark.parametrize("registered", [None, "Reading Assistant"])
+async def test_a_call_names_its_program(mode: str, registered: str | None) -> None:
+    """What a client declares is not verified, so a credential's name comes first."""
+    dispatcher = FakeDispatcher(lambda *_: {})
+    visitor = Visitor(Caller.of("local", client=registered), None)
+    server = build_server(CATALOG, make_pipeline(dispatcher), local_visitor=visitor)
+    program = Implementation(name="quill\n", version="1")
+    async with Client(server, mode=mode, client_info=program) as client:
+        await client.call_tool("get_book", {"book_id": "b"})
+    assert [caller.client for caller in dispatcher.callers] == [
+        registered or "a program that says it is quill"
+    ]
