@@ -29,6 +29,7 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
         language="fr",
         tags=("travel", "no", "2024"),
         source_url="https://example.com/paris",
+        folder=tmp_path.name,
         sections=(Section("# Heading\n\nWords.", highlighted_at=WRITTEN, written_at=WRITTEN),),
     )
     source = read_only_source(write_file(tmp_path, "paris.md", content))
