@@ -100,8 +100,8 @@ async def test_saved_pages_are_found_by_a_search(app: App, ctx: Context) -> None
     query = "can a bowline be untied after a gale?"
     answer = await call_result(app, "search_kb", EDITOR, query=query, detail="full", limit=1)
     hit = answer["results"][0]
-    assert (hit["title"], hit["source_url"]) == ("Seamanship", f"{SITE_URL}/manual")
-    assert (hit["page"], hit["highlight_url"]) == (2, f"{SITE_URL}/manual#page=2")
+    assert (hit["title"], hit["page"]) == ("Seamanship", 2)
+    assert hit["address"] == f"{SITE_URL}/manual#page=2"
     states = {link["url"]: link["state"] for link in await list_recent_links(app)}
     assert states == {URL: "stored", f"{SITE_URL}/manual": "stored", f"{SITE_URL}/broken": "failed"}
 
