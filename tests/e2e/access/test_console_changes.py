@@ -23,6 +23,9 @@ from tests.support.secret_samples import make_tokens
 
 SignIn = Callable[..., Person]
 
+NOTES = ".passage.open .note"
+"""The notes about the open passage."""
+
 # Each source is named for the test that changes it.
 SOURCES = [
     Source(
@@ -79,9 +82,9 @@ def find_passage_path(person: Person, source_id: str) -> str:
 
 
 def find_note_path(person: Person, text: str) -> str:
-    """Return the address of the note with this text in its title, next to the open passage."""
-    [link] = [a for a in person.select("#related .row-title") if text in a.text_content()]
-    path: str = link.get("href")
+    """Return the address of the note that has this text, which stands under its passage."""
+    [note] = [note for note in person.select(NOTES) if text in note.text_content()]
+    path: str = note.find("a").get("href")
     return path
 
 
@@ -123,13 +126,12 @@ def test_a_note_is_shown_at_its_passage_until_undone(sign_in: SignIn) -> None:
     path = find_passage_path(owner, "noting")
     owner.open(path).submit("Save the note", text="Ask the baker <script>why</script>.")
     assert owner.texts("[role=status] p")[0].startswith("Saved.")
-    assert owner.texts("#related .row-title") != []
-    assert any("<script>why</script>" in text for text in owner.texts("#related .row"))
+    assert any("<script>why</script>" in text for text in owner.texts(NOTES))
     assert owner.select("main script") == []
 
     note_path = find_note_path(owner, "Ask")
     owner.submit("Undo")
-    assert not any("Ask the baker" in text for text in owner.texts("#related .row"))
+    assert not any("Ask the baker" in text for text in owner.texts(NOTES))
     assert owner.open(note_path).response.status_code == 404
 
 
@@ -272,7 +274,7 @@ def test_a_repeated_form_takes_effect_once(sign_in: SignIn) -> None:
     headers = {name: request.headers[name] for name in ("content-type", "origin")}
     owner.follow(owner.http.post(request.url, content=request.content, headers=headers))
     assert owner.response.status_code == 200
-    notes = [text for text in owner.texts("#related .row") if "Once is enough" in text]
+    notes = [text for text in owner.texts(NOTES) if "Once is enough" in text]
     assert len(notes) == 1
 
 
