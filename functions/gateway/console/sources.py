@@ -121,11 +121,19 @@ async def show_passage(visit: Visit) -> Response:
     chunk_id = visit.request.path_params["chunk_id"]
     answer = await visit.call("get_chunk", chunk_id=chunk_id, include_related=False)
     if answer.error and answer.error.code == NotFound.code:
-        return redirect(make_source_path(chunk_id))
+        return await _redirect_to_source(visit, chunk_id)
     if answer.error:
         return visit.render_error(answer.error)
     source_id = (answer.result or {})["source_id"]
     return redirect(make_source_path(source_id, chunk_id))
+
+
+async def _redirect_to_source(visit: Visit, source_id: str) -> Response:
+    """Redirect to the page of a source, which the id of a passage that is gone names too."""
+    answer = await visit.call("get_source", source_id=source_id, limit=1)
+    if answer.error:
+        return visit.render_error(answer.error)
+    return redirect(make_source_path((answer.result or {})["source_id"]))
 
 
 async def _get_passage(visit: Visit, chunk_id: str | None) -> CallAnswer | None:
