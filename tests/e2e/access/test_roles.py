@@ -8,8 +8,9 @@ from infra.build.discovery import tools
 from shared.core.caller import FULL_ACCESS, Role, Scope, Tier
 from shared.runtime.tool import Effect
 from tests.support.access import Carrel, MakeKey, make_key_with_role, run_on_access_store
+from tests.support.mcp_wire import TOOL_NAMES
 
-VISIBLE_TOOLS = [tool for tool in tools() if not tool.internal]
+VISIBLE_TOOLS = [tool for tool in tools() if tool.name in TOOL_NAMES]
 WRITE_TOOLS = {tool.name for tool in VISIBLE_TOOLS if tool.effect is not Effect.READ}
 CURATING_TOOLS = {tool.name for tool in VISIBLE_TOOLS if tool.role is not Role.READER}
 PUBLIC_TOOLS = {tool.name for tool in VISIBLE_TOOLS if tool.tier is Tier.PUBLIC}
