@@ -44,7 +44,7 @@ async def test_structured_and_text_results_agree_with_the_schema(client: Client)
     by_document = await call_tool(client, query=question, document=upload["document"])
     assert by_document == upload | {"known": True}
 
-    task = uuid.uuid4().hex
+    task = uuid.uuid4().hex[:16]
     in_task = await call_tool(client, query="comet", materials=TEXT, topK=1, task_id=task)
     assert len(in_task["contexts"]) == 1
     assert in_task["task_id"] == task
