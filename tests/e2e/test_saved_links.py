@@ -10,6 +10,7 @@ from mcp import Client
 
 from infra.local.link_fetching import LinkFetcher
 from shared.ai.local_embedding import LocalEmbedder
+from shared.core.ids import parse_source_id
 from shared.core.settings import Settings
 from shared.runtime.context import App
 from tests.support.cloud_run.cloud import run_cloud
@@ -86,13 +87,13 @@ async def test_a_saved_link_is_found_and_a_failed_one_says_why(
 
     best_hit = page["results"][0]
     expected = {
-        "source_id": saved["source_id"],
         "title": "Reefing early",
         "author": "Ann Helm, Bob Reef",
         "date": "2024-05-31",
-        "source_url": ARTICLE,
+        "address": ARTICLE,
     }
     assert {name: best_hit.get(name) for name in expected} == expected
+    assert parse_source_id(best_hit["chunk_id"]) == saved["source_id"]
     links_by_url = {link["url"]: link for link in links}
     assert links_by_url.keys() == {ARTICLE, MISSING}
     assert links_by_url[ARTICLE]["state"] == "stored"
