@@ -85,7 +85,7 @@ def test_a_search_prints_hits_with_their_ids(
 
 def test_a_search_says_that_nothing_matches_well(inline: RunningGateway) -> None:
     text = run_and_read_output(inline, "search", "quantum chromodynamics of black holes")
-    assert text.startswith("Nothing here matches strongly.")
+    assert "Nothing here matches strongly." in text
 
 
 def test_questions_are_printed_with_the_places_of_their_passages(

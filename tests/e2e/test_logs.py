@@ -123,8 +123,8 @@ def test_a_call_is_one_line_of_json_with_its_cost(inline: RunningGateway) -> Non
     assert fields["outcome"] == "ok"
     assert fields["user"] == "local"
     assert fields["arguments"] == {"query": len('"bread"'), "limit": len("2")}
-    assert fields["documents_read"] == 9
-    assert fields["round_trips"] == 1
+    assert fields["documents_read"] == 10
+    assert fields["round_trips"] == 2
     assert fields["milliseconds"] > 0
     assert entry["severity"] == "INFO"
     assert entry["traceSampled"] is True

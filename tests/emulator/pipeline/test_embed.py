@@ -271,9 +271,11 @@ async def test_a_run_out_of_time_keeps_its_vectors(
     assert await embed(notes, make_spent_budget()) == Report(finished=False)
     assert await count_pending(notes) == 10
     first_batch_is_stored = asyncio.Event()
+    batches: list[Sequence[str]] = []
 
     async def hold_second_batch(texts: Sequence[str]) -> None:
-        if "Notes Note 0." not in texts and len(texts) == 4:
+        batches.append(texts)
+        if len(batches) == 2:
             await first_batch_is_stored.wait()
 
     embedder.before_batch = hold_second_batch

@@ -42,7 +42,7 @@ _ONLY_OF_ANSWERS: Final = (
         "content",
         "summary",
     ),
-    *("takeaways", "cluster", "about", "notes"),
+    *("takeaways", "cluster", "about", "notes", "further_notes"),
 )
 """The fields that a hit lacks which is only near."""
 
