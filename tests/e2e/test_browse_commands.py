@@ -73,14 +73,15 @@ def test_a_search_prints_hits_with_their_ids(
 ) -> None:
     text = run_and_read_output(inline, "search", "sourdough", "starter", "--limit", "1")
     assert "1. Bread at Home by Ida Loaf (" in text
-    assert f"ID: {filled_project.chunks[1].chunk_id}\n" in text
+    assert f"ID: {filled_project.chunks[1].chunk_id}, tags: food\n" in text
     assert "2. " not in text
 
+
+def test_a_search_prints_where_the_next_page_begins(inline: RunningGateway) -> None:
+    filters = ("--tag", "food", "--limit", "1")
+    text = run_and_read_output(inline, "search", *filters)
     cursor = text.split("cursor ")[1].strip()
-    page = run_and_read_output(
-        inline, "search", "sourdough", "starter", "--limit", "1", "--cursor", cursor
-    )
-    assert "2. " in page
+    assert "2. " in run_and_read_output(inline, "search", *filters, "--cursor", cursor)
 
 
 def test_a_search_says_that_nothing_matches_well(inline: RunningGateway) -> None:
