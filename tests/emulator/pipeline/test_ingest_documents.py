@@ -162,13 +162,13 @@ async def test_a_passage_of_a_file_is_found_with_its_fields(
 
 
 async def test_a_readwise_note_about_a_book_is_found(ctx: Context, tmp_path: Path) -> None:
-    """Its snippet has the words of the note, without a label."""
+    """Its text has the words of the note, without a label."""
     note = "Lent to Bo, who crossed the Channel with it."
     url = "https://readwise.io/b/7"
     write_export(tmp_path, make_readwise_book(document_note=note, readwise_url=url))
     hit = await find_first_hit(ctx, "who borrowed it to cross the Channel?")
-    fields = ("content", "snippet", "title", "tags", "readwise_url")
-    assert [hit[field] for field in fields] == [note, note, "Walden", ["book note"], url]
+    fields = ("content", "title", "tags", "address")
+    assert [hit[field] for field in fields] == [note, "Walden", ["book note"], url]
 
 
 async def test_a_hit_has_the_page_of_the_words_that_matched(ctx: Context, tmp_path: Path) -> None:

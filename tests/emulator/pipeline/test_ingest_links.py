@@ -69,7 +69,6 @@ async def test_a_note_of_a_vault_is_found_with_its_links(ctx: Context) -> None:
     assert hit.date == "2024-05-31"
     assert hit.tags == ["baking"]
     assert hit.snippet == "- Feed the starter of rye flour twice a day."
-    assert hit.summary == "Feed the starter of rye flour twice a day."
 
     out = await get_source(GetSourceIn(source_id=hit.source_id), ctx)
     assert [chunk.text for chunk in out.chunks] == [

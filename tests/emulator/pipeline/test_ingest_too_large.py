@@ -13,6 +13,7 @@ from functions.jobs.ingest.readers.readwise.export import derive_book_source_id
 from functions.jobs.ingest.readers.text_files import MAX_BYTES as MAX_TEXT
 from functions.jobs.ingest.readwise.library import DEAD_LETTERS, MARGIN
 from shared.core.deferral import MAX_TRIES
+from shared.core.ids import IdKind, make_id
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Context
 from shared.runtime.job import Failure
@@ -45,7 +46,7 @@ HIGHLIGHTS_OF_MANY_TAGS: Final = [
     for number in range(201)
 ]
 """Highlights with 20 tags each, which together exceed the limit of tags of a source."""
-TOO_LONG: Final = "has a passage of 1,122,728 bytes with its tags; at most 500,000 are allowed"
+TOO_LONG: Final = "has a passage of 1,122,730 bytes with its tags; at most 500,000 are allowed"
 TOO_MANY: Final = (
     "has 4,020 different tags of 40,010 bytes; at most 4,000 of 300,000 bytes are allowed"
 )
@@ -71,7 +72,9 @@ async def test_an_oversized_book_is_dead_lettered(apps: Apps, readwise: FakeRead
     readwise.put_book(7, book_tags=LONG_TAGS)
 
     report = await run_ingest(ctx)
-    assert list_failure_reasons(report.failures) == {"Readwise: Book 7 (readwise-7)": TOO_LONG}
+    assert list_failure_reasons(report.failures) == {
+        f"Readwise: Book 7 ({make_id(IdKind.READWISE_BOOK, '7')})": TOO_LONG
+    }
     assert report.counts == Counter({"read": 39, "sources": 39, "created": 39})
     assert (await read_progress(ctx))[0] == START - MARGIN
 
@@ -94,7 +97,9 @@ async def test_a_source_with_too_many_tags_is_not_written(ctx: Context, tmp_path
         make_readwise_book(),
     )
     report = await run_ingest(ctx)
-    assert list_failure_reasons(report.failures) == {"Ledger (readwise-1)": TOO_MANY}
+    assert list_failure_reasons(report.failures) == {
+        f"Ledger ({make_id(IdKind.READWISE_BOOK, '1')})": TOO_MANY
+    }
     chunks = (await read_documents(ctx, "chunks")).values()
     assert [chunk["source_id"] for chunk in chunks] == [BOOK_7]
     assert list(await read_documents(ctx, "sources")) == [BOOK_7]
@@ -121,7 +126,7 @@ async def test_an_oversized_record_is_reported_and_others_are_stored(
 
     assert list_failure_reasons(report.failures).keys() == {
         "gs://library/diary.md",
-        "gs://library/Reef early. (library-a)",
+        f"gs://library/Reef early. ({make_id(IdKind.RECORD, 'library-a')})",
     }
     texts = sorted((await read_texts(ctx)).values())
     assert texts == [["Knead well."], ["Reef early."]]

@@ -140,7 +140,7 @@ async def load_page_by_relevance(
     hits = fit(
         [
             _build_hit(trace, next(ranks), ctx, match.similarity, is_near=not match.answers)
-            for match, trace in [*page, *(near[:MAX_NEAR] if start + limit >= len(ids) else [])]
+            for match, trace in [*page, *near[: max(0, min(MAX_NEAR, limit - len(ids) + start))]]
         ]
     )
     end = start + sum(not hit.near for hit in hits)
