@@ -101,6 +101,9 @@ class CurrentFacts:
 
 
 def _describe(stats: dict[str, Any]) -> str:
+    """Describe the base. An answer without its counts, of a broken tool, is left out."""
+    if not {"chunks", "sources"} <= stats.keys():
+        return ""
     if not stats.get("chunks"):
         return "The knowledge base is empty."
     facts = [

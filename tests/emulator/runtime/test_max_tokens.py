@@ -90,7 +90,7 @@ async def test_short_pages_are_the_same_list(
             size = max(len(text.encode()), len(to_compact_json(result)))
             # An item that alone exceeds the limit has a page of its own.
             assert size <= max_tokens * BYTES_PER_TOKEN or len(result[field]) == 1
-    assert page_counts[0] > page_counts[-1]
+    assert len(items) == 1 or page_counts[0] > page_counts[-1]
 
 
 def list_items(pages: list[tuple[dict[str, Any], str]], field: str) -> list[dict[str, Any]]:

@@ -172,14 +172,14 @@ async def _search(args: In, query: SearchQuery, position: RankPosition | None, c
     candidates = {hit.id: hit for hit in in_order}
     ids = [hit.id for hit in in_order if hit.answers]
     start = find_start(ids, position)
-    # Near passages fill up what no answer takes of the limit.
-    max_near = max(0, min(MAX_NEAR, args.limit - (len(ids) - start)))
-    near_ids = [hit.id for hit in ranking.nearest] if max_near else []
+    # Whether near passages are needed is known only where no answer follows.
+    near_ids = [hit.id for hit in ranking.nearest] if len(ids) - start <= args.limit else []
     already_read = {hit.id: hit.document for hit in in_order if hit.document}
     (answers, examined), (near, _) = await asyncio.gather(
         fetch_passing(ids[start:], args.limit, query.selection, corpus.documents, already_read),
-        fetch_passing(near_ids, max_near, query.selection, corpus.documents, already_read),
+        fetch_passing(near_ids, MAX_NEAR, query.selection, corpus.documents, already_read),
     )
+    near = near[: args.limit - len(answers)]
     matches = ranking.matches and bool(answers or near or position)
     zone, first_rank = query.selection.span.zone, start + 1
     all_hits, notes = await asyncio.gather(
