@@ -121,7 +121,8 @@ async def search_kb(args: In, ctx: Context) -> Out:
     Costs at most three round trips, and another in each of two cases: too few of the nearest
     passages pass the filters, although the postings promised enough; a hit has no vector yet, or
     was just deleted. A question that only asks for the passages of some days, of which there are
-    none, costs one more.
+    none, costs one more, and so does the local model, unless the state of the base was read within
+    15 seconds.
 
     Raises:
         InvalidInput: There is neither a query nor a filter, or a filter or cursor is not valid.
