@@ -103,7 +103,7 @@ async def test_what_a_note_answers_for_is_found_with_it(app: App, ctx: Context) 
 
 
 async def test_a_note_about_a_source_stands_under_its_first_hit(app: App, ctx: Context) -> None:
-    first, *_ = await store_sources(ctx, BAKING)
+    await store_sources(ctx, BAKING)
     await save_note(app, "Out of print since May.", about=BAKING.source_id)
     thought = await save_note(app, "I doubt all of it.", about=BAKING.source_id)
     await save_note(app, CORRECTION, about=BAKING.source_id, corrects=True)
