@@ -37,7 +37,6 @@ from shared.index.indexed_state import IndexedState
 from shared.index.postings import KNOWLEDGE, TRACES
 from shared.index.stored_vector import build_vector_fields
 from shared.knowledge import cluster_repository
-from shared.knowledge.chunk import split_source
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import ClusterWithCentroid
 from shared.knowledge.knowledge_card import KnowledgeCard
@@ -58,6 +57,7 @@ from shared.traces.repository import TRACE, TraceIndexEntry
 from shared.writer.chunk_documents import build_new_document
 from shared.writer.chunked_source import ChunkedSource, build_source_document
 from shared.writer.indexing import INDEX_VERSION
+from shared.writer.source_chunks import split_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

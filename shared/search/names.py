@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import regex
 
 from shared.index.facets import Facet, Kind, make_named_facet
-from shared.text.terms import GERMAN, terms
+from shared.text.stop_words import GERMAN
+from shared.text.terms import terms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

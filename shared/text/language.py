@@ -13,7 +13,7 @@ from typing import Final
 
 import regex
 
-from shared.text.terms import AMBIGUOUS, DATA, ENGLISH, GERMAN
+from shared.text.stop_words import AMBIGUOUS, ENGLISH, STOP_WORDS
 
 _SCRIPTS: Final = {
     "Hiragana": "ja",
@@ -39,15 +39,6 @@ _MAX_CHARACTERS: Final = 1_000
 _MIN_LONG_WORD: Final = 4
 """A single stop word decides if it has this many letters or one that English lacks."""
 
-_STOP_WORDS: Final = {
-    "en": ENGLISH,
-    "de": GERMAN,
-    **{
-        line[:2]: frozenset(line[2:].split())
-        for line in (DATA / "stop-words.other.txt").read_text("utf-8").splitlines()
-    },
-}
-"""Frequent words without content, by language."""
 _ENGLISH_LOOKALIKES: Final = frozenset(
     {"ale", "come", "des", "door", "dove", "est", "fire", "han", "het", "main", "mine", "mini"}
     | {"per", "plus", "pour", "sans", "sen", "son", "sous", "sur", "till", "van", "war"}
@@ -75,7 +66,7 @@ def is_likely_foreign(text: str) -> bool:
     """
     counts = Counter(_WORD.findall(text.casefold()))
     english = len((ENGLISH - AMBIGUOUS) & counts.keys())
-    others = (_find_telling_words(language, counts) for language in _STOP_WORDS.keys() - {"en"})
+    others = (_find_telling_words(language, counts) for language in STOP_WORDS.keys() - {"en"})
     return is_foreign(text) or max(map(len, others)) > english
 
 
@@ -93,7 +84,7 @@ def _detect_latin_language(text: str) -> str | None:
     counts = Counter(_WORD.findall(text.casefold()))
     totals = {
         language: sum(counts[word] for word in stop_words & counts.keys())
-        for language, stop_words in _STOP_WORDS.items()
+        for language, stop_words in STOP_WORDS.items()
     }
     best = max(totals, key=totals.__getitem__)  # English, if another has as many
     telling = _find_telling_words(best, counts)
@@ -107,4 +98,4 @@ def _detect_latin_language(text: str) -> str | None:
 
 def _find_telling_words(language: str, counts: Counter[str]) -> frozenset[str]:
     """Return the stop words of a language among words, without those that English has, too."""
-    return (_STOP_WORDS[language] & counts.keys()) - ENGLISH - AMBIGUOUS - _ENGLISH_LOOKALIKES
+    return (STOP_WORDS[language] & counts.keys()) - ENGLISH - AMBIGUOUS - _ENGLISH_LOOKALIKES

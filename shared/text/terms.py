@@ -47,44 +47,24 @@ from collections import Counter
 from functools import lru_cache
 from itertools import pairwise
 from os.path import commonprefix
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import regex
 import Stemmer
 
+from shared.text.stop_words import AMBIGUOUS, DATA, ENGLISH, GERMAN
 from shared.text.term_counts import TermCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from collections.abc import Set as AbstractSet
 
-DATA: Final = Path(__file__).parent / "data"
-"""The folder with lists of words."""
-
-
-def _load_words(language: str) -> frozenset[str]:
-    return frozenset((DATA / f"stop-words.{language}.txt").read_text("utf-8").split())
-
-
-ENGLISH: Final = _load_words("english")
-"""The English stop words."""
-GERMAN: Final = _load_words("german")
-"""The German stop words."""
 _IRREGULAR: Final[dict[str, str]] = dict(
     line.split() for line in (DATA / "irregular-forms.english.txt").read_text("utf-8").splitlines()
 )
 """The word of each inflected form that a stemmer cannot reduce: `mice`, of `mouse`.
 
 Forms that are also other words are missing, such as `leaves` and `felt`."""
-
-AMBIGUOUS: Final = frozenset(
-    {"als", "am", "an", "das", "den", "des", "die", "dies", "er", "es", "hat", "im", "in"}
-    | {"man", "mir", "mit", "nun", "so", "war", "was", "will"}
-)
-"""Stop words that do not identify their language, because the other language has the same words, or
-names that look like them (ALS, ER, MIT)."""
-
 
 ANALYZER_VERSION: Final = 3
 """The version of the analyzer. If it changes, the jobs index every text again."""

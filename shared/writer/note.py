@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from shared.core.ids import parse_source_id
 from shared.index.facets import Kind, make_named_facet
-from shared.knowledge.chunk import split_source
 from shared.knowledge.source import Section, Source, SourceFields
 from shared.text.folding import hash_texts
 from shared.text.markup import to_plain_line
 from shared.text.splitting import split_chunks
 from shared.writer.chunked_source import ChunkedSource
+from shared.writer.source_chunks import split_source
 
 if TYPE_CHECKING:
     from datetime import datetime

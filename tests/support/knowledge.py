@@ -9,12 +9,13 @@ from functions.jobs.embed.job import embed
 from functions.jobs.index.job import index
 from shared.ai.embedding import Embedder
 from shared.core.settings import Settings
-from shared.knowledge.chunk import Chunk, split_source
+from shared.knowledge.chunk import Chunk
 from shared.knowledge.source import Locator, Section, Source
 from shared.runtime.context import App, Context
 from shared.text.splitting import CHUNK_LIMITS, split_chunks
 from shared.writer.chunked_source import ChunkedSource
 from shared.writer.ingestion import Ingestion
+from shared.writer.source_chunks import split_source
 from tests.support.jobs import make_ample_budget, make_job_context
 
 BAKING = Source(

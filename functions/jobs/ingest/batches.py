@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.source_file import Unreadable
 from shared.core.dates import localize
-from shared.knowledge.chunk import split_source
 from shared.text.spans import Span
 from shared.text.splitting import split_chunks
 from shared.writer.chunked_source import ChunkedSource
 from shared.writer.ingestion import BATCH_SIZE, Ingestion
+from shared.writer.source_chunks import split_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

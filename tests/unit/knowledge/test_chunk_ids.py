@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.ids import MAX_LENGTH, IdKind, make_id, make_passage_id, parse_source_id
-from shared.knowledge.chunk import split_source
 from shared.knowledge.source import Section, Source
 from shared.text.spans import Span
+from shared.writer.source_chunks import split_source
 
 WHOLE_TEXT = [Span(0, 1)]
 """The spans of a section whose text of one character is a single chunk."""

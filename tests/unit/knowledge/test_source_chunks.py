@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.ids import make_passage_id
-from shared.knowledge.chunk import Chunk, split_source
+from shared.knowledge.chunk import Chunk
 from shared.knowledge.chunk_repository import to_chunk
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import DateMeaning, Locator, Section, Source
 from shared.knowledge.views import format_place
 from shared.text.spans import Span
 from shared.writer.chunk_documents import build_owned_fields
+from shared.writer.source_chunks import split_source
 
 NOON = datetime(2024, 5, 31, 12, tzinfo=UTC)
 SOURCE = Source(

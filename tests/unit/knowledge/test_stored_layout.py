@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 import pytest
 
 from shared.index.facets import Kind, make_named_facet
-from shared.knowledge.chunk import split_source
 from shared.knowledge.chunk_repository import UNDATED, to_chunk
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import Section, Source
 from shared.text.spans import Span
 from shared.writer.chunk_documents import build_new_document, compute_fingerprint
 from shared.writer.chunked_source import ChunkedSource, build_source_document
+from shared.writer.source_chunks import split_source
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 INGESTED_AT = datetime(2026, 2, 1, 12, tzinfo=UTC)

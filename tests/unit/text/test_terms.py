@@ -7,11 +7,9 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.text.stop_words import AMBIGUOUS, ENGLISH, GERMAN
 from shared.text.term_counts import TermCounts
 from shared.text.terms import (
-    AMBIGUOUS,
-    ENGLISH,
-    GERMAN,
     MAX_TERM,
     count_terms,
     find_occurrences,
