@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from infra.build.discovery import find_tool
+from infra.local.warm_up import load_multilingual_model
 from shared.core.errors import CarrelError
 from shared.runtime.invocation import invoke
 
@@ -38,9 +39,13 @@ class InlineDispatcher:
         return await invoke(self._tools[tool.name], request, self._app)
 
     async def health(self) -> dict[str, str]:
-        """Check the database, the only service on which calls depend."""
+        """Check the database, the only service on which calls depend.
+
+        Then the process is ready, so the models that the first search needs are loaded, too.
+        """
         try:
             await self._app.ping()
         except CarrelError as error:
             return {"firestore": error.message}
+        await load_multilingual_model(self._app)
         return {"firestore": "ok"}

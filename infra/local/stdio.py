@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from mcp.server.stdio import stdio_server
@@ -12,7 +13,7 @@ from functions.gateway.catalog import Catalog
 from functions.gateway.mcp.server import build_server
 from infra.local.inline import InlineDispatcher
 from infra.local.link_fetching import LinkFetcher, LinkFetchingDispatcher
-from infra.local.warm_up import start_warm_up
+from infra.local.warm_up import load_multilingual_model, start_warm_up
 from shared.core import telemetry
 from shared.core.caller import Caller, Role
 from shared.runtime.context import App
@@ -32,8 +33,9 @@ async def serve_stdio(settings: Settings) -> None:
     owner = Visitor(Caller.of(LOCAL_USER, role=Role.OWNER), rate_limit_key=None)
     server = build_server(catalog, calls, local_visitor=owner)
     try:
-        async with stdio_server() as (incoming, outgoing):
+        async with stdio_server() as (incoming, outgoing), asyncio.TaskGroup() as tasks:
             start_warm_up(app)
+            tasks.create_task(load_multilingual_model(app))
             await server.run(incoming, outgoing, server.create_initialization_options())
     finally:
         await fetcher.aclose()

@@ -114,6 +114,14 @@ class LocalEmbedder:
         """
         self._load_english()
 
+    def load_multilingual(self) -> None:
+        """Load the multilingual model, or wait until it is loaded.
+
+        Raises:
+            PlatformFault: A file of the model is not the expected one.
+        """
+        self._load_multilingual()
+
     async def aclose(self) -> None:
         """Stop the workers after their current texts."""
         self._workers.shutdown(wait=False, cancel_futures=True)
