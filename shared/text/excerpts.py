@@ -148,20 +148,20 @@ def _choose_pieces(
     terms = [{match.term for match in in_piece} for in_piece in matches]
     numbers = range(len(pieces))
     missing: set[str] = set().union(*terms)
-    wanted: list[int] = []
+    candidates: list[int] = []
     while missing:
         best = max(numbers, key=lambda number: (len(terms[number] & missing), -number))
         missing -= terms[best]
-        wanted.append(best)
+        candidates.append(best)
     available = length - 2
     chosen: set[int] = set()
-    wanted = wanted or [0]
-    for number in wanted:  # grows by the neighbours of those that fit
+    candidates = candidates or [0]
+    for number in candidates:  # grows by the neighbours of those that fit
         needed = pieces[number].end - pieces[number].start + _MARK_LENGTH
         if number not in chosen and needed <= available:
             available -= needed
             chosen.add(number)
-            wanted += [near for near in (number + 1, number - 1) if near in numbers]
+            candidates += [near for near in (number + 1, number - 1) if near in numbers]
     return sorted(chosen)
 
 

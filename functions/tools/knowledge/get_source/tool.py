@@ -135,7 +135,7 @@ async def get_source(args: In, ctx: Context) -> Out:
         )
     links_to = await _load_links_to(args, source, ctx)
     summaries = to_note_summaries(notes, ctx.zone)
-    shown = {chunk.chunk_id for chunk in chunks[: args.limit]}
+    passage_ids = {chunk.chunk_id for chunk in chunks[: args.limit]}
     first_part = Out.of(
         source,
         source=source.origin,
@@ -145,7 +145,7 @@ async def get_source(args: In, ctx: Context) -> Out:
         text=None,
         chunks=[],
         next_cursor=None,
-        notes=[note for note in summaries if note.about_id not in shown and not args.cursor],
+        notes=[note for note in summaries if note.about_id not in passage_ids and not args.cursor],
         links_to=[LinkedSource.of(linked) for linked in links_to],
         linked_from=[LinkedSource.of(linking) for linking in linked_from],
     )

@@ -11,7 +11,7 @@ from shared.knowledge.common_names import CommonNames
 from shared.knowledge.corpus import get_knowledge_corpus
 from shared.knowledge.queue import ChunkQueue
 from shared.search.query import TIMEOUT_MESSAGES, Degradation, Mode
-from shared.text.counts import format_count
+from shared.text.counts import format_answer_count, format_count
 from shared.text.suggestions import find_nearest_names, find_nearest_word, unknown_name_message
 from shared.text.terms import terms
 
@@ -110,24 +110,21 @@ async def explain_ranking(
 
 
 def count_answers(
-    ranking: Ranking[Chunk], query: SearchQuery, hits: Sequence[Hit], answers: int
+    ranking: Ranking[Chunk], query: SearchQuery, hits: Sequence[Hit], answers: int, *, matches: bool
 ) -> list[str]:
     """Say how many passages answer, and how many others are shown.
 
     Args:
         answers: The number of passages that answer, on this and all other pages.
+        matches: Whether any of them is likely to.
     """
     near = sum(bool(hit.near) for hit in hits)
-    shown = len(hits) - near
     sentences = []
     if hits and query.mode is Mode.LEXICAL and ranking.all_words_count is not None:
         count = format_count(ranking.all_words_count, "passage")
         sentences.append(f"All words are in {count}.")
-    if shown and near:
-        sentences.append(f"Answers: {shown}; near: {near}.")
-    elif shown < answers:
-        sentences.append(f"Answers: {shown} of {answers}.")
-    return sentences
+    count_of_answers = format_answer_count(len(hits) - near, near, answers, matches=matches)
+    return [*sentences, count_of_answers] if count_of_answers else sentences
 
 
 def _describe_words(ranking: Ranking[Chunk]) -> list[str]:

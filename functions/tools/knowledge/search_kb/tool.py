@@ -204,7 +204,7 @@ async def _search(args: In, query: SearchQuery, position: RankPosition | None, c
     if len(hits) < len(answers):  # The answer is full: later hits go to the next page.
         end = ids.index(hits[-1].chunk_id) + 1
     has_more = end < len(ids)
-    counts = messages.count_answers(ranking, query, hits, len(ids))
+    counts = messages.count_answers(ranking, query, hits, len(ids), matches=matches)
     return Out(
         query=args.query,
         matches=matches,
@@ -293,7 +293,7 @@ TOOL = Tool(
         "Search what the owner has read, highlighted and noted, by meaning and words. Use it"
         " first for any question these texts may answer. It understands dates, authors and"
         " 'latest'. matches: false means nothing is likely to answer. Filters alone list"
-        " passages by date. get_chunk reads what … cut."
+        " passages by date. get_chunk reads one whole."
     ),
     input=In,
     output=Out,

@@ -96,9 +96,6 @@ def _build_out(args: In, page: TracePage) -> Out:
 def format_result(out: Out) -> str:
     """Return the hits as text."""
     paragraphs = [out.message] if out.message else []
-    near = sum(bool(hit.near) for hit in out.results)
-    if out.query and out.results:
-        paragraphs.append(f"Answers: {len(out.results) - near}; near: {near}.")
     paragraphs += map(format_hit, out.results)
     if out.next_cursor:
         paragraphs.append(f"There are more: call again with cursor {out.next_cursor}")
