@@ -112,6 +112,11 @@ def _apply_bound(mention: PeriodMention, text: str, today: date) -> PeriodMentio
     return mention
 
 
+def _any_of(alternatives: Iterable[str]) -> str:
+    """Return a pattern for any of these words, the longest first."""
+    return "|".join(sorted(alternatives, key=lambda word: (-len(word), word)))
+
+
 _ARTICLE: Final = r"(?:(?:the|in|im|dem|der|zum|el|la|le|en)\s+)?"
 _AND_WORDS: Final = "and|und|y|et|or|oder|o|ou"
 _TO_WORDS: Final = r"to|until|till|through|bis|a|hasta|au|jusqu'en|[-\u2013\u2014]"
@@ -126,125 +131,41 @@ _UNTIL: Final = re.compile(
 _BEFORE: Final = re.compile(rf"\b(?:before|vor|antes de|avant)\s+{_ARTICLE}$")
 _AFTER: Final = re.compile(rf"\b(?:after|nach|despues de|apres)\s+{_ARTICLE}$")
 
-
-@lru_cache(maxsize=1)
-def _compile_grammar() -> list[tuple[re.Pattern[str], Reader]]:
-    """Compile the patterns, longer expressions first, each with its reader. Takes a few ms."""
-    years = r"(?:19|20)\d\d"
-    year = rf"(?<![\d.,:#-])(?P<year>{years})(?![\da-z'\u2019]|[.,:-]\d|\s*%)"
-    day = r"(?<![\d.,:])(?P<day>[0-3]?\d)(?:\.|st|nd|rd|th|er|[ºª°])?"
-    of = r",?\s+(?:(?:of|del?|des)\s+(?:the\s+|l')?)?"
-    month = rf"(?P<month>{_any_of(words.MONTH_NUMBERS)})\b\.?"
-    full_month = rf"(?P<month>{_any_of(words.FULL_MONTHS)})\b(?!['\u2019-])"
-    east_month = r"(?P<month>\d\d?|十[一二]?|[一二三四五六七八九])\s*月"
-    east_day = r"(?P<day>\d\d?)\s*[日号號]"
-    unit, east_unit = rf"(?P<unit>{_any_of(words.UNITS)})\b", _any_of(words.EAST_ASIAN_UNITS)
-    count = rf"(?P<count>\d{{1,3}}|{_any_of(filter(str.isascii, words.COUNTS))})"
-    east_count = r"(?P<count>\d{1,3}|[一二三四五六七八九十两兩])"
-    season, weekday = _any_of(words.SEASONS), _any_of(filter(str.isascii, words.WEEKDAYS))
-    part = _any_of(filter(str.isascii, words.YEAR_PARTS))
-    back = rf"(?P<back>{_any_of(words.EAST_ASIAN_YEARS)})"
-    singular_unit = rf"(?P<unit>{words.SINGULAR_UNITS})\b"
-    last, last_after, this = words.LAST, words.LAST_AFTER, words.THIS
-    year_word = "(?:year|jahr|jahres|ano|annee|an)"
-    relative_year = (
-        rf"(?:(?P<last_year>(?:{last})\s+{year_word}|{year_word}\s+(?:{last_after}))"
-        rf"|(?:{this})\s+{year_word})\b"
-    )
-    to_month = rf"\s*(?:{_TO_WORDS}|(?P<is_list>{_AND_WORDS}))\s*"
-    months_without_year = [
-        rf"(?P<before>\b(?:{prepositions}|between|zwischen|von|entre|de)\s+)"
-        rf"(?P<first_month>{_any_of(names)}){to_month}(?P<month>{_any_of(names)})\b(?!['\u2019-])"
-        for prepositions, names in words.MONTHS_AFTER.values()
-    ] + [
-        rf"(?P<before>\b(?:{prepositions})\s+)(?P<month>{_any_of(names)})\b(?!['\u2019-]|{of}\d)"
-        for prepositions, names in words.MONTHS_AFTER.values()
-    ]
-    before_day = (
-        r"(?P<before>\b(?:on|of|from|since|until|am|vom|seit|el|del|le|du|au)\s+(?:the\s+)?)"
-    )
-    before_year = rf"(?P<before>\b(?:{words.BEFORE_YEAR})\s+)"
-    grammar: list[tuple[str, Reader]] = [
-        # Numbers.
-        (rf"(?<!\d)(?P<year>{years})([-/.])(?P<month>\d\d?)\2(?P<day>\d\d?)(?!\d)", _read_date),
-        (rf"(?<![\d.])(?P<day>\d\d?)\.\s?(?P<month>\d\d?)\.\s?(?P<year>{years})", _read_date),
-        (
-            r"(?<![\d.])(?P<day>[0-3]\d)\.(?P<month>[01]\d)\.(?P<short_year>\d\d)(?!\.?\d)",
-            _read_date,
-        ),
-        (rf"(?<![\d-])(?P<year>{years})-(?P<month>[01]\d)(?![\d-])", _read_date),
-        (rf"(?<![\d/])(?P<month>0\d|1[0-2])/(?P<year>{years})(?![\d/])", _read_date),
-        (rf"(?:(?P<year>{years})\s*年|{back})の?{east_month}(?:{east_day})?", _read_date),
-        (rf"(?P<year>{years})\s*年の?(?P<season>{season})", _read_season),
-        (rf"\bq(?P<quarter>[1-4])(?:{of}|\s*/\s*){year}", _read_quarter),
-        (rf"(?<!\d)(?P<year>{years})\s*[/-]?\s*q(?P<quarter>[1-4])\b", _read_quarter),
-        # Names of months and seasons beside a year.
-        (
-            rf"\b(?P<first_month>{_any_of(words.FULL_MONTHS)}){to_month}{month}{of}{year}",
-            _read_date,
-        ),
-        (rf"{day}{of}{month}{of}{year}", _read_date),
-        (rf"\b{month}\s+{day},?\s+{year}", _read_date),
-        (rf"\b{month}{of}{year}", _read_date),
-        (rf"\b{full_month}{of}{relative_year}", _read_date),
-        (rf"\b(?P<season>{season}){of}{year}", _read_season),
-        (rf"\b(?P<part>{part})(?:{of}|-)(?P<year>{years})(?![\da-z'\u2019-])", _read_part_of_year),
-        (rf"(?P<year>{years})\s*年(?P<part>[初中末底])(?!国|國)", _read_part_of_year),
-        (rf"\b(?:{last}|{this})\s+(?P<season>{season})\b", _read_season),
-        (rf"\b(?P<season>{season})\s+(?:{last_after})\b", _read_season),
-        # Months and days without a year.
-        (rf"{before_day}{day}{of}{full_month}", _read_date),
-        (rf"{before_day}{full_month}\s+{day}(?!\d)", _read_date),
-        (rf"(?<!\d){east_month}{east_day}", _read_date),
-        (rf"(?<![\d年个個か一二三四五六七八九十]){east_month}(?!\d|間|球|天)", _read_date),
-        (rf"\b{full_month}\s+(?:pasado|dernier)\b", _read_date),
-        *((pattern, _read_date) for pattern in months_without_year),
-        # Years.
-        (
-            rf"{before_year}(?P<first_year>{years})\s*(?:{_TO_WORDS}|{_AND_WORDS})\s*(?P<year>{years})(?![\d-])",
-            _read_date,
-        ),
-        (rf"(?P<year>{years})\s*年(?!間|前)", _read_date),
-        (before_year + year, _read_date),
-        (year, _read_year_beside_request),
-        # Relative to today.
-        (r"\bthe day before yesterday\b", lambda _, today: _step_back(words.DAY, 2, today)),
-        (rf"\b(?P<name>{_any_of(filter(str.isascii, words.DAY_NAMES))})\b(?!-)", _read_day_name),
-        (rf"(?P<name>{_any_of(words.EAST_ASIAN_DAYS)})", _read_day_name),
-        (rf"\b(?:{last})\s+{count}\s+{unit}", _read_last_units),
-        (rf"\b{count}\s+derni(?:ers|eres)\s+{unit}", _read_last_units),
-        (rf"(?:最近|过去|過去|近|この|ここ)的?{east_count}(?P<unit>{east_unit})", _read_last_units),
-        (rf"\b{count}\s+{unit}\s+ago\b", _read_units_ago),
-        (rf"\b(?:vor|hace|il y a)\s+{count}\s+{unit}", _read_units_ago),
-        (rf"{east_count}(?P<unit>{east_unit})(?:之?前|以前)", _read_units_ago),
-        (
-            rf"\b(?:{last})\s+{singular_unit}",
-            lambda match, today: _step_back(_read_unit(match), 1, today),
-        ),
-        (
-            rf"\b{singular_unit}\s+(?:{last_after})",
-            lambda match, today: _step_back(_read_unit(match), 1, today),
-        ),
-        (
-            rf"\b(?:{this})\s+{singular_unit}",
-            lambda match, today: _step_back(_read_unit(match), 0, today),
-        ),
-        (_any_of(words.EAST_ASIAN_PERIODS), _read_east_asian_period),
-        (words.WEEKEND, _read_weekend),
-        (
-            rf"(?P<before>\b(?:on|last|since|am|letzten|el|seit)\s+)(?P<weekday>{weekday})\b",
-            _read_weekday,
-        ),
-        (rf"\b(?P<weekday>{weekday})\s+(?:{last_after})\b", _read_weekday),
-        (r"(?P<last>上)?(?:周|週|星期|礼拜)(?P<weekday>[一二三四五六日天])", _read_weekday),
-        (r"(?P<weekday>[月火水木金土日])曜", _read_weekday),
-    ]
-    return [(re.compile(pattern), read) for pattern, read in grammar]
-
-
-def _any_of(alternatives: Iterable[str]) -> str:
-    """Return a pattern for any of these words, the longest first."""
-    return "|".join(sorted(alternatives, key=lambda word: (-len(word), word)))
+_YEARS: Final = r"(?:19|20)\d\d"
+_YEAR: Final = rf"(?<![\d.,:#-])(?P<year>{_YEARS})(?![\da-z'\u2019]|[.,:-]\d|\s*%)"
+_DAY_NUMBER: Final = r"(?<![\d.,:])(?P<day>[0-3]?\d)(?:\.|st|nd|rd|th|er|[ºª°])?"
+_OF: Final = r",?\s+(?:(?:of|del?|des)\s+(?:the\s+|l')?)?"
+_MONTH: Final = rf"(?P<month>{_any_of(words.MONTH_NUMBERS)})\b\.?"
+_FULL_MONTH: Final = rf"(?P<month>{_any_of(words.FULL_MONTHS)})\b(?!['\u2019-])"
+_EAST_MONTH: Final = r"(?P<month>\d\d?|十[一二]?|[一二三四五六七八九])\s*月"
+_EAST_DAY: Final = r"(?P<day>\d\d?)\s*[日号號]"
+_UNIT: Final = rf"(?P<unit>{_any_of(words.UNITS)})\b"
+_EAST_UNIT: Final = _any_of(words.EAST_ASIAN_UNITS)
+_COUNT: Final = rf"(?P<count>\d{{1,3}}|{_any_of(filter(str.isascii, words.COUNTS))})"
+_EAST_COUNT: Final = r"(?P<count>\d{1,3}|[一二三四五六七八九十两兩])"
+_SEASON: Final = _any_of(words.SEASONS)
+_WEEKDAY: Final = _any_of(filter(str.isascii, words.WEEKDAYS))
+_PART: Final = _any_of(filter(str.isascii, words.YEAR_PARTS))
+_BACK: Final = rf"(?P<back>{_any_of(words.EAST_ASIAN_YEARS)})"
+_SINGULAR_UNIT: Final = rf"(?P<unit>{words.SINGULAR_UNITS})\b"
+_YEAR_WORD: Final = "(?:year|jahr|jahres|ano|annee|an)"
+_RELATIVE_YEAR: Final = (
+    rf"(?:(?P<last_year>(?:{words.LAST})\s+{_YEAR_WORD}|{_YEAR_WORD}\s+(?:{words.LAST_AFTER}))"
+    rf"|(?:{words.THIS})\s+{_YEAR_WORD})\b"
+)
+_TO_MONTH: Final = rf"\s*(?:{_TO_WORDS}|(?P<is_list>{_AND_WORDS}))\s*"
+_MONTHS_WITHOUT_YEAR: Final = [
+    rf"(?P<before>\b(?:{prepositions}|between|zwischen|von|entre|de)\s+)"
+    rf"(?P<first_month>{_any_of(names)}){_TO_MONTH}(?P<month>{_any_of(names)})\b(?!['\u2019-])"
+    for prepositions, names in words.MONTHS_AFTER.values()
+] + [
+    rf"(?P<before>\b(?:{prepositions})\s+)(?P<month>{_any_of(names)})\b(?!['\u2019-]|{_OF}\d)"
+    for prepositions, names in words.MONTHS_AFTER.values()
+]
+_BEFORE_DAY: Final = (
+    r"(?P<before>\b(?:on|of|from|since|until|am|vom|seit|el|del|le|du|au)\s+(?:the\s+)?)"
+)
+_BEFORE_YEAR: Final = rf"(?P<before>\b(?:{words.BEFORE_YEAR})\s+)"
 
 
 def _read_date(match: re.Match[str], today: date) -> Days | None:
@@ -373,3 +294,87 @@ def _read_weekday(match: re.Match[str], today: date) -> Days:
         return monday + weekday * _DAY, monday + weekday * _DAY
     day = today - ((today.weekday() - weekday - 1) % 7 + 1) * _DAY
     return day, day
+
+
+_GRAMMAR: Final[list[tuple[str, Reader]]] = [
+    # Numbers.
+    (rf"(?<!\d)(?P<year>{_YEARS})([-/.])(?P<month>\d\d?)\2(?P<day>\d\d?)(?!\d)", _read_date),
+    (rf"(?<![\d.])(?P<day>\d\d?)\.\s?(?P<month>\d\d?)\.\s?(?P<year>{_YEARS})", _read_date),
+    (
+        r"(?<![\d.])(?P<day>[0-3]\d)\.(?P<month>[01]\d)\.(?P<short_year>\d\d)(?!\.?\d)",
+        _read_date,
+    ),
+    (rf"(?<![\d-])(?P<year>{_YEARS})-(?P<month>[01]\d)(?![\d-])", _read_date),
+    (rf"(?<![\d/])(?P<month>0\d|1[0-2])/(?P<year>{_YEARS})(?![\d/])", _read_date),
+    (rf"(?:(?P<year>{_YEARS})\s*年|{_BACK})の?{_EAST_MONTH}(?:{_EAST_DAY})?", _read_date),
+    (rf"(?P<year>{_YEARS})\s*年の?(?P<season>{_SEASON})", _read_season),
+    (rf"\bq(?P<quarter>[1-4])(?:{_OF}|\s*/\s*){_YEAR}", _read_quarter),
+    (rf"(?<!\d)(?P<year>{_YEARS})\s*[/-]?\s*q(?P<quarter>[1-4])\b", _read_quarter),
+    # Names of months and seasons beside a year.
+    (
+        rf"\b(?P<first_month>{_any_of(words.FULL_MONTHS)}){_TO_MONTH}{_MONTH}{_OF}{_YEAR}",
+        _read_date,
+    ),
+    (rf"{_DAY_NUMBER}{_OF}{_MONTH}{_OF}{_YEAR}", _read_date),
+    (rf"\b{_MONTH}\s+{_DAY_NUMBER},?\s+{_YEAR}", _read_date),
+    (rf"\b{_MONTH}{_OF}{_YEAR}", _read_date),
+    (rf"\b{_FULL_MONTH}{_OF}{_RELATIVE_YEAR}", _read_date),
+    (rf"\b(?P<season>{_SEASON}){_OF}{_YEAR}", _read_season),
+    (rf"\b(?P<part>{_PART})(?:{_OF}|-)(?P<year>{_YEARS})(?![\da-z'\u2019-])", _read_part_of_year),
+    (rf"(?P<year>{_YEARS})\s*年(?P<part>[初中末底])(?!国|國)", _read_part_of_year),
+    (rf"\b(?:{words.LAST}|{words.THIS})\s+(?P<season>{_SEASON})\b", _read_season),
+    (rf"\b(?P<season>{_SEASON})\s+(?:{words.LAST_AFTER})\b", _read_season),
+    # Months and days without a year.
+    (rf"{_BEFORE_DAY}{_DAY_NUMBER}{_OF}{_FULL_MONTH}", _read_date),
+    (rf"{_BEFORE_DAY}{_FULL_MONTH}\s+{_DAY_NUMBER}(?!\d)", _read_date),
+    (rf"(?<!\d){_EAST_MONTH}{_EAST_DAY}", _read_date),
+    (rf"(?<![\d年个個か一二三四五六七八九十]){_EAST_MONTH}(?!\d|間|球|天)", _read_date),
+    (rf"\b{_FULL_MONTH}\s+(?:pasado|dernier)\b", _read_date),
+    *((pattern, _read_date) for pattern in _MONTHS_WITHOUT_YEAR),
+    # Years.
+    (
+        rf"{_BEFORE_YEAR}(?P<first_year>{_YEARS})\s*(?:{_TO_WORDS}|{_AND_WORDS})\s*(?P<year>{_YEARS})(?![\d-])",
+        _read_date,
+    ),
+    (rf"(?P<year>{_YEARS})\s*年(?!間|前)", _read_date),
+    (_BEFORE_YEAR + _YEAR, _read_date),
+    (_YEAR, _read_year_beside_request),
+    # Relative to today.
+    (r"\bthe day before yesterday\b", lambda _, today: _step_back(words.DAY, 2, today)),
+    (rf"\b(?P<name>{_any_of(filter(str.isascii, words.DAY_NAMES))})\b(?!-)", _read_day_name),
+    (rf"(?P<name>{_any_of(words.EAST_ASIAN_DAYS)})", _read_day_name),
+    (rf"\b(?:{words.LAST})\s+{_COUNT}\s+{_UNIT}", _read_last_units),
+    (rf"\b{_COUNT}\s+derni(?:ers|eres)\s+{_UNIT}", _read_last_units),
+    (rf"(?:最近|过去|過去|近|この|ここ)的?{_EAST_COUNT}(?P<unit>{_EAST_UNIT})", _read_last_units),
+    (rf"\b{_COUNT}\s+{_UNIT}\s+ago\b", _read_units_ago),
+    (rf"\b(?:vor|hace|il y a)\s+{_COUNT}\s+{_UNIT}", _read_units_ago),
+    (rf"{_EAST_COUNT}(?P<unit>{_EAST_UNIT})(?:之?前|以前)", _read_units_ago),
+    (
+        rf"\b(?:{words.LAST})\s+{_SINGULAR_UNIT}",
+        lambda match, today: _step_back(_read_unit(match), 1, today),
+    ),
+    (
+        rf"\b{_SINGULAR_UNIT}\s+(?:{words.LAST_AFTER})",
+        lambda match, today: _step_back(_read_unit(match), 1, today),
+    ),
+    (
+        rf"\b(?:{words.THIS})\s+{_SINGULAR_UNIT}",
+        lambda match, today: _step_back(_read_unit(match), 0, today),
+    ),
+    (_any_of(words.EAST_ASIAN_PERIODS), _read_east_asian_period),
+    (words.WEEKEND, _read_weekend),
+    (
+        rf"(?P<before>\b(?:on|last|since|am|letzten|el|seit)\s+)(?P<weekday>{_WEEKDAY})\b",
+        _read_weekday,
+    ),
+    (rf"\b(?P<weekday>{_WEEKDAY})\s+(?:{words.LAST_AFTER})\b", _read_weekday),
+    (r"(?P<last>上)?(?:周|週|星期|礼拜)(?P<weekday>[一二三四五六日天])", _read_weekday),
+    (r"(?P<weekday>[月火水木金土日])曜", _read_weekday),
+]
+"""The expressions that name days, longer ones first, each with its reader."""
+
+
+@lru_cache(maxsize=1)
+def _compile_grammar() -> list[tuple[re.Pattern[str], Reader]]:
+    """Compile the grammar. Takes a few ms."""
+    return [(re.compile(pattern), read) for pattern, read in _GRAMMAR]
