@@ -32,10 +32,10 @@ def to_note_summaries(notes: Iterable[Chunk], zone: tzinfo) -> list[NoteSummary]
     return [_to_note_summary(note, zone) for note in _put_corrections_first(notes)]
 
 
-async def load_attached(
+async def load_annotations(
     passages: Sequence[Chunk], zone: tzinfo, database: Database
 ) -> dict[str, dict[str, Any]]:
-    """Load what hangs on passages: the fields of each that `AnnotatedPassage` adds, by chunk id.
+    """Load the notes and subjects of passages, as the fields of `AnnotatedPassage`, by chunk id.
 
     A note about a source stands under the first passage of that source. A note that is one of the
     passages stands under none, unless it is a correction. Costs one round trip, with
@@ -55,7 +55,7 @@ async def load_attached(
     by_target: dict[str, list[Chunk]] = {}
     for note in notes:
         by_target.setdefault(str(note.about_id), []).append(note)
-    attached = {}
+    annotations = {}
     for chunk in passages:
         # A note about a source is popped with the source's first passage.
         own = [
@@ -67,14 +67,14 @@ async def load_attached(
         summaries = [
             note.model_copy(update={"about_id": None}) for note in to_note_summaries(own, zone)
         ]
-        attached[chunk.chunk_id] = {
+        annotations[chunk.chunk_id] = {
             "about": _to_subject(chunk, subjects.get(chunk.about_id), titles)
             if chunk.about_id
             else None,
             "notes": summaries[:_MAX_NOTES_OF_PASSAGE] or None,
             "further_notes": len(summaries[_MAX_NOTES_OF_PASSAGE:]) or None,
         }
-    return attached
+    return annotations
 
 
 def list_note_targets(chunk: Chunk) -> list[str]:

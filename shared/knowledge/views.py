@@ -79,7 +79,7 @@ class Passage(Result):
 
 
 class AnnotatedPassage(Passage):
-    """A chunk in brief, with what hangs on it (see `load_attached`)."""
+    """A chunk in brief, with the notes about it, and of a note, what it is about."""
 
     about: Subject | None = Field(description="Of a note, what it is about.")
     notes: list[NoteSummary] | None = Field(
@@ -121,12 +121,12 @@ def format_passage(passage: Passage, texts: Iterable[str | None]) -> str:
     details = ", ".join(filter(None, [passage.kind, passage.folder, date, passage.chapter, place]))
     tags = f", tags: {', '.join(passage.tags)}" if passage.tags else ""
     identity = f"ID: {passage.chunk_id}{tags}"
-    attached = _format_attached(passage) if isinstance(passage, AnnotatedPassage) else []
-    lines = "\n".join(filter(None, [*texts, passage.address, identity, *attached]))
+    annotations = _format_annotations(passage) if isinstance(passage, AnnotatedPassage) else []
+    lines = "\n".join(filter(None, [*texts, passage.address, identity, *annotations]))
     return f"{format_title(passage.title, passage.author)} ({details})\n{indent(lines, _INDENT)}"
 
 
-def _format_attached(passage: AnnotatedPassage) -> list[str]:
+def _format_annotations(passage: AnnotatedPassage) -> list[str]:
     about = [_format_subject(passage.about)] if passage.about else []
     further = passage.further_notes
     more = [f"At least {further} more notes: get_chunk shows them."] if further else []

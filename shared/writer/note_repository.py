@@ -27,9 +27,8 @@ from shared.firestore.retention import PURGE_AT
 from shared.firestore.writes import Create, Set, Write, put_if_unchanged
 from shared.index.posting_changes import build_postings_writes
 from shared.index.postings import KNOWLEDGE
-from shared.knowledge import chunk_repository
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.chunk_repository import of_source_query
+from shared.knowledge.chunk_repository import Chunks, of_source_query, to_chunk
 from shared.knowledge.forgotten_chunks import get_extraction_ids
 from shared.knowledge.source_repository import COLLECTION as SOURCES
 from shared.knowledge.source_repository import (
@@ -87,7 +86,7 @@ class StoredNote:
     def list_chunks(self) -> list[Chunk]:
         """Return the chunks of the note."""
         snapshots = self.chunks.values()
-        return [chunk_repository.to_chunk(snapshot.id, snapshot.fields) for snapshot in snapshots]
+        return [to_chunk(snapshot.id, snapshot.fields) for snapshot in snapshots]
 
     def select_unembedded(self, chunks: Iterable[Chunk]) -> list[Chunk]:
         """Return the chunks of a new revision for whose texts no vector is stored."""
@@ -156,7 +155,7 @@ class Notes:
 
         Costs one round trip for each `MAX_IN` chunks, and four for each of the notes.
         """
-        chunks = chunk_repository.Chunks(self._database)
+        chunks = Chunks(self._database)
         notes = await chunks.load_notes_about("about_id", chunk_ids, MAX_MOVED)
         subjects = {note.about_source_id for note in notes if note.about_source_id}
         stored = {source.source_id for source in await Sources(self._database).get_all([*subjects])}

@@ -14,7 +14,7 @@ from shared.core.dates import DateSpan, Period, load_time_zone, resolve_period
 from shared.core.installation import carrel
 from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
-from shared.knowledge.notes_about import load_attached
+from shared.knowledge.notes_about import load_annotations
 from shared.knowledge.source_repository import Sources
 from shared.knowledge.views import (
     AnnotatedPassage,
@@ -140,10 +140,13 @@ async def get_recent(args: In, ctx: Context) -> Out:
         _load_links(args, ctx),
     )
     listed = chunks[: args.limit]
-    attached = await load_attached(listed, zone, ctx.database)
+    annotations = await load_annotations(listed, zone, ctx.database)
     recent_links = [_to_recent_link(link) for link in links]
     page = fit_page(
-        [to_passage(AnnotatedPassage, chunk, zone, **attached[chunk.chunk_id]) for chunk in listed],
+        [
+            to_passage(AnnotatedPassage, chunk, zone, **annotations[chunk.chunk_id])
+            for chunk in listed
+        ],
         args.max_tokens,
         other_parts=[*recent_links, *filter(None, [activity, added])],
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import Field
 
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.notes_about import load_attached
+from shared.knowledge.notes_about import load_annotations
 from shared.knowledge.views import AnnotatedPassage, format_passage, format_title, to_passage
 from shared.runtime.schemas import FOR_APPS, Result
 from shared.search.query import Mode
@@ -115,9 +115,9 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
         candidates: The chunks' scores, by chunk id; empty for a listing by date.
     """
     main_clusters = {chunk.cluster_id[0] for chunk in chunks if chunk.cluster_id}
-    names, attached = await asyncio.gather(
+    names, annotations = await asyncio.gather(
         Clusters(ctx.database).list_names(main_clusters),
-        load_attached(chunks, zone, ctx.database),
+        load_annotations(chunks, zone, ctx.database),
     )
     full = detail is Detail.FULL
     ranks = count(first_rank)
@@ -139,7 +139,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
             summary=chunk.summary if full or takeaways else None,
             takeaways=_get_takeaways(chunk) if full or takeaways else None,
             content=chunk.content if full else None,
-            **attached[chunk.chunk_id],
+            **annotations[chunk.chunk_id],
         )
         for chunk, excerpt in zip(chunks, excerpts, strict=True)
     ]

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Context
     from shared.search.filter_plan import Selection
-from shared.search.understanding import Understanding
+    from shared.search.understanding import Understanding
 
 MAX_NEAR: Final = 5
 """At most this many of the nearest passages that do not answer are shown."""
