@@ -11,7 +11,7 @@ from shared.knowledge.common_names import CommonNames
 from shared.knowledge.corpus import get_knowledge_corpus
 from shared.knowledge.queue import ChunkQueue
 from shared.search.query import TIMEOUT_MESSAGES, Degradation, Mode
-from shared.text.counts import format_answer_count, format_count
+from shared.text.counts import format_count
 from shared.text.suggestions import find_nearest_names, find_nearest_word, unknown_name_message
 from shared.text.terms import terms
 
@@ -123,8 +123,13 @@ def count_answers(
     if hits and query.mode is Mode.LEXICAL and ranking.all_words_count is not None:
         count = format_count(ranking.all_words_count, "passage")
         sentences.append(f"All words are in {count}.")
-    count_of_answers = format_answer_count(len(hits) - near, near, answers, matches=matches)
-    return [*sentences, count_of_answers] if count_of_answers else sentences
+    count_here = len(hits) - near
+    verb = "Answers" if matches else "May answer"
+    if count_here and near:
+        sentences.append(f"{verb}: {count_here}; near: {near}.")
+    elif count_here < answers:
+        sentences.append(f"{verb}: {count_here} of {answers}.")
+    return sentences
 
 
 def _describe_words(ranking: Ranking[Chunk]) -> list[str]:

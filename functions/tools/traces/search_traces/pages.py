@@ -13,7 +13,6 @@ from shared.runtime.schemas import FOR_APPS, DocumentId
 from shared.search.hybrid import rank
 from shared.search.listing import find_start, list_newest, make_rank_position
 from shared.search.query import Degradation
-from shared.text.counts import format_answer_count
 from shared.text.snippets import truncate
 from shared.traces.corpus import describe_unknown_tags, make_trace_corpus
 from shared.traces.moderation import moderate_scores
@@ -144,15 +143,12 @@ async def load_page_by_relevance(
             for match, trace in [*page, *near[: max(0, min(MAX_NEAR, limit - len(ids) + start))]]
         ]
     )
-    answer_count = sum(not hit.near for hit in hits)
-    matches = ranking.matches and bool(hits or previous)
-    counts = format_answer_count(answer_count, len(hits) - answer_count, len(ids), matches=matches)
-    end = start + answer_count
+    end = start + sum(not hit.near for hit in hits)
     return TracePage(
         hits=hits,
         position=make_rank_position(ids, end) if start < end < len(ids) else None,
-        matches=matches,
-        notes=[*filter(None, [counts]), *await _collect_notes(ranking, ctx)],
+        matches=ranking.matches and bool(hits or previous),
+        notes=await _collect_notes(ranking, ctx),
     )
 
 

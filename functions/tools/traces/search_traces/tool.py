@@ -22,6 +22,7 @@ from shared.runtime.schemas import FOR_APPS, Result
 from shared.runtime.tool import Effect, Tool
 from shared.search.listing import RANK_POSITION
 from shared.search.query import Mode, SearchQuery
+from shared.text.counts import format_count
 from shared.traces.corpus import select_by_tags
 from shared.traces.tags import MAX_TAGS, TagInput, normalize_tags
 
@@ -96,10 +97,20 @@ def _build_out(args: In, page: TracePage) -> Out:
 def format_result(out: Out) -> str:
     """Return the hits as text."""
     paragraphs = [out.message] if out.message else []
+    if out.results:
+        paragraphs.append(_format_heading(out))
     paragraphs += map(format_hit, out.results)
     if out.next_cursor:
         paragraphs.append(f"There are more: call again with cursor {out.next_cursor}")
     return "\n\n".join(paragraphs)
+
+
+def _format_heading(out: Out) -> str:
+    count = sum(not hit.near for hit in out.results)
+    if not count:
+        return "The nearest:"
+    heading = f"{'Found' if out.matches else 'Perhaps'} {format_count(count, 'result')}"
+    return f'{heading} for "{out.query}":' if out.query else f"{heading}:"
 
 
 TOOL = Tool(
