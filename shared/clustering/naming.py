@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from dataclasses import dataclass
 from itertools import combinations, count
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.clustering.class_tfidf import find_distinctive_words
 from shared.text.markup import to_plain_text
+from shared.text.snippets import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -23,7 +23,7 @@ MAX_DESCRIPTION_KEYWORDS: Final = 5
 """The maximum number of keywords in a description."""
 MAX_DESCRIPTION_TITLES: Final = 2
 """The maximum number of sources that a description names."""
-MAX_TITLE_LENGTH: Final = 80
+MAX_TITLE_LENGTH: Final = 40
 """The maximum number of characters of a title in a description. Longer titles are cut."""
 MAX_NAME_POOL: Final = 6
 """If the first keywords make a name that is in use, other combinations of this many are tried."""
@@ -97,9 +97,7 @@ def _write_description(passages: Sequence[TitledText], keywords: Sequence[str]) 
 
 def _shorten_title(title: str) -> str:
     """Shorten a title, so that it can be part of a sentence, without a full stop."""
-    whole_words = textwrap.shorten(title, MAX_TITLE_LENGTH, placeholder="")
-    # A long title in Chinese or Japanese has no spaces at which it could be cut.
-    return (whole_words or title[:MAX_TITLE_LENGTH]).rstrip(" .") or "a source"
+    return truncate(" ".join(title.split()), MAX_TITLE_LENGTH).rstrip(" .") or "a source"
 
 
 def _format_other_sources(number: int) -> str:

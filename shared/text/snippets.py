@@ -34,7 +34,7 @@ def truncate(line: str, length: int) -> str:
     if len(line) <= length:
         return line
     beginning = line[:length].rpartition(" ")[0]
-    if len(beginning) < length - _MAX_WHOLE_WORD:
+    if len(beginning) < max(1, length - _MAX_WHOLE_WORD):
         # The last word is too long to leave out, so it is cut between characters.
         ends = takewhile(lambda end: end < length, find_grapheme_ends(line))
         # If even the first grapheme cluster is too long, it is cut, too.

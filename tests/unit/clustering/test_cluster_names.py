@@ -56,8 +56,8 @@ def test_a_description_names_words_and_sources() -> None:
 @pytest.mark.parametrize(
     ("title", "shortened"),
     [
-        ("読書の歴史" * 20, ("読書の歴史" * 20)[:80]),
-        (f"{'word ' * 18}end", ("word " * 16).strip()),
+        ("読書の歴史" * 20, ("読書の歴史" * 20)[:39] + "…"),
+        ("word\n" * 18, ("word " * 8).strip() + "…"),
         ("The End.", "The End"),
         ("?!", "?!"),
         (" . ", "a source"),
