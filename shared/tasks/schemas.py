@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from shared.core.errors import Unauthorized
 from shared.core.text_validation import make_validation_error, validate_line, validate_prose
 from shared.runtime.envelope import Envelope
-from shared.runtime.schemas import EMPTY_IS_ABSENT, Change, Result, Undo
+from shared.runtime.schemas import EMPTY_IS_ABSENT, FOR_APPS, Change, Result, Undo
 from shared.tasks.model import Priority, Task, TaskStatus
 from shared.tasks.repository import Tasks
 
@@ -138,8 +138,8 @@ class TaskView(Result):
     status: TaskStatus = Field(description="Whether it is open, completed or deleted.")
     priority: Priority = Field(description="How important it is.")
     due_date: date | None = Field(description="The last day on which it is not overdue.")
-    created_at: datetime = Field(description="When it was added.")
-    updated_at: datetime = Field(description="When it last changed.")
+    created_at: datetime = Field(description="When it was added.", json_schema_extra=FOR_APPS)
+    updated_at: datetime = Field(description="When it last changed.", json_schema_extra=FOR_APPS)
     completed_at: datetime | None = Field(description="When it was completed.")
     restorable_until: datetime | None = Field(
         description="Until when restore_task can restore it, if it is deleted."

@@ -22,7 +22,7 @@ async def test_completed_task_has_its_time(app: App) -> None:
     task = added["task"] | {"status": "completed", "completed_at": later, "updated_at": later}
     undo = {"tool": "complete_task", "arguments": {"task_id": "1", "completed": False}}
     assert completed == {"task": task, "changed": ["status"], "undo": undo}
-    assert await list_all(app) == [task | {"overdue": False}]
+    assert await list_all(app) == [task]
     repeated = await call_for_result(
         app, "complete_task", now=LATER + timedelta(hours=1), task_id="1"
     )

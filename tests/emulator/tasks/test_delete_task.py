@@ -29,7 +29,7 @@ async def test_deleted_task_is_unlisted_and_restorable(app: App) -> None:
     undo = {"tool": "restore_task", "arguments": {"task_id": "1"}}
     assert deleted == {"task": task, "changed": ["status"], "undo": undo}
     assert await list_ids(app) == []
-    assert await list_all(app, status="deleted") == [task | {"overdue": False}]
+    assert await list_all(app, status="deleted") == [task]
 
     restored = await call_for_result(app, "restore_task", task_id="1")
     assert restored["task"] == added["task"]

@@ -100,7 +100,7 @@ class In(PagedArguments):
 class ListedTask(TaskView):
     """A task in a list."""
 
-    overdue: bool = Field(description="Whether it was due before today.")
+    overdue: bool | None = Field(description="true if it was due before today.")
 
 
 class Out(Result):
@@ -126,7 +126,7 @@ async def list_tasks(args: In, ctx: Context) -> Out:
     today = ctx.clock().astimezone(load_time_zone(zone)).date()
     tasks, last_number = await _read_page(args, today, ctx)
     page = fit_page(
-        [ListedTask.of_task(task, overdue=task.is_overdue(today)) for task in tasks],
+        [ListedTask.of_task(task, overdue=task.is_overdue(today) or None) for task in tasks],
         args.max_tokens,
     )
     if len(page) < len(tasks):
