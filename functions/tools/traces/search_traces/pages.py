@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field, TypeAdapter
 
 from shared.runtime.pagination import CursorCount, CursorMoment
-from shared.runtime.schemas import FOR_APPS, DocumentId
+from shared.runtime.schemas import FOR_APPS, DocumentId, Result
 from shared.search.hybrid import rank
 from shared.search.listing import find_start, list_newest, make_rank_position
 from shared.search.query import Degradation
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     DatePosition = tuple[int, int, str]
     """See `DATE_POSITION`."""
-    Fit = Callable[[list["TraceHit"]], list["TraceHit"]]
+    Fit = Callable[[list["TraceHit | NearTrace"]], list["TraceHit | NearTrace"]]
     """Returns as many of the first hits as fit into an answer."""
 
 DATE_POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId])
@@ -67,11 +67,18 @@ class TraceHit(TraceSummary):
         " meaning was not compared. The order also depends on words, votes and age."
     )
     yours: bool | None = Field(description="true: you contributed it.")
-    near: bool | None = Field(description="true: it is not likely to answer, only near.")
     context: str = Field(description="How the problem begins.")
-    solution: str | None = Field(
-        description="How the solution begins; get_trace returns all of it. Not if near."
-    )
+    solution: str = Field(description="How the solution begins; get_trace returns all of it.")
+
+
+class NearTrace(Result):
+    """A trace that is not likely to answer, but near."""
+
+    near: Literal[True] = Field(description="It is only near.")
+    trace_id: str = Field(description="Its id, for get_trace.")
+    title: str = Field(description="The problem in one line.")
+    yours: bool | None = Field(description="true: you contributed it.")
+    context: str = Field(description="How the problem begins.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,7 @@ class TracePage:
         notes: Sentences that say what limited the search.
     """
 
-    hits: list[TraceHit]
+    hits: list[TraceHit | NearTrace]
     position: Sequence[int | str] | None
     matches: bool
     notes: Sequence[str] = ()
@@ -137,13 +144,17 @@ async def load_page_by_relevance(
     near = [(match, trace) for match, trace in candidates if not match.answers]
     near.sort(key=lambda item: -item[0].evidence)
     ranks = count(start + 1)
+    near_hits = [
+        _build_near_hit(trace, ctx)
+        for _, trace in near[: max(0, min(MAX_NEAR, limit - len(ids) + start))]
+    ]
     hits = fit(
         [
-            _build_hit(trace, next(ranks), ctx, match.similarity, is_near=not match.answers)
-            for match, trace in [*page, *near[: max(0, min(MAX_NEAR, limit - len(ids) + start))]]
+            *(_build_hit(trace, next(ranks), ctx, match.similarity) for match, trace in page),
+            *near_hits,
         ]
     )
-    end = start + sum(not hit.near for hit in hits)
+    end = start + sum(isinstance(hit, TraceHit) for hit in hits)
     return TracePage(
         hits=hits,
         position=make_rank_position(ids, end) if start < end < len(ids) else None,
@@ -152,11 +163,11 @@ async def load_page_by_relevance(
     )
 
 
-def format_hit(hit: TraceHit) -> str:
+def format_hit(hit: TraceHit | NearTrace) -> str:
     """Format a hit as text."""
-    if hit.near:
-        facts = f"{hit.status}, {format_votes(hit)}, {hit.date}, tags: {', '.join(hit.tags)}"
-        return f"Near: {hit.title} (ID: {hit.trace_id}, {facts}): {hit.context}"
+    if isinstance(hit, NearTrace):
+        yours = ", yours" if hit.yours else ""
+        return f"Near: {hit.title} (ID: {hit.trace_id}{yours}): {hit.context}"
     scores = [f"score: {hit.score:.2f}"] if hit.score is not None else []
     scores += [f"trust: {hit.trust:.2f}", format_votes(hit), hit.status, hit.date]
     scores += ["yours"] if hit.yours else []
@@ -204,26 +215,27 @@ async def _collect_notes(ranking: Ranking[Trace], ctx: Context) -> list[str]:
     return notes
 
 
-def _build_hit(
-    trace: Trace,
-    rank: int,
-    ctx: Context,
-    similarity: float | None = None,
-    *,
-    is_near: bool = False,
-) -> TraceHit:
-    content = trace.content
+def _build_hit(trace: Trace, rank: int, ctx: Context, similarity: float | None = None) -> TraceHit:
     return build_trace_view(
         TraceHit,
         trace,
         ctx.zone,
-        yours=trace.contributor == ctx.caller.user_id or None,
+        yours=_is_own(trace, ctx),
         rank=rank,
         score=None if similarity is None else round(similarity, 2),
-        near=is_near or None,
-        context=_cut_excerpt(content.context_text, NEAR_LENGTH if is_near else MAX_EXCERPT),
-        solution=None if is_near else _cut_excerpt(content.solution_text, MAX_EXCERPT),
+        context=_cut_excerpt(trace.content.context_text, MAX_EXCERPT),
+        solution=_cut_excerpt(trace.content.solution_text, MAX_EXCERPT),
     )
+
+
+def _build_near_hit(trace: Trace, ctx: Context) -> NearTrace:
+    context = _cut_excerpt(trace.content.context_text, NEAR_LENGTH)
+    title, yours = trace.content.title, _is_own(trace, ctx)
+    return NearTrace.of(trace, near=True, title=title, yours=yours, context=context)
+
+
+def _is_own(trace: Trace, ctx: Context) -> bool | None:
+    return trace.contributor == ctx.caller.user_id or None
 
 
 def _cut_excerpt(text: str, length: int) -> str:

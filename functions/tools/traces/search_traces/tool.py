@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 
 from functions.tools.traces.search_traces.pages import (
     DATE_POSITION,
+    NearTrace,
     TraceHit,
     format_hit,
     load_page_by_date,
@@ -55,7 +56,7 @@ class Out(Result):
 
     message: str | None = Field(description="What limited the search, or that nothing matches.")
     matches: bool = Field(description="Whether any of them fits, as far as the scores can tell.")
-    results: list[TraceHit] = Field(
+    results: list[TraceHit | NearTrace] = Field(
         description="The traces, best first; without a query, latest first."
     )
     next_cursor: str | None = Field(description="For the next page; missing on the last one.")
@@ -106,7 +107,7 @@ def format_result(out: Out) -> str:
 
 
 def _format_heading(out: Out) -> str:
-    count = sum(not hit.near for hit in out.results)
+    count = sum(isinstance(hit, TraceHit) for hit in out.results)
     if not count:
         return "The nearest:"
     heading = f"{'Found' if out.matches else 'Perhaps'} {format_count(count, 'result')}"
