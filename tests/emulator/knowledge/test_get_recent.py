@@ -144,9 +144,7 @@ async def test_pages_skip_and_repeat_no_passage_during_changes(ctx: Context) -> 
     assert (second.next_cursor, second.activity) == (None, None)
     out = await get_recent(In(), ctx)
     assert len(out.chunks) == get_activity(out).total == 3
-    assert {source.source_id for source in get_activity(out).top_sources} == {
-        "sails", "yeast", "new",
-    }  # fmt: skip
+    assert get_activity(out).top_sources == []  # none of them has several passages
 
 
 async def test_a_later_page_keeps_the_period_over_midnight(
@@ -223,7 +221,7 @@ async def test_only_the_total_counts_unindexed_passages(ctx: Context) -> None:
     assert len(out.chunks) == activity.total == 6
     assert sum(list_days(out).values()) == 5
     assert activity.partial
-    assert {source.source_id for source in activity.top_sources} == {"sails", "yeast"}
+    assert [author.author for author in activity.top_authors] == ["Ida Loaf", "Sam Reef"]
 
 
 async def test_an_empty_period_names_the_newest_passage(ctx: Context) -> None:

@@ -72,7 +72,7 @@ class Activity(Result):
         description="Passages by day, by month for a year; days without any are left out."
     )
     top_sources: list[TopSource] = Field(
-        description="The five sources with the most passages in the period."
+        description="The five sources with the most passages in the period, of those with several."
     )
     top_authors: list[TopAuthor] = Field(
         description="The five authors with the most passages in the period."
@@ -121,7 +121,9 @@ async def count_activity(span: DateSpan, ctx: Context, *, by_month: bool) -> Act
             if count
         ],
         top_sources=[
-            TopSource.of(source, chunks=top_counts[source.source_id]) for source in sources
+            TopSource.of(source, chunks=top_counts[source.source_id])
+            for source in sources
+            if top_counts[source.source_id] > 1
         ][:MAX_TOP_ENTRIES],
         top_authors=[
             TopAuthor(author=name, chunks=count)
