@@ -59,7 +59,7 @@ async def test_pending_steps_are_counted(ctx: Context) -> None:
     """Extraction is pending only with a language model."""
     await ingest_sources(ctx, BAKING, now=NOON)
     out = await get_stats(In(), ctx)
-    waiting = {"embed": 3, "index": 3, "card": 3, "cluster": 0}
+    waiting = {"embed": 3, "index": 3, "card": 3}
     assert (out.chunks, out.waiting) == (3, waiting)
     assert out.top_tags == []  # no passage is indexed
     settings = ctx.settings.model_copy(update={"generation_provider": "vertex"})

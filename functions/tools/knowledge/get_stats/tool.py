@@ -17,7 +17,7 @@ from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.clustering_repository import Clusterings
 from shared.knowledge.queue import ChunkQueue
 from shared.knowledge.source_repository import Sources
-from shared.runtime.schemas import Arguments, Result
+from shared.runtime.schemas import FOR_APPS, Arguments, Result
 from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
@@ -58,21 +58,25 @@ class Out(Result):
     sources: int = Field(description="Number of sources.")
     clusters: int = Field(description="Number of clusters.")
     unclustered: int = Field(description="How many passages are in no cluster.")
-    with_cards: int = Field(description="Number of passages with a knowledge card.")
+    with_cards: int = Field(
+        description="Number of passages with a knowledge card.", json_schema_extra=FOR_APPS
+    )
     extractions: dict[str, int] = Field(
         description="Number of decisions, patterns, warnings and methodologies found in them, by"
-        " type."
+        " type; types without any are left out."
     )
     newest: str | None = Field(description="Latest day of a passage, in TIME_ZONE.")
     top_tags: list[NamedCount] = Field(description="The ten most common tags.")
     top_authors: list[NamedCount] = Field(description="The ten most common authors.")
     categories: list[NamedCount] = Field(description="The kinds of sources, most common first.")
     languages: list[NamedCount] = Field(description="The languages of passages, most common first.")
-    embedding: EmbeddingModel | None = Field(description="The embedding model, once one was used.")
+    embedding: EmbeddingModel | None = Field(
+        description="The embedding model, once one was used.", json_schema_extra=FOR_APPS
+    )
     waiting: dict[str, int] = Field(
         description="How many passages wait for each step. Search does not find those that wait for"
         " index, and finds those that wait for embed by words alone; card, cluster and extract add"
-        " to what other tools return. extract is listed only if a language model is configured."
+        " to what other tools return. Steps for which none waits are left out."
     )
     parked: dict[str, int] = Field(
         description="How many passages each step gave up on after five tries; steps without any"
@@ -135,14 +139,14 @@ async def get_stats(_args: In, ctx: Context) -> Out:
         clusters=cluster_count,
         unclustered=max(0, chunk_count - clustered_count),
         with_cards=with_cards,
-        extractions={kind.value: count for kind, count in extractions.items()},
+        extractions={kind.value: count for kind, count in extractions.items() if count},
         newest=newest[0].format_day(ctx.zone) if newest else None,
         top_tags=tags,
         top_authors=authors,
         categories=categories,
         languages=languages,
         embedding=EmbeddingModel(model=space[0], dimension=space[1]) if space else None,
-        waiting=pending,
+        waiting={step: count for step, count in pending.items() if count},
         parked={step: count for step, count in dead_letters.items() if count},
     )
 
