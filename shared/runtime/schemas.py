@@ -131,9 +131,8 @@ class Undo(Result):
     arguments: dict[str, Any] = Field(description="The arguments to call it with.")
 
     def in_words(self) -> str:
-        """Return the undo call as a sentence for people."""
-        arguments = json.dumps(self.arguments, ensure_ascii=False)
-        return f"To undo this, call {self.tool} with {arguments}."
+        """Return the undo call in short."""
+        return f"Undo: {self.tool} {json.dumps(self.arguments, ensure_ascii=False)}"
 
 
 class Change(Result):

@@ -59,7 +59,9 @@ class SourcePassage(Result):
     """A passage of the source."""
 
     chunk_id: str = Field(description="Its id, for get_chunk.")
-    chunk_info: str = Field(description="Its place in the source: 2/5, second of five.")
+    chunk_info: str = Field(
+        description="Its place in the source: 2/5, second of five.", json_schema_extra=FOR_APPS
+    )
     text: str = Field(description="Its text, without what the passage before it has already said.")
     tags: list[str] | None = Field(description="Tags that the source does not have.")
     date: str | None = Field(description="Its day in TIME_ZONE, if it has any.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from shared.runtime.schemas import Change, Result, Undo
+from shared.runtime.schemas import FOR_APPS, Change, Result, Undo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,9 @@ class Out(Result):
     source_id: str = Field(description="Its id, for get_source and to change it.")
     revision: int = Field(description="The number of its revision, to change it; 1 when new.")
     title: str = Field(description="Its title.")
-    chunk_ids: list[str] = Field(description="Its passages, for get_chunk.")
+    chunk_ids: list[str] = Field(
+        description="Its passages, for get_chunk.", json_schema_extra=FOR_APPS
+    )
     tags: list[str] = Field(description="Its tags.")
     duplicate: bool = Field(
         description="Whether this note already had the same text: then nothing was stored."
