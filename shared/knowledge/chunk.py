@@ -111,7 +111,7 @@ class Chunk(SourceFields):
     @property
     def kind(self) -> PassageKind:
         """What it is, by its origin."""
-        if self.highlighted_at or self.readwise_url:
+        if self.readwise_url or self.date_meaning is DateMeaning.HIGHLIGHTED:
             return PassageKind.HIGHLIGHT
         return _KINDS_BY_ORIGIN.get(self.origin, PassageKind.TEXT)
 

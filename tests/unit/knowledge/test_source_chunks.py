@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.core.ids import make_passage_id
-from shared.knowledge.chunk import Chunk
+from shared.knowledge.chunk import Chunk, PassageKind
 from shared.knowledge.chunk_repository import to_chunk
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import DateMeaning, Locator, Section, Source
@@ -77,6 +77,13 @@ def test_a_chunk_repeats_the_fields_of_its_source() -> None:
     assert first.embedding_text == "Walden Simplify, simplify."
     assert second.readwise_url == "https://readwise.io/bookreview/1"
     assert split_by_section(make_source()) == []
+
+
+def test_a_dated_file_is_no_highlight() -> None:
+    dated = Section("Simplify.", highlighted_at=NOON, written_at=NOON)
+    marked = Section("Time.", highlighted_at=NOON)
+    [file, highlight] = split_by_section(Source("s", "S", origin="file", sections=(dated, marked)))
+    assert [file.kind, highlight.kind] == [PassageKind.TEXT, PassageKind.HIGHLIGHT]
 
 
 def test_positions_count_through_all_sections() -> None:
