@@ -22,7 +22,7 @@ from shared.knowledge.export_lines import (
 )
 from shared.knowledge.source_repository import Sources
 from shared.tasks.model import TaskStatus
-from shared.tasks.repository import TaskFilter, Tasks
+from shared.tasks.repository import TaskFilter, Tasks, make_task_key
 from shared.traces.repository import Traces
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ async def _iterate_tasks(database: Database, user: str) -> AsyncIterator[dict[st
     while page := await Tasks(database, user).load_page(_EXPORTED_TASKS, _ENTRIES_PER_PAGE, after):
         for task in page:
             yield asdict(task)
-        after = page[-1].number
+        after = make_task_key(page[-1])
 
 
 async def _write_lines(path: Path, entries: AsyncIterator[dict[str, Any]]) -> int:

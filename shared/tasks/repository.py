@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database
 
+TaskKey = tuple[int, str]
+"""The number of a task, and its due date as YYYY-MM-DD, or empty if it has none."""
 MAX_RECENT: Final = 25
 """So many of the tasks added last are compared with a new one. It is as many as one call adds."""
 _CODEC: Final = Codec(Task, readers={"priority": Priority, "due_date": date.fromisoformat})
@@ -61,12 +63,15 @@ class TaskFilter:
 
     Attributes:
         statuses: The accepted statuses, at least one.
+        by_due_date: Whether to list those with a due date, the earliest first, instead of all, the
+            newest first.
     """
 
     statuses: Sequence[TaskStatus]
     priority: Priority | None = None
     due_from: date | None = None
     due_to: date | None = None
+    by_due_date: bool = False
 
 
 class Tasks:
@@ -94,13 +99,16 @@ class Tasks:
         fields = snapshot.fields
         return TaskCounter(fields.get("last", 0), fields.get("recent", {}), snapshot)
 
-    async def load_page(self, task_filter: TaskFilter, size: int, after: int | None) -> list[Task]:
-        """Load the newest tasks, or those that are older than the task with the number `after`.
-
-        Costs one Firestore round trip.
-        """
+    async def load_page(
+        self, task_filter: TaskFilter, size: int, after: TaskKey | None
+    ) -> list[Task]:
+        """Load the first tasks, or those after a task. Costs one Firestore round trip."""
         query = page_query(self._collection, task_filter, size, after)
         return [_to_task(snapshot) for snapshot in await self._database.find(query)]
+
+    async def count(self, task_filter: TaskFilter) -> int:
+        """Count the tasks that meet all conditions. Costs one Firestore round trip."""
+        return await self._database.count(filter_query(self._collection, task_filter))
 
     def build_creation_writes(self, counter: TaskCounter, tasks: Sequence[Task]) -> list[Write]:
         """Build the writes that store new tasks and advance the counter to the last number."""
@@ -136,23 +144,38 @@ def _to_task(snapshot: Document) -> Task:
     return _CODEC.load(snapshot.fields)
 
 
-def page_query(collection: str, task_filter: TaskFilter, size: int, after: int | None) -> Query:
-    """Build the query for a page of tasks, in descending order of their numbers.
+def make_task_key(task: Task) -> TaskKey:
+    """Return the key after which a page continues behind a task."""
+    return task.number, task.due_date.isoformat() if task.due_date else ""
 
-    The query also sorts by due date. That does not change the order, because numbers are unique,
+
+def page_query(collection: str, task_filter: TaskFilter, size: int, after: TaskKey | None) -> Query:
+    """Build the query for a page of tasks."""
+    query = filter_query(collection, task_filter)
+    if after is not None:
+        number, due_date = after
+        keys = {"due_date": due_date} if task_filter.by_due_date else {}
+        query = query.start_after({**keys, "number": number})
+    return query.limit(size)
+
+
+def filter_query(collection: str, task_filter: TaskFilter) -> Query:
+    """Build the query for tasks, in descending order of their numbers or by due date.
+
+    The former also sorts by due date. That does not change the order, because numbers are unique,
     but lets the same indexes serve queries with and without a range of dates.
     """
     states = [status.value for status in task_filter.statuses]
+    by_due_date = task_filter.by_due_date
+    due_from = task_filter.due_from or (date.min if by_due_date else None)
     query = Query(collection).where("state", "in", states)
     for path, comparison, operand in (
         ("priority", "==", task_filter.priority and task_filter.priority.value),
-        ("due_date", ">=", task_filter.due_from and task_filter.due_from.isoformat()),
+        ("due_date", ">=", due_from and due_from.isoformat()),
         ("due_date", "<=", task_filter.due_to and task_filter.due_to.isoformat()),
     ):
         if operand:
             query = query.where(path, comparison, operand)
-    query = query.order_by("number", descending=True)
-    query = query.order_by("due_date", descending=True)
-    if after is not None:
-        query = query.start_after({"number": after})
-    return query.limit(size)
+    for path in ("due_date", "number") if by_due_date else ("number", "due_date"):
+        query = query.order_by(path, descending=not by_due_date)
+    return query

@@ -143,7 +143,10 @@ EXAMPLES: Final = {
         accepted={"priority": _PRIORITIES, "due_from": _DAYS, "due_to": _DAYS, "query": (" ",)},
         ranges={"limit": (1, 100)},
         lengths={"query": 200},
-        choices={"status": ("all", "open", "completed", "deleted")},
+        choices={
+            "status": ("all", "open", "completed", "deleted"),
+            "order": ("newest", "due"),
+        },
         wrong={
             "priority": _WRONG_PRIORITIES,
             "due_from": _WRONG_DAYS,
@@ -155,7 +158,7 @@ EXAMPLES: Final = {
         contradictions=(
             ({"due_from": "2026-03-11", "due_to": "2026-03-10"}, "due_from", "due_to"),
         ),
-        costs=(({}, Cost(1, 3)), ({"limit": 1}, Cost(1, 2)), ({"status": "deleted"}, Cost(1, 1))),
+        costs=(({}, Cost(1, 3)), ({"limit": 1}, Cost(2, 3)), ({"status": "deleted"}, Cost(1, 1))),
         next_page=Cost(1, 2),
         other_call={"status": "open"},
     ),

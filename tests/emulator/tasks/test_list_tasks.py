@@ -56,11 +56,28 @@ async def test_today_depends_on_the_time_zone(
 ) -> None:
     app.settings = app.settings.model_copy(update={"time_zone": setting})
     late = datetime(2026, 3, 10, 23, 30, tzinfo=UTC)
-    expected = {"tasks": [], "today": today, "time_zone": zone or setting}
+    expected = {"total": 0, "tasks": [], "today": today, "time_zone": zone or setting}
     assert await call_for_result(app, "list_tasks", now=late, time_zone=zone) == expected
     await add_tasks(app, "Rest", due_date="2026-03-10")
     ids = await list_ids(app, now=late, time_zone=zone, overdue=True)
     assert ids == (["1"] if today == "2026-03-11" else [])
+
+
+async def test_the_first_page_says_how_many_tasks_there_are(app: App) -> None:
+    await add_many(app, 4, due_date="2026-03-10")
+    await add_tasks(app, "without a day")
+    for arguments, total in (
+        ({}, 5),
+        ({"order": "due"}, 4),
+        ({"priority": "High"}, 0),
+        ({"priority": "Medium", "order": "due"}, 4),
+        ({"query": "task"}, None),  # the database cannot count them
+        ({"query": "day"}, 1),  # all were read
+    ):
+        page = await call_for_result(app, "list_tasks", limit=2, **arguments)
+        assert page.get("total") == total, arguments
+    cursor = (await call_for_result(app, "list_tasks", limit=2))["next_cursor"]
+    assert "total" not in await call_for_result(app, "list_tasks", limit=2, cursor=cursor)
 
 
 @pytest.mark.requirement("003-Q3")

@@ -62,6 +62,7 @@ filters = st.fixed_dictionaries(
         "due_to": st.sampled_from(["2026-03-10", "2026-03-11"]),
         "overdue": st.booleans(),
         "query": st.sampled_from(["BREAD", "bake", "long story", "b"]),
+        "order": st.sampled_from(["newest", "due"]),
     },
 )
 
@@ -115,8 +116,11 @@ def list_expected_ids(model: Model, arguments: dict[str, Any]) -> list[str]:
             )
         )
 
-    ids = [str(number) for number, task in enumerate(model, start=1) if is_listed(task)]
-    return ids[::-1]
+    listed = {number: task for number, task in enumerate(model, start=1) if is_listed(task)}
+    if arguments.get("order") == "due":
+        days = [(task["due_date"], number) for number, task in listed.items() if task["due_date"]]
+        return [str(number) for _, number in sorted(days)]
+    return [str(number) for number in reversed(listed)]
 
 
 def get_visible_fields(task: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema
+from pydantic import AliasChoices, BeforeValidator, Field, TypeAdapter, WithJsonSchema
 
 from shared.core.caller import Tier
 from shared.core.dates import load_time_zone
@@ -22,7 +22,7 @@ from shared.runtime.pagination import (
 from shared.runtime.schemas import Result, ZoneName
 from shared.runtime.tool import Effect, Tool
 from shared.tasks.model import TaskStatus, fold
-from shared.tasks.repository import TaskFilter
+from shared.tasks.repository import TaskFilter, make_task_key
 from shared.tasks.schemas import ENVELOPE, CalendarDate, PriorityName, TaskView, get_own_tasks
 
 if TYPE_CHECKING:
@@ -30,14 +30,17 @@ if TYPE_CHECKING:
 
     from shared.runtime.context import Context
     from shared.tasks.model import Task
+    from shared.tasks.repository import TaskKey
 
 BATCH_SIZE: Final = 100
 """The number of tasks in each read if some conditions can be checked only after it."""
 MAX_READS: Final = 300
 """The maximum number of tasks that a call reads."""
 NOTHING_YET: Final = "No task matches so far, but not all were checked: call again with the cursor."
-_POSITION: Final = TypeAdapter(tuple[CursorCount])
-"""The cursor contains the number of the last task that was listed or checked."""
+_POSITION: Final = TypeAdapter(
+    tuple[CursorCount, Annotated[str, Field(pattern=r"^(\d{4}-\d\d-\d\d)?$")]]
+)
+"""The cursor contains the key of the last task that was listed or checked."""
 
 
 class StatusFilter(StrEnum):
@@ -71,6 +74,13 @@ _StatusName = Annotated[
 ]
 
 
+class TaskOrder(StrEnum):
+    """The order of the list."""
+
+    NEWEST = "newest"
+    DUE = "due"
+
+
 class In(PagedArguments):
     """Which tasks to list. A task must meet all conditions."""
 
@@ -90,6 +100,11 @@ class In(PagedArguments):
         max_length=200,
         description="Words that it has, all of them.",
     )
+    order: TaskOrder = Field(
+        default=TaskOrder.NEWEST,
+        description="due: those with a due day, earliest first.",
+        validation_alias=AliasChoices("order", "sort"),
+    )
     time_zone: ZoneName | None = Field(
         default=None,
         description="Such as Europe/Berlin.",
@@ -106,7 +121,10 @@ class ListedTask(TaskView):
 class Out(Result):
     """A page of tasks."""
 
-    tasks: list[ListedTask] = Field(description="The tasks, the newest first.")
+    total: int | None = Field(
+        description="How many there are, on the first page; missing where not all were checked."
+    )
+    tasks: list[ListedTask] = Field(description="The tasks, in the requested order.")
     next_cursor: str | None = Field(
         description="For the next page; missing on the last one. A short or empty page may not be"
         " the last: a call checks a limited number of tasks."
@@ -117,48 +135,62 @@ class Out(Result):
 
 
 async def list_tasks(args: In, ctx: Context) -> Out:
-    """List tasks. Costs one round trip, which reads limit + 1 tasks.
+    """List tasks.
+
+    Costs one round trip, which reads limit + 1 tasks, and if there are more, on the first page
+    another, which counts them.
 
     A condition that the database cannot check (query, overdue false, status deleted) costs up to
     three round trips and 300 reads.
     """
     zone = args.time_zone or ctx.settings.time_zone
     today = ctx.clock().astimezone(load_time_zone(zone)).date()
-    tasks, last_number = await _read_page(args, today, ctx)
+    task_filter = _build_task_filter(args, today)
+    tasks, last = await _read_page(args, task_filter, today, ctx)
     page = fit_page(
         [ListedTask.of_task(task, overdue=task.is_overdue(today) or None) for task in tasks],
         args.max_tokens,
     )
+    total = None if args.cursor else len(tasks)
+    if last and not args.cursor:
+        total = None if _checks_after_read(args) else await get_own_tasks(ctx).count(task_filter)
     if len(page) < len(tasks):
-        last_number = tasks[len(page) - 1].number
+        last = tasks[len(page) - 1]
     return Out(
+        total=total,
         tasks=page,
-        next_cursor=encode_cursor(args, [last_number]) if last_number else None,
-        message=NOTHING_YET if last_number and not page else None,
+        next_cursor=encode_cursor(args, make_task_key(last)) if last else None,
+        message=NOTHING_YET if last and not page else None,
         today=today,
         time_zone=zone,
     )
 
 
-async def _read_page(args: In, today: date, ctx: Context) -> tuple[Sequence[Task], int | None]:
+def _checks_after_read(args: In) -> bool:
+    """Return whether there are conditions that the database cannot check."""
+    has_words = bool(fold(args.query or "").split())
+    return has_words or args.overdue is False or args.status is StatusFilter.DELETED
+
+
+async def _read_page(
+    args: In, task_filter: TaskFilter, today: date, ctx: Context
+) -> tuple[Sequence[Task], Task | None]:
     """Read the tasks of a page.
 
     Returns:
-        The tasks, and the number of the last task that was listed or checked, or None if this is
-        the last page.
+        The tasks, and the last task that was listed or checked, or None if this is the last page.
     """
     repository = get_own_tasks(ctx)
-    task_filter = _build_task_filter(args, today)
-    [after] = decode_cursor(args, args.cursor, _POSITION) or [None]
+    after: TaskKey | None = decode_cursor(args, args.cursor, _POSITION)
     if not task_filter.statuses:
         return [], None
     words = fold(args.query or "").split()
     now = ctx.clock()
     not_overdue = args.overdue is False
-    # The database cannot check these conditions, so more tasks are read than the page contains.
-    filters_after_read = bool(words) or not_overdue or args.status is StatusFilter.DELETED
-    size = BATCH_SIZE if filters_after_read else args.limit + 1
+    # More tasks are read than the page contains if some may not match.
+    size = BATCH_SIZE if _checks_after_read(args) else args.limit + 1
     tasks: list[Task] = []
+    last = None
     for _ in range(0, MAX_READS, size):
         batch = await repository.load_page(task_filter, size, after)
         tasks += [
@@ -169,11 +201,12 @@ async def _read_page(args: In, today: date, ctx: Context) -> tuple[Sequence[Task
             and not (not_overdue and task.is_overdue(today))
         ]
         if len(tasks) > args.limit:
-            return tasks[: args.limit], tasks[args.limit - 1].number
+            return tasks[: args.limit], tasks[args.limit - 1]
         if len(batch) < size:
             return tasks, None
-        after = batch[-1].number
-    return tasks, after
+        last = batch[-1]
+        after = make_task_key(last)
+    return tasks, last
 
 
 def _build_task_filter(args: In, today: date) -> TaskFilter:
@@ -192,15 +225,16 @@ def _build_task_filter(args: In, today: date) -> TaskFilter:
     if args.overdue:
         statuses = tuple(status for status in statuses if status is TaskStatus.OPEN)
         due_to = min(due_to or date.max, today - timedelta(days=1))
-    return TaskFilter(statuses, args.priority, args.due_from, due_to)
+    by_due_date = args.order is TaskOrder.DUE
+    return TaskFilter(statuses, args.priority, args.due_from, due_to, by_due_date)
 
 
 TOOL = Tool(
     name="list_tasks",
     title="List tasks",
     description=(
-        "List the tasks of the user's to-do list, newest first, that meet all conditions. Use it"
-        " to see what there is to do, and to find a task_id."
+        "List the tasks of the user's to-do list that meet all conditions, to see what there is"
+        " to do, or to find a task_id."
     ),
     input=In,
     output=Out,
