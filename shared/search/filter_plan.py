@@ -49,20 +49,25 @@ class FacetFilter:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The filters of a search: a document must pass all of them and be dated within the span."""
+    """The filters of a search: a document must pass all of them and be dated within the span.
+
+    Attributes:
+        only: The dates of the only documents that may pass, by id. None if any may.
+    """
 
     filters: tuple[FacetFilter, ...] = ()
     span: DateSpan = ALL_DATES
+    only: Dates | None = None
 
     @property
     def is_unrestricted(self) -> bool:
         """Whether every document passes."""
-        return not self.filters and self.span == ALL_DATES
+        return not self.filters and self.span == ALL_DATES and self.only is None
 
     @property
     def is_single_filter(self) -> bool:
-        """Whether there is one filter and no span, so that the server can apply it alone."""
-        return len(self.filters) == 1 and self.span == ALL_DATES
+        """Whether there is nothing but one filter, so that the server can apply it alone."""
+        return len(self.filters) == 1 and self.span == ALL_DATES and self.only is None
 
     @property
     def required(self) -> list[list[Facet]]:
@@ -89,6 +94,8 @@ class Selection:
         """Return whether a document passes the filters, judged by its own fields."""
         date = document.dated_at
         if self.span != ALL_DATES and (date is None or date not in self.span):
+            return False
+        if self.only is not None and document.id not in self.only:
             return False
         if not self.filters:
             return True
@@ -179,6 +186,11 @@ def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> Fi
     if selection.months:
         filters.append(selection.months)
     dates_by_filter = [_collect_dates(facets, postings, selection) for facets in filters]
+    if selection.only is not None:
+        span = selection.span.microseconds
+        dates_by_filter.append(
+            {name: date for name, date in selection.only.items() if date in span}
+        )
     complete_dates = [dates for dates in dates_by_filter if dates is not None]
     dates = _intersect(complete_dates) if complete_dates else None
     excluded = [postings[facet] for facet in selection.excluded if facet in postings]

@@ -114,12 +114,14 @@ class Listing(Generic[DocumentT]):
         documents: The documents, newest first.
         next: The cursor of the next page; None on the last page.
         unknown: The filter values that no document has, each with its filter.
+        total: The number of documents on all pages, or None if the postings do not show it.
     """
 
     documents: list[DocumentT]
     cursors: list[DateCursor] = field(default_factory=list)
     next: DateCursor | None = None
     unknown: tuple[tuple[FacetFilter, str], ...] = ()
+    total: int | None = None
 
 
 async def list_newest(
@@ -131,7 +133,7 @@ async def list_newest(
     """
     if selection.span.is_empty:
         return Listing([])
-    if not selection.filters:
+    if not selection.filters and selection.only is None:
         return await _scan(selection, (), limit, after, corpus)
     postings = await corpus.index.read([], selection.facets)
     plan = plan_filters(selection, postings.facets)
@@ -159,6 +161,7 @@ async def _read_page(
         documents,
         [(dates[document.id], document.id) for document in documents],
         remaining_cursors[examined_count - 1] if examined_count < len(remaining_cursors) else None,
+        total=len(dates),
     )
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from shared.index.indexed_state import IndexedState
     from shared.index.searchable import Searchable
     from shared.runtime.context import Context
+    from shared.search.filter_plan import Dates
 
 MAX_TERMS: Final = 500
 """Only this many of a trace's most frequent terms are indexed, because each costs a write."""
@@ -54,11 +55,13 @@ class TraceSelection(Selection):
         return (self.include_flagged or not is_flagged) and super().admits(document)
 
 
-def select_by_tags(tags: Sequence[str], *, include_flagged: bool = False) -> TraceSelection:
-    """Select the traces that have all of these tags."""
+def select_by_tags(
+    tags: Sequence[str], *, include_flagged: bool = False, only: Dates | None = None
+) -> TraceSelection:
+    """Select the traces that have all of these tags, all or among `only`."""
     # A document must meet every filter, so each tag has a filter of its own.
     filters = tuple(FacetFilter("tags", {tag: (make_named_facet(Kind.TAG, tag),)}) for tag in tags)
-    return TraceSelection(filters, include_flagged=include_flagged)
+    return TraceSelection(filters, only=only, include_flagged=include_flagged)
 
 
 async def describe_unknown_tags(tags: Sequence[str], ctx: Context) -> list[str]:

@@ -130,6 +130,7 @@ EXAMPLES: Final = {
             ({"tags": ["wood", "drawer"]}, Cost(2, 4)),
             ({"tags": ["unused"]}, Cost(2, 5)),
             ({"query": "a hinge", "tags": ["unused"]}, Cost(2, 6)),
+            ({"mine": True}, Cost(3, 5)),
         ),
         next_page=Cost(1, 5),
         other_call={"query": "a drawer"},

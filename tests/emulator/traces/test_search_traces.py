@@ -18,7 +18,7 @@ from shared.traces.corpus import make_trace_corpus
 from shared.traces.trust import TraceStatus, VoteTally
 from tests.support.clock import NOON, SettableClock
 from tests.support.fakes.embedder import WordEmbedder
-from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_result, call_text
+from tests.support.tool_calls import ANNA, ANONYMOUS, call, call_error, call_result, call_text
 from tests.support.traces import (
     DOWN,
     NO_MATCHES,
@@ -69,6 +69,41 @@ async def test_hit_has_all_fields(app: App, clock: SettableClock) -> None:
     }
     assert solution.split()[:8] == make_sample_trace(16)["solution_text"].split()[:8]
     assert len(solution) <= 200
+
+
+async def test_own_traces_are_searched_and_listed_alone(app: App) -> None:
+    """Also those that voters warn against, but no withdrawn ones."""
+    flagged, withdrawn, other = await contribute_samples(app, 16, 1, 2)
+    theirs = await contribute(app, 3, "ben")
+    await add_votes(app, flagged, 4, **DOWN)
+    await call_result(app, "withdraw_trace", ANNA, trace_id=withdrawn)
+
+    async def find(**arguments: Any) -> set[str]:
+        found = await call_result(app, "search_traces", ANNA, mine=True, **arguments)
+        return {hit["trace_id"] for hit in found["results"]}
+
+    assert await find() == {flagged, other}
+    assert await find(tags=["git"]) == {flagged}
+    assert theirs not in await find(query=make_sample_trace(3)["title"])
+    assert flagged in await find(query=make_sample_trace(16)["title"])
+    listing = await call_result(app, "search_traces", ANNA, mine=True, limit=1)
+    assert listing["message"] == "1 of 2."
+    second = await call_result(
+        app, "search_traces", ANNA, mine=True, limit=1, cursor=listing["next_cursor"]
+    )
+    assert {listing["results"][0]["trace_id"], second["results"][0]["trace_id"]} == {flagged, other}
+    assert "next_cursor" not in second
+
+
+async def test_only_who_is_signed_in_has_own_traces(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await contribute_samples(app, 1, 2)
+    error = await call_error(app, "search_traces", ANONYMOUS, mine=True)
+    assert (error.code, error.message) == ("UNAUTHORIZED", "Sign in to search your own traces.")
+    monkeypatch.setattr("functions.tools.traces.search_traces.tool.MAX_OWN", 1)
+    error = await call_error(app, "search_traces", ANNA, mine=True)
+    assert error.message == "You have more than 1 traces: search all, where yours are marked."
 
 
 @pytest.mark.requirement("002-A4", "002-F1", "002-M1", "002-S5")

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from shared.runtime.context import Context
-    from shared.search.filter_plan import Selection
     from shared.search.listing import RankPosition
     from shared.search.query import Candidate, Ranking, SearchQuery
+    from shared.traces.corpus import TraceSelection
     from shared.traces.model import Trace
 
     DatePosition = tuple[int, int, str]
@@ -98,7 +98,7 @@ class TracePage:
 
 
 async def load_page_by_date(
-    selection: Selection,
+    selection: TraceSelection,
     position: DatePosition | None,
     limit: int,
     fit: Fit,
@@ -111,11 +111,14 @@ async def load_page_by_date(
     hits = fit([_build_hit(trace, next(ranks), ctx) for trace in listing.documents])
     is_cut = len(hits) < len(listing.documents)
     following = listing.cursors[len(hits) - 1] if is_cut else listing.next
+    # The postings do not show which traces are flagged.
+    has_total = listing.total and selection.include_flagged and not count_before
+    counts = [f"{len(hits)} of {listing.total}."] if has_total else []
     return TracePage(
         hits=hits,
         position=(count_before + len(hits), *following) if following else None,
         matches=bool(hits or count_before or following),
-        notes=await describe_unknown_tags([value for _, value in listing.unknown], ctx),
+        notes=counts + await describe_unknown_tags([value for _, value in listing.unknown], ctx),
     )
 
 

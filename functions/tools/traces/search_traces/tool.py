@@ -16,7 +16,8 @@ from functions.tools.traces.search_traces.pages import (
     load_page_by_relevance,
 )
 from shared.core.caller import Tier
-from shared.core.errors import InvalidInput
+from shared.core.dates import to_microseconds
+from shared.core.errors import InvalidInput, Unauthorized
 from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import PagedArguments, decode_cursor, encode_cursor, fit_page
 from shared.runtime.schemas import FOR_APPS, Result
@@ -25,17 +26,21 @@ from shared.search.listing import RANK_POSITION
 from shared.search.query import Mode, SearchQuery
 from shared.text.counts import format_count
 from shared.traces.corpus import select_by_tags
+from shared.traces.repository import Traces
 from shared.traces.tags import MAX_TAGS, TagInput, normalize_tags
 
 if TYPE_CHECKING:
     from functions.tools.traces.search_traces.pages import TracePage
     from shared.runtime.context import Context
+    from shared.search.filter_plan import Dates
 
+MAX_OWN: Final = 500
+"""The maximum number of own traces that are searched apart. Each costs a read."""
 NO_MATCHES: Final = "No traces found matching your query."
 
 
 class In(PagedArguments):
-    """A query, tags, or both."""
+    """A query, tags, or both, unless only the caller's own traces are listed."""
 
     query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1_000)] = Field(
         default="", description="The problem in plain words, or its error message."
@@ -49,6 +54,7 @@ class In(PagedArguments):
     include_flagged: bool = Field(
         default=False, description="Include those that voters warn against."
     )
+    mine: bool = Field(default=False, description="Only your own, flagged or not.")
 
 
 class Out(Result):
@@ -64,15 +70,22 @@ class Out(Result):
 
 
 async def search_traces(args: In, ctx: Context) -> Out:
-    """Search the traces with these tags by meaning and words. Costs up to three round trips.
+    """Search the traces with these tags by meaning and words.
+
+    Costs up to three round trips. With `mine`, it costs one more, which reads the caller's traces.
 
     Raises:
-        InvalidInput: There is neither a query nor a tag.
+        InvalidInput: There is neither a query nor a tag, or there are too many own traces.
+        Unauthorized: Own traces are asked for without signing in.
     """
-    if not (args.query or args.tags):
+    if not (args.query or args.tags or args.mine):
         message = "Please provide a query, tags, or both to search."
         raise InvalidInput(message, details={"query": "required unless tags are given"})
-    selection = select_by_tags(normalize_tags(args.tags), include_flagged=args.include_flagged)
+    selection = select_by_tags(
+        normalize_tags(args.tags),
+        include_flagged=args.include_flagged or args.mine,
+        only=await _load_own(ctx) if args.mine else None,
+    )
     fit_to_page = partial(fit_page, max_tokens=args.max_tokens, cursor=args.cursor)
     if args.query:
         previous = decode_cursor(args, args.cursor, RANK_POSITION)
@@ -82,6 +95,17 @@ async def search_traces(args: In, ctx: Context) -> Out:
         position = decode_cursor(args, args.cursor, DATE_POSITION)
         page = await load_page_by_date(selection, position, args.limit, fit_to_page, ctx)
     return _build_out(args, page)
+
+
+async def _load_own(ctx: Context) -> Dates:
+    """Load the dates of the caller's traces, by id."""
+    if ctx.caller.user_id is None:
+        raise Unauthorized("Sign in to search your own traces.")
+    own = await Traces(ctx.database).list_by_contributor(ctx.caller.user_id, MAX_OWN + 1, None)
+    if len(own) > MAX_OWN:
+        message = f"You have more than {MAX_OWN:,} traces: search all, where yours are marked."
+        raise InvalidInput(message, details={"mine": "too many"})
+    return {trace.trace_id: to_microseconds(trace.dated_at) for trace in own if trace.is_listed}
 
 
 def _build_out(args: In, page: TracePage) -> Out:
