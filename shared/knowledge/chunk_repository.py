@@ -146,8 +146,12 @@ class Chunks(Documents[Chunk]):
         return {chunk_id: data["position"] for chunk_id, data in documents.items() if data}
 
     async def count(self, span: DateSpan = ALL_DATES) -> int:
-        """Count the chunks whose date is in these days. Costs one round trip."""
-        return await self._database.count(dated_query(Query(COLLECTION), span))
+        """Count the chunks whose date is in these days, or all. Costs up to two round trips."""
+        count = await self._database.count(dated_query(Query(COLLECTION), span))
+        if span == ALL_DATES or UNDATED not in span:
+            return count
+        undated = Query(COLLECTION).where("dated_at", "==", UNDATED)
+        return count - await self._database.count(undated)
 
     async def count_with_card(self) -> int:
         """Count the chunks that have a knowledge card. Costs one round trip."""

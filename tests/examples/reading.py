@@ -45,7 +45,7 @@ EXAMPLES: Final = {
             ({"query": "dough", "mode": "lexical"}, Cost(3, 4)),
             ({"query": "dough", "filters": {"author": "Ida Loaf", "tags": ["food"]}}, Cost(3, 8)),
             ({"filters": {"tags": ["food"]}}, Cost(3, 6)),
-            ({"filters": {"period": "today"}, "limit": 2}, Cost(2, 5)),
+            ({"filters": {"period": "today"}, "limit": 2}, Cost(2, 6)),
         ),
         next_page=Cost(3, 4),
         other_call={"query": "anchor"},

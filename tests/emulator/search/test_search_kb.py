@@ -181,7 +181,7 @@ async def test_the_text_announces_weak_hits_and_the_next_page(app: App, ctx: Con
 
     page = {"filters": {"source": "baking"}, "limit": 2}
     text = await call_text(app, "search_kb", **page)
-    assert text.startswith("2 passages, newest first:")
+    assert text.startswith("2 of 3 passages, newest first.")
     out = await call_result(app, "search_kb", **page)
     assert text.endswith(f"There are more: call again with cursor {out['next_cursor']}")
 

@@ -100,13 +100,13 @@ async def many_anchors(shared_apps: Apps) -> App:
             1 + QUEUE_COUNT,
             TOTALS + 3 + QUEUE_COUNT,
         ),
-        # A list reads its postings and a page, or by date alone one passage more.
+        # A list reads its postings and a page, or by date alone one passage more and a count.
         (
             {"filters": {"tags": ["sea"], "author": "ann"}, "limit": 7},
             2 + NOTES,
             TOTALS + 2 + 7 + NOTES,
         ),
-        ({"filters": {"period": "today"}, "limit": 7}, 1 + NOTES, 7 + 1 + NOTES),
+        ({"filters": {"period": "today"}, "limit": 7}, 1 + NOTES, 7 + 2 + NOTES),
     ],
     ids=["semantic", "lexical", "small scope", "months", "list", "list by date"],
 )

@@ -96,7 +96,7 @@ async def test_a_question_of_a_period_alone_lists_its_passages(ctx: Context) -> 
     pages = await search_all_pages(ctx, 2, query="What did I read last week?")
     assert [hit.snippet for hit in collect_hits(pages)] == texts[6:]
     assert format_result(pages[0]).startswith(
-        "Understood: 2024-06-03 to 2024-06-09; newest first.\n\n2 passages, newest first:"
+        "Understood: 2024-06-03 to 2024-06-09; newest first.\n\n2 of 2 passages, newest first.\n\n"
     )
     [nothing] = await search_all_pages(ctx, query="What did I read in May 2023?")
     assert (nothing.matches, nothing.understood) == (False, "May 2023")

@@ -21,6 +21,7 @@ from shared.core.caller import Tier
 from shared.core.dates import ALL_DATES
 from shared.core.errors import InvalidInput
 from shared.core.ids import parse_source_id
+from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.corpus import get_knowledge_corpus
 from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import (
@@ -50,8 +51,10 @@ from shared.text.counts import format_count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Context
     from shared.search.filter_plan import Selection
+    from shared.search.listing import Listing
     from shared.search.understanding import Understanding
 
 MAX_NEAR: Final = 5
@@ -230,7 +233,7 @@ async def _list(
     earlier, after = (position[0], position[1:]) if position else (0, None)
     corpus = get_knowledge_corpus(ctx.database)
     listing = await list_newest(selection, args.limit, after, corpus)
-    all_hits, notes = await asyncio.gather(
+    all_hits, notes, total = await asyncio.gather(
         make_hits(
             listing.documents,
             ctx,
@@ -240,8 +243,11 @@ async def _list(
             takeaways=args.search_cards_only,
         ),
         messages.explain_unknown_filters(listing.unknown, ctx),
+        _count(selection, listing, ctx),
     )
     hits = _fit_hits(all_hits, args)
+    if total and not earlier:
+        notes.insert(0, f"{len(hits)} of {format_count(total, 'passage')}, newest first.")
     is_complete = len(hits) == len(listing.documents)
     next_position = listing.next if is_complete else listing.cursors[len(hits) - 1]
     if not (hits or next_position or earlier):
@@ -256,6 +262,13 @@ async def _list(
         ),
         message=" ".join(notes) or None,
     )
+
+
+async def _count(selection: Selection, listing: Listing[Chunk], ctx: Context) -> int | None:
+    """Return how many passages a first page is of, or None if only reading them shows it."""
+    if selection.filters or not listing.next:
+        return listing.total if listing.next else len(listing.documents)
+    return await Chunks(ctx.database).count(selection.span)
 
 
 def _describe(understanding: Understanding | None, authors: Sequence[str] = ()) -> str | None:
@@ -276,8 +289,6 @@ def format_result(out: Out) -> str:
     """Return the hits as text."""
     paragraphs = [f"Understood: {out.understood}."] if out.understood else []
     paragraphs += [out.message] if out.message else []
-    if out.results and out.query is None:
-        paragraphs.append(f"{format_count(len(out.results), 'passage')}, newest first:")
     paragraphs += [format_hit(hit) for hit in out.results if not hit.near]
     if near := [format_hit(hit) for hit in out.results if hit.near]:
         paragraphs.append("\n".join(["Near:", *near]))
