@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from functions.tools.knowledge.search_kb.tool import In, Out, search_kb
+from functions.tools.knowledge.search_kb.tool import In, Out, format_result, search_kb
 from shared.core.errors import InvalidInput
 from shared.knowledge.source import Source
 from shared.runtime.context import Context
@@ -229,3 +229,26 @@ async def test_passages_of_the_same_date_are_all_listed(ctx: Context) -> None:
             await truncate_postings(ctx, "facets", cap=10)
             hits = collect_hits(await search_all_pages(ctx, 4, filters={"tags": ["x"]}))
             assert sorted(hit.source_id for hit in hits) == names
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "lexical"])
+async def test_a_search_by_source_has_each_source_once(ctx: Context, mode: str) -> None:
+    """The row of a source is its best passage, and says how many of its passages answer."""
+    await store_sources(
+        ctx,
+        make_source_of_texts(["anchor", "anchor and chain", "tea"], "one"),
+        make_source_of_texts(["anchor and rope", "coffee"], "two"),
+        make_source_of_texts(["an anchor " * 3, "juice"], "three"),
+        make_source_of_texts(["milk", "water"], "four"),
+    )
+    query = {"query": "anchor", "mode": mode}
+    all_hits = collect_hits(await search_all_pages(ctx, **query))
+    best = dict.fromkeys(hit.source_id for hit in all_hits if not hit.near)
+    pages = await search_all_pages(ctx, limit=2, by_source=True, **query)
+    hits = collect_hits(pages)
+    rows = {hit.source_id: hit.answering for hit in hits if not hit.near}
+    assert list(rows) == list(best)
+    assert rows == {"one": 2, "two": 1, "three": 1}
+    assert len({hit.source_id for hit in hits}) == len(hits)
+    assert "Answers: 2 of 3." in str(pages[0].message)
+    assert "Answering passages: 2" in format_result(pages[0])

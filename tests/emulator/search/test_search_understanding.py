@@ -104,6 +104,16 @@ async def test_a_question_of_a_period_alone_lists_its_passages(ctx: Context) -> 
     assert NO_PERIOD.format("May 2023") in nothing.message
 
 
+async def test_a_question_of_a_period_has_its_sources_once(ctx: Context) -> None:
+    may = datetime(2024, 5, 12, tzinfo=UTC)
+    for name in ("one", "two"):
+        await store_sources(ctx, date_source(make_source_of_texts(["a", "b"], name), may, may))
+    out = await search_kb(In(query="What did I read in May 2024?", by_source=True), ctx)
+    assert {hit.source_id: hit.answering for hit in out.results} == {"one": 2, "two": 2}
+    with pytest.raises(InvalidInput, match="by_source needs a query"):
+        await search_kb(In(filters={"tags": ["x"]}, by_source=True), ctx)
+
+
 @every_mode
 @pytest.mark.parametrize("question", ["Ann Helm on anchors", "What does Helm, Ann say of anchors?"])
 async def test_passages_of_a_named_author_come_first(

@@ -42,7 +42,7 @@ _ONLY_OF_ANSWERS: Final = (
         "content",
         "summary",
     ),
-    *("takeaways", "cluster", "about", "notes", "further_notes"),
+    *("takeaways", "cluster", "about", "notes", "further_notes", "answering"),
 )
 """The fields that a hit lacks which is only near."""
 
@@ -66,6 +66,9 @@ class Hit(AnnotatedPassage):
 
     near: bool | None = Field(
         description="true: it is not likely to answer, only near. Its beginning is shown."
+    )
+    answering: int | None = Field(
+        description="With by_source: how many passages of its source answer."
     )
     content: str | None = Field(description="With detail full, the whole text instead of snippet.")
     summary: str | None = Field(
@@ -103,6 +106,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     takeaways: bool,
     terms: Collection[str] = (),
     candidates: Mapping[str, Candidate[Chunk]] = _NOTHING,
+    answering: Mapping[str, int] = _NOTHING,
 ) -> list[Hit]:
     """Convert chunks to hits.
 
@@ -113,6 +117,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
         takeaways: Whether to return knowledge cards even without full detail.
         terms: The query's terms, which excerpts show.
         candidates: The chunks' scores, by chunk id; empty for a listing by date.
+        answering: The number of passages that answer, by source id, if each is shown once.
     """
     main_clusters = {chunk.cluster_id[0] for chunk in chunks if chunk.cluster_id}
     names, annotations = await asyncio.gather(
@@ -129,6 +134,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
             zone,
             rank=next(ranks),
             near=None,
+            answering=answering.get(chunk.source_id),
             snippet=None if full else excerpt.text,
             **_match(
                 excerpt.matched
@@ -173,7 +179,8 @@ def format_hit(hit: Hit) -> str:
         title = format_title(hit.title, hit.author)
         return f"- {title} ({hit.kind}, ID: {hit.chunk_id}): {hit.snippet}"
     takeaways = [f"- {takeaway}" for takeaway in hit.takeaways or ()]
-    texts = [hit.content or hit.snippet, hit.summary, *takeaways]
+    answering = f"Answering passages: {hit.answering}" if hit.answering else None
+    texts = [hit.content or hit.snippet, hit.summary, *takeaways, answering]
     return f"{hit.rank}. {format_passage(hit, texts)}"
 
 

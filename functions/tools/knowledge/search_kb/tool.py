@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -49,7 +50,7 @@ from shared.search.understanding import DateOrder, understand
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Context
@@ -91,6 +92,7 @@ class In(PagedArguments):
         description="Only passages with a knowledge card.",
     )
     sort: DateOrder | None = Field(default=None, description="Which first.")
+    by_source: bool = Field(default=False, description="Each source once.")
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of passages.")
     detail: Detail = Field(
         default=Detail.LEAN,
@@ -146,6 +148,11 @@ async def search_kb(args: In, ctx: Context) -> Out:
                 "Without a query, the newest come first. Give a query, or leave out sort.",
                 details={"sort": "oldest needs a query"},
             )
+        if args.by_source:
+            raise InvalidInput(
+                "by_source needs a query. For sources by tag or author call list_sources.",
+                details={"by_source": "needs a query"},
+            )
         after = decode_cursor(args, args.cursor, _DATE_POSITION)
         return await _list(args, selection, after, ctx)
     understanding = understand(args.query, ctx.clock(), selection.span.zone)
@@ -155,7 +162,7 @@ async def search_kb(args: In, ctx: Context) -> Out:
     shape = _ANY_POSITION if understanding.is_listing else RANK_POSITION
     position = decode_cursor(args, args.cursor, shape)
     is_page_of_ranking = position is not None and len(position) == 2  # noqa: PLR2004 - RankPosition
-    if understanding.is_listing and not is_page_of_ranking:
+    if understanding.is_listing and not is_page_of_ranking and not args.by_source:
         span = selection.span & (understanding.period or ALL_DATES)
         listing = await _list(args, replace(selection, span=span), position, ctx, understanding)
         if listing.results or position:
@@ -175,9 +182,14 @@ async def _search(args: In, query: SearchQuery, position: RankPosition | None, c
     in_order = ranking.hits if is_by_date else diversify_hits(ranking.hits, parse_source_id)
     candidates = {hit.id: hit for hit in in_order}
     ids = [hit.id for hit in in_order if hit.answers]
+    near_ids = [hit.id for hit in ranking.nearest]
+    answering: Counter[str] = Counter()
+    if args.by_source:
+        answering.update(map(parse_source_id, ids))
+        ids, near_ids = _take_best(ids), _take_best(near_ids, answering)
     start = find_start(ids, position)
     # Whether near passages are needed is known only where no answer follows.
-    near_ids = [hit.id for hit in ranking.nearest] if len(ids) - start <= args.limit else []
+    near_ids = near_ids if len(ids) - start <= args.limit else []
     already_read = {hit.id: hit.document for hit in in_order if hit.document}
     (answers, examined), (near, _) = await asyncio.gather(
         fetch_passing(ids[start:], args.limit, query.selection, corpus.documents, already_read),
@@ -196,6 +208,7 @@ async def _search(args: In, query: SearchQuery, position: RankPosition | None, c
             takeaways=args.search_cards_only,
             terms=ranking.terms,
             candidates=candidates,
+            answering=answering,
         ),
         messages.explain_ranking(
             query, ranking, ctx, matches=matches, any_hits=bool(answers or near)
@@ -216,6 +229,14 @@ async def _search(args: In, query: SearchQuery, position: RankPosition | None, c
         next_cursor=encode_cursor(args, make_rank_position(ids, end)) if has_more else None,
         message=" ".join([*counts, *notes]) or None,
     )
+
+
+def _take_best(ids: Iterable[str], excluded: Container[str] = ()) -> list[str]:
+    """Return the first passage of each source that is not excluded."""
+    best: dict[str, str] = {}
+    for chunk_id in ids:
+        best.setdefault(parse_source_id(chunk_id), chunk_id)
+    return [chunk_id for source_id, chunk_id in best.items() if source_id not in excluded]
 
 
 async def _list(
