@@ -191,9 +191,12 @@ class CandidateSearch(Generic[DocumentT]):
             return DENSE_POOL
         # With a prefilter, the database searches only the documents that pass it.
         searched_count = plan.prefilter.size or self.postings.totals.documents
-        passing_count = (
-            searched_count * UNKNOWN_SHARE if plan.max_passing is None else plan.max_passing
-        )
+        if plan.max_passing is not None:
+            passing_count: float = plan.max_passing
+        elif plan.is_exact:  # The filters only exclude.
+            passing_count = searched_count - len(plan.excluded_ids)
+        else:
+            passing_count = searched_count * UNKNOWN_SHARE
         pool = SPARE * DENSE_POOL * max(1.0, searched_count / max(passing_count, 1))
         return min(self.max_checked, math.ceil(pool))
 

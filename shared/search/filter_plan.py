@@ -140,6 +140,7 @@ class FilterPlan:
             if no such set is known.
         is_exact: Whether the postings alone show which documents pass.
         max_passing: The maximum number of documents that pass, or None if unknown.
+        excluded_ids: The ids of documents that do not pass, as far as the postings show.
     """
 
     scope: FilterScope
@@ -147,6 +148,7 @@ class FilterPlan:
     is_exact: bool
     prefilter: Prefilter
     max_passing: int | None = None
+    excluded_ids: frozenset[str] = frozenset()
 
     @property
     def ids(self) -> list[str]:
@@ -194,18 +196,21 @@ def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> Fi
     complete_dates = [dates for dates in dates_by_filter if dates is not None]
     dates = _intersect(complete_dates) if complete_dates else None
     excluded = [postings[facet] for facet in selection.excluded if facet in postings]
+    excluded_ids = frozenset(name for of_facet in excluded for name in of_facet.entries)
     if dates:
-        excluded_ids = {name for of_facet in excluded for name in of_facet.entries}
         dates = {name: date for name, date in dates.items() if name not in excluded_ids}
-    # An empty intersection is exact even if other postings are truncated.
-    is_exact = dates is not None and (
-        not dates
-        or (
-            len(complete_dates) == len(dates_by_filter)
-            and all(of_facet.is_complete for of_facet in excluded)
-        )
+    # Where a selection only excludes, all other documents pass.
+    excludes_alone = not dates_by_filter and selection.span == ALL_DATES
+    is_exact = (
+        len(complete_dates) == len(dates_by_filter)
+        and (dates is not None or excludes_alone)
+        and all(of_facet.is_complete for of_facet in excluded)
     )
-    if dates is not None and len(dates) <= SMALL_SCOPE_SIZE:
+    # An empty intersection is exact even if other postings are truncated.
+    is_exact = is_exact or dates == {}
+    if dates is None:
+        scope = FilterScope.UNKNOWN
+    elif len(dates) <= SMALL_SCOPE_SIZE:
         scope = FilterScope.SMALL
     else:
         scope = FilterScope.LARGE if is_exact else FilterScope.UNKNOWN
@@ -213,7 +218,7 @@ def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> Fi
     if dates is not None:
         sizes.append(len(dates))
     prefilter = choose_prefilter(filters, postings)
-    return FilterPlan(scope, dates, is_exact, prefilter, min(sizes, default=None))
+    return FilterPlan(scope, dates, is_exact, prefilter, min(sizes, default=None), excluded_ids)
 
 
 def choose_prefilter(

@@ -105,6 +105,8 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         scores = score(lexical_terms, postings.terms, postings.totals)
         if plan.dates is not None:
             scores = {name: scores[name] for name in scores.keys() & plan.dates}
+        elif plan.excluded_ids:
+            scores = {name: scores[name] for name in scores.keys() - plan.excluded_ids}
     lift_plan = plan_lifts(query, postings, scores)
     with_all_words = _find_all(words, postings, scores)
     max_checked = MAX_CHECKED if ctx.caller.user_id else MAX_CHECKED_ANONYMOUS
@@ -177,6 +179,7 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         or len(absent_phrases) < len(lifts.phrases)
         or any(hit.evidence >= 0 for hit in candidates),
         truncated=fetched.truncated,
+        is_exact=plan.is_exact,
         absent_phrases=absent_phrases,
         word_counts={
             lifts.subject[start:end]: postings.terms[term].df if term in postings.terms else 0

@@ -144,6 +144,7 @@ class Ranking(Generic[DocumentT]):
         hits: Candidates with their scores, best first.
         matches: Whether any hit is likely to answer the query.
         truncated: Whether documents that pass the filters may be missing.
+        is_exact: Whether the postings showed which documents pass the filters.
         absent_phrases: The phrases in quotation marks that no hit has.
         word_counts: The words of the query's subject, as written, each with the number of documents
             that have it.
@@ -162,6 +163,7 @@ class Ranking(Generic[DocumentT]):
     hits: tuple[Candidate[DocumentT], ...]
     matches: bool
     truncated: bool
+    is_exact: bool = True
     absent_phrases: tuple[str, ...] = ()
     word_counts: Mapping[str, int] = field(default_factory=dict)
     all_words_count: int | None = None

@@ -18,7 +18,7 @@ from shared.firestore.documents import Document
 from shared.firestore.queries import Query
 from shared.runtime.context import App, Context
 from shared.search import candidates
-from shared.search.candidates import DENSE_POOL, MAX_CHECKED_ANONYMOUS, SPARE
+from shared.search.candidates import DENSE_POOL, LEXICAL_POOL, MAX_CHECKED_ANONYMOUS, SPARE
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
 from tests.support.apps import READER, Apps
 from tests.support.jobs import make_job_context
@@ -114,6 +114,15 @@ async def test_a_search_reads_postings_and_the_nearest_or_a_page(
     anchors: App, arguments: dict[str, Any], round_trips: int, documents: int
 ) -> None:
     assert await measure_cost(anchors, **arguments) == ReadCost(round_trips, documents)
+
+
+async def test_an_exclusion_alone_reads_little_more_than_no_filter(many_anchors: App) -> None:
+    """The postings show what it excludes, so that the nearest few and the best by words suffice."""
+    excluding = {"query": "anchor", "filters": {"source": "-notes"}}
+    cost = await measure_cost(many_anchors, **excluding)
+    assert cost.documents < 2 * DENSE_POOL + LEXICAL_POOL
+    cost = await measure_cost(many_anchors, **excluding, mode="lexical", limit=5)
+    assert cost.documents < SMALL_SCOPE_SIZE // 4
 
 
 async def test_a_hybrid_search_sends_one_vector_query(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from functions.tools.knowledge.search_kb.messages import UNCHECKED
 from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.ids import make_passage_id
 from shared.knowledge.source import Source
@@ -238,6 +239,23 @@ async def test_filters_find_a_passage_missing_from_postings(
     await truncate_postings(ctx, "facets", cap=20)
     filters = {"tags": ["big"], "author": "Ann"}
     assert await find_matching_sources(ctx, mode, filters=filters) == {"both"}
+
+
+async def test_an_exclusion_that_the_index_lists_in_part_is_said_to_be(shared_apps: Apps) -> None:
+    ctx = shared_apps.context(NOW)
+    texts = [f"anchor {number}" for number in range(30)]
+    await store_sources(
+        ctx,
+        make_source_of_texts(texts, "draft", tags=("draft",)),
+        make_source_of_text("anchor", "final"),
+    )
+    excluding = In(query="anchor", filters={"tags": ["-draft"]})
+    exact = await search_kb(excluding, ctx)
+    await truncate_postings(ctx, "facets", cap=20)
+    checked = await search_kb(excluding, ctx)
+    for out, is_said in ((exact, False), (checked, True)):
+        assert {hit.source_id for hit in out.results} == {"final"}
+        assert (UNCHECKED in str(out.message)) == is_said
 
 
 # In lexical mode, the passages would not be found, since they do not contain the query.

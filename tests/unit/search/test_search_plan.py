@@ -7,6 +7,7 @@ prefilter is the set of facets by which the database filters.
 """
 
 from collections import defaultdict
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -127,6 +128,7 @@ def test_the_scope_depends_on_size_and_truncation() -> None:
     long = Postings(SMALL_SCOPE_SIZE + 1, dict.fromkeys(ids, 0))
     truncated = Postings(SMALL_SCOPE_SIZE + 1, short.entries, since=1)
     open_span = DateSpan(last=FIRST_DAY.date())  # without a first day
+    excluding = Selection((FacetFilter("tags", {"a": (a,)}, excludes=True),))
     cases = [
         (Selection(), {}, FilterScope.EVERYTHING, True),
         (make_selection([a]), {a: short}, FilterScope.SMALL, True),
@@ -135,6 +137,9 @@ def test_the_scope_depends_on_size_and_truncation() -> None:
         (make_selection([a], [b]), {a: long, b: truncated}, FilterScope.UNKNOWN, False),
         (make_selection([a]), {a: truncated}, FilterScope.UNKNOWN, False),
         (make_selection(span=open_span), {}, FilterScope.UNKNOWN, False),
+        (excluding, {a: long}, FilterScope.UNKNOWN, True),
+        (excluding, {a: truncated}, FilterScope.UNKNOWN, False),
+        (replace(excluding, span=open_span), {a: long}, FilterScope.UNKNOWN, False),
     ]
     for selection, postings, scope, is_exact in cases:
         filter_plan = plan_filters(selection, postings)

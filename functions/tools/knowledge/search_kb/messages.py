@@ -55,6 +55,7 @@ _MAX_VALUES: Final = 20
 TRUNCATED: Final = (
     "More passages may pass the filters than could be checked: a narrower filter finds them."
 )
+UNCHECKED: Final = "What a hyphen excludes was left out only of what the search found."
 DEGRADED: Final = {
     Degradation.EMBEDDING_UNAVAILABLE: "The embedding provider cannot be reached right now.",
     Degradation.NOTHING_EMBEDDED: "Nothing has been embedded yet.",
@@ -95,6 +96,8 @@ async def explain_ranking(
     messages += [NO_PHRASE.format(phrase) for phrase in ranking.absent_phrases]
     if (period := query.period) and not ranking.has_period:
         messages.append(NO_PERIOD.format(period.describe()))
+    if query.selection.excluded and not ranking.is_exact:
+        messages.append(UNCHECKED)
     if ranking.truncated:
         messages.append(TRUNCATED)
     if matches and any_hits and query.is_lexical and not ranking.terms:
