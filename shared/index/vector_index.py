@@ -178,8 +178,10 @@ class Documents(Generic[DocumentT]):
         facets: Sequence[str] = (),
         span: DateSpan = ALL_DATES,
         after: DateCursor | None = None,
+        *,
+        oldest_first: bool = False,
     ) -> list[DocumentT]:
-        """Load documents by date, newest first.
+        """Load documents by date, newest first by default.
 
         Args:
             facets: The ids of at most 30 facets; only documents that had one of them when they were
@@ -187,8 +189,17 @@ class Documents(Generic[DocumentT]):
             span: The days within which the documents must be dated.
             after: The cursor of the previous page's last document.
         """
-        collection = Query(self._collection)
-        query = newest_query(collection, limit, facets, span, after).select(self._fields)
+        query = dated_query(Query(self._collection), span)
+        for path in ("dated_at", "__name__"):
+            query = query.order_by(path, descending=not oldest_first)
+        if facets:
+            query = query.where("facets", "array_contains_any", list(facets))
+        if after:
+            reference = Reference(self._collection, after[1])
+            query = query.start_after(
+                {"dated_at": from_microseconds(after[0]), "__name__": reference}
+            )
+        query = query.select(self._fields).limit(limit)
         return self._read_documents(await self._database.find(query))
 
     def _read_documents(self, snapshots: Iterable[Document]) -> list[DocumentT]:
@@ -219,24 +230,6 @@ def nearest_query(
         limit,
         distance_field=_DISTANCE,
     )
-
-
-def newest_query(
-    documents: Query,
-    limit: int,
-    facets: Sequence[str],
-    span: DateSpan,
-    after: DateCursor | None,
-) -> Query:
-    """Build the query for documents by date, newest first."""
-    query = dated_query(documents, span).order_by("dated_at", descending=True)
-    query = query.order_by("__name__", descending=True)
-    if facets:
-        query = query.where("facets", "array_contains_any", list(facets))
-    if after:
-        moment, reference = from_microseconds(after[0]), Reference(documents.collection, after[1])
-        query = query.start_after({"dated_at": moment, "__name__": reference})
-    return query.limit(limit)
 
 
 def dated_query(documents: Query, span: DateSpan) -> Query:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self
 
 from pydantic import (
@@ -15,7 +16,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from shared.core.dates import Period, fold_period, load_time_zone
+from shared.core.dates import Period, fold_period, load_time_zone, parse_days
 from shared.core.ids import parse_source_id
 from shared.core.text_validation import make_validation_error
 
@@ -114,13 +115,30 @@ ZoneName = Annotated[
     WithJsonSchema({"type": "string", "maxLength": 64, "examples": ["Europe/Berlin"]}),
 ]
 """The name of a time zone, which decides what day is today."""
+
+
+def _validate_day(text: str) -> str:
+    try:
+        parse_days(text, UTC)
+    except ValueError as error:
+        raise make_validation_error(f"is {error}") from None
+    return text
+
+
+DayText = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, max_length=40),
+    AfterValidator(_validate_day),
+    WithJsonSchema({"type": "string", "maxLength": 40}),
+]
+"""A day, a month, a year or a time, as `parse_days` reads it."""
 PeriodName = Annotated[
     Period,
     BeforeValidator(fold_period),
     WithJsonSchema({"type": "string", "maxLength": 40, "examples": list(Period)}),
 ]
 """A period, also as people write it: `Last week` is `last_week`. Its error lists all of them."""
-PERIODS: Final = "today, last_7_days, this_week, last_month ..."
+PERIODS: Final = "today, last_7_days, last_month ..."
 """The description of a period."""
 
 

@@ -89,7 +89,7 @@ allowed."""
 _PLAIN: Final = frozenset(
     {
         *("cursor", "idempotency_key", "limit", "max_tokens", "time_zone"),
-        *("language", "order", "prefix", "reason"),
+        *("end", "folder", "language", "order", "prefix", "reason", "sort", "start", "tags_all"),
         *("include_members", "member_limit", "include_related", "related_limit"),
     }
 )

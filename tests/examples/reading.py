@@ -112,7 +112,19 @@ EXAMPLES: Final = {
     "get_recent": Example(
         arguments={"period": "today"},
         ranges={"limit": (1, 50)},
-        wrong={"period": {_PERIOD: ("3 days ago",)}, "time_zone": {NOT_A_ZONE: ("Mars",)}},
+        wrong={
+            "period": {_PERIOD: ("3 days ago",)},
+            "time_zone": {NOT_A_ZONE: ("Mars",)},
+            **{name: {"is not a date: YYYY-MM-DD": ("soon",)} for name in ("after", "before")},
+        },
+        contradictions=tuple(
+            (days, "after", "by a day to a year")
+            for days in (
+                *({"after": day, "before": "2024-06-02"} for day in ("2024-06-01", "2023-05-01")),
+                {"before": "0001-01-01"},
+                {"after": "9999-12-31"},
+            )
+        ),
         costs=(({"period": "today"}, Cost(3, 19)), ({}, Cost(3, 19))),
         next_page=Cost(2, 3),
         other_call={"period": "this_week"},

@@ -105,6 +105,33 @@ async def test_the_timeline_counts_the_passages_of_the_period(ctx: Context) -> N
         assert sum(expected.values()) == get_activity(out).total == len(out.chunks)
 
 
+async def test_days_after_and_before_a_day_are_listed_nearest_first(ctx: Context) -> None:
+    await store_diary(ctx)
+    for arguments, days, expected in (
+        (
+            {"before": "2024-06-10"},
+            ("2023-06-11", "2024-06-09"),
+            ["2024-06-06", "2024-06-02", "2024-05-03", "2023-11-25"],
+        ),
+        (
+            {"after": "2024-06-06"},
+            ("2024-06-07", "2025-06-06"),
+            ["2024-06-10"] * 2 + ["2024-06-12"] * 2,
+        ),
+        (
+            {"after": "2024-05", "before": "2024-06-07", "period": "today"},
+            ("2024-06-01", "2024-06-06"),
+            ["2024-06-06", "2024-06-02"],
+        ),
+    ):
+        pages = [await get_recent(In(limit=1, **arguments), ctx)]
+        while cursor := pages[-1].next_cursor:
+            pages.append(await get_recent(In(limit=1, cursor=cursor, **arguments), ctx))
+        assert (pages[0].first_day, pages[0].last_day) == days
+        assert [date for page in pages for date in list_dates(page)] == expected
+        assert get_activity(pages[0]).total == len(expected)
+
+
 async def test_a_time_zone_decides_what_day_it_was(ctx: Context) -> None:
     """Here, it was 20:00 on June 11 in California."""
     evening = datetime(2024, 6, 12, 3, tzinfo=UTC)
@@ -229,8 +256,8 @@ async def test_an_empty_period_names_the_newest_passage(ctx: Context) -> None:
     out = await get_recent(In(), ctx)
     assert (out.chunks, get_activity(out).total) == ([], 0)
     assert out.message == (
-        "No passage is dated in this period. The newest is from 2023-01-29. To list the passages"
-        " of other days, call search_kb with filters.date_range and no query."
+        "No passage is dated in this period. The newest is from 2023-01-29. For others,"
+        " give after or before."
     )
 
 

@@ -53,9 +53,7 @@ class In(IdempotentArguments):
         default=None,
         description="A passage. A note goes whole.",
     )
-    source_id: SourceId | None = Field(
-        default=None, description="Or a source, with all its passages."
-    )
+    source_id: SourceId | None = Field(default=None, description="Or a whole source.")
     reason: str | None = Field(default=None, max_length=500, description="For the record.")
     forgotten: bool = Field(default=True, description="false restores it.")
 

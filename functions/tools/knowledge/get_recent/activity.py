@@ -42,9 +42,9 @@ MAX_TOP_ENTRIES: Final = 5
 
 
 class TimelineEntry(Result):
-    """A day, or a month if the period is a year."""
+    """A day, or a month if the period is long."""
 
-    date: str = Field(description="YYYY-MM-DD, or YYYY-MM for a year.")
+    date: str = Field(description="YYYY-MM-DD, or YYYY-MM.")
     chunks: int = Field(description="How many passages are dated in this day or month.")
 
 
@@ -69,7 +69,7 @@ class Activity(Result):
 
     total: int = Field(description="How many passages are in the period.")
     timeline: list[TimelineEntry] = Field(
-        description="Passages by day, by month for a year; days without any are left out."
+        description="Passages by day, of more than 92 days by month; those without are left out."
     )
     top_sources: list[TopSource] = Field(
         description="The five sources with the most passages in the period, of those with several."

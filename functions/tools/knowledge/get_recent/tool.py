@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import date
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field, TypeAdapter
 
 from functions.tools.knowledge.get_recent.activity import Activity, count_activity
 from shared.core.caller import Tier
-from shared.core.dates import DateSpan, Period, load_time_zone, resolve_period
+from shared.core.dates import DateSpan, Period, load_time_zone, parse_days, resolve_period
+from shared.core.errors import InvalidInput
 from shared.core.installation import carrel
 from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
@@ -31,12 +32,12 @@ from shared.runtime.pagination import (
     encode_cursor,
     fit_page,
 )
-from shared.runtime.schemas import PERIODS, DocumentId, PeriodName, Result, ZoneName
+from shared.runtime.schemas import PERIODS, DayText, DocumentId, PeriodName, Result, ZoneName
 from shared.runtime.tool import Effect, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import tzinfo
+    from datetime import datetime, tzinfo
 
     from shared.links.model import Link
     from shared.runtime.context import Context
@@ -45,8 +46,10 @@ MAX_LINKS: Final = 5
 """The maximum number of saved links on the first page."""
 MAX_ADDED: Final = 5
 """The maximum number of added sources on the first page."""
-_LONG_PERIODS: Final = (Period.THIS_YEAR, Period.LAST_YEAR)
-"""The periods whose passages are counted by month."""
+_DAY: Final = timedelta(days=1)
+_YEAR: Final = 365 * _DAY
+_MAX_DAILY: Final = 92 * _DAY
+"""The passages of more days are counted by month."""
 _Ordinal = Annotated[int, Field(ge=date.min.toordinal(), le=date.max.toordinal())]
 """A day as a number, see `date.toordinal`."""
 _POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId, _Ordinal, _Ordinal])
@@ -66,6 +69,8 @@ class In(PagedArguments):
         default=Period.LAST_7_DAYS,
         description=PERIODS,
     )
+    after: DayText | None = Field(default=None, description="Or after a day, oldest first.")
+    before: DayText | None = Field(default=None, description="Or before one: YYYY-MM-DD.")
     time_zone: ZoneName | None = Field(
         default=None,
         description="Such as Europe/Berlin.",
@@ -113,7 +118,9 @@ class Out(Result):
         description="The five links that were saved last with save_link, in any period, newest"
         " first. Returned to users who are signed in, on the first page only, if there are any."
     )
-    chunks: list[AnnotatedPassage] = Field(description="Passages of the period, newest first.")
+    chunks: list[AnnotatedPassage] = Field(
+        description="Passages of the period, newest first; with after alone, oldest first."
+    )
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
 
 
@@ -126,7 +133,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
     """
     time_zone = args.time_zone or ctx.settings.time_zone
     zone = load_time_zone(time_zone)
-    span = resolve_period(args.period, ctx.clock(), zone)
+    span = _resolve_span(args, ctx.clock(), zone)
     after = None
     if position := decode_cursor(args, args.cursor, _POSITION):
         dated_at, chunk_id, first_day, last_day = position
@@ -134,7 +141,12 @@ async def get_recent(args: In, ctx: Context) -> Out:
         # Every page keeps the first page's period, even if midnight has passed since.
         span = DateSpan(date.fromordinal(first_day), date.fromordinal(last_day), zone)
     chunks, activity, added, links = await asyncio.gather(
-        Chunks(ctx.database).load_newest(args.limit + 1, span=span, after=after),
+        Chunks(ctx.database).load_newest(
+            args.limit + 1,
+            span=span,
+            after=after,
+            oldest_first=bool(args.after and not args.before),
+        ),
         _count_activity(args, span, ctx),
         _load_added(args, span, ctx),
         _load_links(args, ctx),
@@ -167,10 +179,33 @@ async def get_recent(args: In, ctx: Context) -> Out:
     )
 
 
+def _resolve_span(args: In, now: datetime, zone: tzinfo) -> DateSpan:
+    """Return the days of the period, or instead those after or before a day, at most a year.
+
+    Raises:
+        InvalidInput: There are no days between the two, or more than a year.
+    """
+    after = parse_days(args.after, zone).last if args.after else None
+    before = parse_days(args.before, zone).first if args.before else None
+    try:
+        if before:
+            span = DateSpan(after + _DAY if after else before - _YEAR, before - _DAY, zone)
+        elif after:
+            span = DateSpan(after + _DAY, after + _YEAR, zone)
+        else:
+            return resolve_period(args.period, now, zone)
+    except OverflowError:  # the first or the last year of the calendar
+        span = DateSpan(zone=zone)
+    if not timedelta() <= span.last - span.first <= _YEAR:
+        message = "after should be before before, by a day to a year."
+        raise InvalidInput(message, details={"after": "not within a year before before"})
+    return span
+
+
 async def _count_activity(args: In, span: DateSpan, ctx: Context) -> Activity | None:
     if args.cursor:
         return None
-    return await count_activity(span, ctx, by_month=args.period in _LONG_PERIODS)
+    return await count_activity(span, ctx, by_month=span.last - span.first > _MAX_DAILY)
 
 
 async def _load_added(args: In, span: DateSpan, ctx: Context) -> AddedSources | None:
@@ -203,7 +238,7 @@ async def _explain_empty(zone: tzinfo, ctx: Context) -> str:
         return "No passage has a date. To browse call list_sources."
     return (
         f"No passage is dated in this period. The newest is from {day}."
-        " To list the passages of other days, call search_kb with filters.date_range and no query."
+        " For others, give after or before."
     )
 
 

@@ -183,7 +183,7 @@ TOOL = Tool(
     name="list_sources",
     title="List sources",
     description=(
-        "List books, articles, documents and notes that match all filters, to browse or to find a"
+        "List books, articles, notes and other sources that match all filters, to browse or find a"
         " source_id. To search their text use search_kb."
     ),
     input=In,

@@ -280,8 +280,7 @@ TOOL = Tool(
     title="Save a web page",
     description=(
         "Add a public web page, PDF or text file when the user asks to save, keep or read later"
-        " an address. The answer says when search finds it, and get_recent what became of it. For"
-        " a thought or a quote use save_note."
+        " an address. get_recent says what became of it. For a thought or a quote use save_note."
     ),
     input=In,
     output=Out,

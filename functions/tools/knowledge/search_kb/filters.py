@@ -5,14 +5,13 @@ from __future__ import annotations
 from datetime import UTC, date
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema
+from pydantic import Field, StringConstraints
 
 from shared.core.dates import DateSpan, load_time_zone, parse_days, resolve_period
 from shared.core.errors import InvalidInput
 from shared.core.ids import parse_source_id
-from shared.core.text_validation import make_validation_error
 from shared.index.facets import HAS_CARD, Facet, Kind, make_named_facet
-from shared.runtime.schemas import PERIODS, Arguments, DocumentId, PeriodName, ZoneName
+from shared.runtime.schemas import PERIODS, Arguments, DayText, DocumentId, PeriodName, ZoneName
 from shared.search.filter_plan import FacetFilter, Selection
 
 if TYPE_CHECKING:
@@ -22,28 +21,11 @@ if TYPE_CHECKING:
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 
 
-def _validate_bound(text: str) -> str:
-    try:
-        parse_days(text, UTC)
-    except ValueError as error:
-        raise make_validation_error(f"is {error}") from None
-    return text
-
-
-Bound = Annotated[
-    str,
-    StringConstraints(strip_whitespace=True, max_length=40),
-    AfterValidator(_validate_bound),
-    WithJsonSchema({"type": "string", "maxLength": 40}),
-]
-"""A day, a month, a year or a time, as `parse_days` reads it."""
-
-
 class DateRange(Arguments):
     """A range of days, both included; either end may be left out."""
 
-    start: Bound | None = Field(default=None, description="YYYY-MM-DD.")
-    end: Bound | None = Field(default=None, description="YYYY-MM-DD.")
+    start: DayText | None = Field(default=None, description="YYYY-MM-DD.")
+    end: DayText | None = Field(default=None, description="YYYY-MM-DD.")
 
 
 class Filters(Arguments):
@@ -53,11 +35,11 @@ class Filters(Arguments):
     tags_all: list[Name] = Field(default=[], max_length=20, description="All of these.")
     author: Name | None = Field(default=None, description="Full name.")
     source: Name | None = Field(default=None, description="Title, source_id or chunk_id.")
-    category: Name | None = Field(default=None, description="books, articles, documents ...")
+    category: Name | None = Field(default=None, description="books, articles ...")
     language: Name | None = Field(default=None, description="en, de ...")
     folder: Name | None = Field(default=None, description="Its path.")
     cluster_id: DocumentId | None = Field(default=None, description="From list_clusters.")
-    date_range: DateRange | None = Field(default=None, description="Of the passage.")
+    date_range: DateRange | None = Field(default=None, description="YYYY-MM-DD, of the passage.")
     period: PeriodName | None = Field(
         default=None,
         description=PERIODS,

@@ -234,7 +234,7 @@ TOOL = Tool(
     title="List tasks",
     description=(
         "List the tasks of the user's to-do list that meet all conditions, to see what there is"
-        " to do, or to find a task_id."
+        " to do or to find a task_id. order due lists those with a due day, earliest first."
     ),
     input=In,
     output=Out,
