@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shared.firestore.codec import added_field
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
 
@@ -16,6 +19,7 @@ class Cluster:
     Attributes:
         keywords: The most typical words of its chunks, the most typical first.
         size: The number of its chunks when they were last counted.
+        kinds: How many of them are of each category, or None if they were not counted yet.
         run_id: The clustering that found it last. Each clustering replaces the clusters of the
             clustering before.
     """
@@ -27,3 +31,4 @@ class Cluster:
     size: int = 0
     run_id: str | None = None
     created_at: datetime | None = None
+    kinds: Mapping[str, int] | None = added_field()

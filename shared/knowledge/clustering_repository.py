@@ -20,7 +20,7 @@ from shared.firestore.values import Increment
 from shared.firestore.writes import Delete, Set, Together, Update, Write
 from shared.index.stored_vector import COMPACT, read_compact
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.chunk_repository import build_step_done, build_step_pending
+from shared.knowledge.chunk_repository import Chunks, build_step_done, build_step_pending
 from shared.knowledge.cluster_repository import clusters_query
 from shared.knowledge.map_repository import Maps
 
@@ -37,8 +37,8 @@ READ_PAGE_SIZE: Final = 500
 """The page size when all chunks are read. Larger pages take more memory, and just as much time."""
 ID_PAGE_SIZE: Final = 5_000
 """The page size when only ids are read."""
-CONCURRENCY: Final = 16
-"""The number of clusters whose chunks are counted concurrently."""
+MAX_CATEGORIES: Final = 20
+"""The maximum number of categories whose chunks are counted in a cluster."""
 STEP: Final = "cluster"
 """The step that is pending on a chunk until it is assigned to clusters."""
 ItemT = TypeVar("ItemT")
@@ -54,6 +54,7 @@ class Clustering:
         passages: The number of chunks that were clustered.
         changed: The number of chunks that were assigned to clusters or deleted since then.
         members: The number of chunks that were in clusters when cluster sizes were last counted.
+        unclustered: The number of other chunks at that time, or None if nobody counted them.
         uncounted: Whether clusters have changed since then.
         unfinished: Whether some chunks are not assigned to the new clusters yet.
         mapped: Whether the map shows this clustering, and has room for more points.
@@ -65,6 +66,7 @@ class Clustering:
     passages: int
     changed: int = 0
     members: int = 0
+    unclustered: int | None = None
     uncounted: bool = True
     unfinished: bool = False
     mapped: bool = False
@@ -266,14 +268,18 @@ class Clusterings:
         # The total is counted first. If chunks are deleted after that, the next run sees a lower
         # total, and counts again.
         members = await self.count_members()
-        query = clusters_query().select(["name", "size"])
-        clusters = await self._database.find(query)
-        sizes = await self._count_sizes(clusters)
-        writes = [
-            _build_size_write(cluster, sizes[cluster.id])
-            for cluster in clusters
-            if not sizes[cluster.id] or sizes[cluster.id] != cluster.get("size")
-        ]
+        total = await Chunks(self._database).count()
+        clusters = await self._database.find(clusters_query().select(["name", "size", "kinds"]))
+        categories = await self._list_categories()
+        sizes: dict[str, int] = {}
+        writes: list[Write] = []
+        for cluster in clusters:
+            size, kinds = await self._count_chunks(cluster.id, categories)
+            sizes[cluster.id] = size
+            if not size:
+                writes.append(Delete(cluster.reference))
+            elif (size, kinds) != (cluster.get("size"), cluster.fields.get("kinds")):
+                writes.append(Update(cluster.reference, {"size": size, "kinds": kinds}))
         for block in split(writes, PAGE_SIZE):
             await self._database.commit(block)
         names_and_sizes = {
@@ -282,18 +288,30 @@ class Clusterings:
         await Maps(self._database).update_clusters(names_and_sizes)
         lost = max(0, clustering.members - members)
         update = {"members": members, "uncounted": False, "changed": Increment(lost)}
+        update["unclustered"] = max(0, total - members)
         await self._database.commit([self._build_clustering_write(update)])
         return len(writes)
 
-    async def _count_sizes(self, clusters: Sequence[Document]) -> dict[str, int]:
-        sizes: dict[str, int] = {}
-        for block in split(clusters, CONCURRENCY):
-            queries = [
-                Query(CHUNKS).where("cluster_id", "array_contains", cluster.id) for cluster in block
-            ]
-            counts = await asyncio.gather(*map(self._database.count, queries))
-            sizes |= {cluster.id: size for cluster, size in zip(block, counts, strict=True)}
-        return sizes
+    async def _list_categories(self) -> list[str]:
+        """List the categories of all chunks. Costs a round trip for each."""
+        names = [""]
+        query = Query(CHUNKS).order_by("category").select(["category"]).limit(1)
+        while len(names) <= MAX_CATEGORIES:
+            following = await self._database.find(query.where("category", ">", names[-1]))
+            if not following:
+                break
+            names.append(following[0].get("category"))
+        return names[1:]
+
+    async def _count_chunks(
+        self, cluster_id: str, categories: Sequence[str]
+    ) -> tuple[int, dict[str, int]]:
+        """Count the chunks of a cluster, and those of each category."""
+        of_cluster = Query(CHUNKS).where("cluster_id", "array_contains", cluster_id)
+        queries = [of_cluster, *(of_cluster.where("category", "==", name) for name in categories)]
+        size, *counts = await asyncio.gather(*map(self._database.count, queries))
+        kinds = zip(categories, counts, strict=True)
+        return size, {name: count for name, count in kinds if count}
 
     def _build_assignment_write(self, assignment: ClusterAssignment, now: datetime) -> Write:
         change = build_step_done(STEP)
@@ -342,9 +360,3 @@ def _identify_vector(chunk: AssignedChunk) -> tuple[str, str]:
 
 def _is_change(assignment: ClusterAssignment) -> bool:
     return assignment.cluster_ids != assignment.chunk.cluster_ids
-
-
-def _build_size_write(cluster: Document, size: int) -> Write:
-    if not size:
-        return Delete(cluster.reference)
-    return Update(cluster.reference, {"size": size})

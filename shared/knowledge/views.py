@@ -191,4 +191,5 @@ class ClusterSummary(Result):
     name: str = Field(description="Its name, a few words.")
     description: str | None = Field(description="What it is about.")
     keywords: list[str] = Field(description="Typical words of its passages, best first.")
-    size: int = Field(description="How many passages it had when clusters were last made.")
+    size: int = Field(description="How many passages it had when clusters were last counted.")
+    kinds: dict[str, int] | None = Field(description="How many of them are of each category.")

@@ -84,8 +84,8 @@ EXAMPLES: Final = {
     "list_clusters": Example(
         arguments={},
         ranges={"limit": (1, 50)},
-        costs=(({"limit": 1}, Cost(1, 3)),),
-        next_page=Cost(1, 2),
+        costs=(({"limit": 1}, Cost(1, 4)),),
+        next_page=Cost(1, 3),
     ),
     "get_source": Example(
         arguments={"source_id": "baking"},

@@ -73,15 +73,18 @@ async def read_sources_by_cluster(ctx: Context) -> dict[str, set[str]]:
 
 
 async def read_cluster_sizes(ctx: Context) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the stored size of each cluster, and the counted number of its passages."""
-    counted_sizes = Counter(
-        cluster_id
-        for chunk in (await read_chunks(ctx)).values()
-        for cluster_id in chunk.get("cluster_id") or ()
-    )
+    """Return the stored size of each cluster, and the counted number of its passages.
+
+    The stored numbers of each kind are compared with the counted ones here.
+    """
+    kinds: dict[str, Counter[str]] = {}
+    for chunk in (await read_chunks(ctx)).values():
+        for cluster_id in chunk.get("cluster_id") or ():
+            kinds.setdefault(cluster_id, Counter())[chunk["category"]] += 1
     clusters = await read_documents(ctx, "clusters")
+    assert {cluster_id: cluster["kinds"] for cluster_id, cluster in clusters.items()} == kinds
     stored_sizes = {cluster_id: cluster["size"] for cluster_id, cluster in clusters.items()}
-    return stored_sizes, dict(counted_sizes)
+    return stored_sizes, {cluster_id: of_all.total() for cluster_id, of_all in kinds.items()}
 
 
 async def count_pending_chunks(ctx: Context) -> int:

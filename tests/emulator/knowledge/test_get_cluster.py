@@ -31,6 +31,7 @@ async def store_clusters(ctx: Context) -> None:
             "description": f"On {name}.",
             "keywords": [name],
             "size": BREAD_DAYS,
+            "kinds": {"books": 2, "note": 1},
             "centroid": Vector(centroid),
         }
         await set_fields(ctx, f"clusters/{name}", fields)
@@ -50,7 +51,8 @@ async def test_a_cluster_is_returned_with_passages_and_neighbours(ctx: Context) 
     await store_clusters(ctx)
     out = await get_cluster(In(cluster_id="bread"), ctx)
     cluster = {"name": "Bread", "description": "On bread.", "keywords": ["bread"], "size": 3}
-    fields = cluster | {"cluster_id": "bread", "next_cursor": None}
+    kinds = {"books": 2, "note": 1}
+    fields = cluster | {"cluster_id": "bread", "next_cursor": None, "kinds": kinds}
     assert out.model_dump(exclude={"members", "related_clusters"}) == fields
     assert read_dates(out) == ["2024-06-12", "2024-06-11", "2024-06-10"]
     assert {member.title for member in out.members} == {"Kitchen"}

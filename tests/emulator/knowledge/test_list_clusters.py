@@ -1,7 +1,9 @@
 """`list_clusters` returns the clusters, largest first."""
 
 from functions.tools.knowledge.list_clusters.tool import EMPTY_MESSAGE, In, list_clusters
+from shared.knowledge.clustering_repository import Clustering, Clusterings
 from shared.runtime.context import Context
+from tests.support.clock import NOON
 from tests.support.knowledge import set_fields
 
 
@@ -13,8 +15,12 @@ async def store_cluster(ctx: Context, cluster_id: str, size: int) -> None:
 
 async def test_every_field_of_a_cluster_is_returned(ctx: Context) -> None:
     await store_cluster(ctx, "bread", 7)
+    await set_fields(ctx, "clusters/bread", {"kinds": {"books": 5, "note": 2}})
+    clustering = Clustering(model="m", run_id="r", made_at=NOON, passages=9, unclustered=2)
+    await Clusterings(ctx.database).save(clustering)
     assert (await list_clusters(In(), ctx)).model_dump() == {
         "total": 1,
+        "unclustered": 2,
         "clusters": [
             {
                 "cluster_id": "bread",
@@ -22,6 +28,7 @@ async def test_every_field_of_a_cluster_is_returned(ctx: Context) -> None:
                 "description": "All of it.",
                 "keywords": ["a", "b"],
                 "size": 7,
+                "kinds": {"books": 5, "note": 2},
             }
         ],
         "next_cursor": None,

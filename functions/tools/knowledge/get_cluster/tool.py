@@ -135,7 +135,7 @@ async def _search_neighbours(
 def format_result(out: Out) -> str:
     """Return the cluster as text."""
     lines = [
-        f"{out.name} (ID: {out.cluster_id}, passages: {out.size})",
+        f"{out.name} (ID: {out.cluster_id}, {_format_sizes(out)})",
         " ".join((out.description or "").split()),
         f"Keywords: {', '.join(out.keywords)}" if out.keywords else None,
         *map(_format_related, out.related_clusters),
@@ -147,8 +147,13 @@ def format_result(out: Out) -> str:
     return "\n\n".join(paragraphs)
 
 
+def _format_sizes(cluster: ClusterSummary) -> str:
+    kinds = [f"{name} {count}" for name, count in (cluster.kinds or {}).items()]
+    return ", ".join([f"passages: {cluster.size}", *kinds])
+
+
 def _format_related(cluster: RelatedCluster) -> str:
-    facts = f"ID: {cluster.cluster_id}, passages: {cluster.size}, similarity: {cluster.similarity}"
+    facts = f"ID: {cluster.cluster_id}, {_format_sizes(cluster)}, similarity: {cluster.similarity}"
     texts = [" ".join((cluster.description or "").split()), ", ".join(cluster.keywords)]
     return f"Related: {cluster.name} ({facts}). {' '.join(filter(None, texts))}"
 

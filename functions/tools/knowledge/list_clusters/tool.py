@@ -9,6 +9,7 @@ from pydantic import Field, TypeAdapter
 
 from shared.core.caller import Tier
 from shared.knowledge.cluster_repository import Clusters
+from shared.knowledge.clustering_repository import Clusterings
 from shared.knowledge.views import ClusterSummary
 from shared.runtime.pagination import (
     CursorCount,
@@ -38,6 +39,9 @@ class Out(Result):
     """A page of clusters."""
 
     total: int | None = Field(description="How many there are; on the first page only.")
+    unclustered: int | None = Field(
+        description="How many passages were in none when they were last counted; likewise."
+    )
     clusters: list[ClusterSummary] = Field(description="The clusters, largest first.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
     message: str | None = Field(description="Why the list is empty, and what to do next.")
@@ -46,11 +50,13 @@ class Out(Result):
 async def list_clusters(args: In, ctx: Context) -> Out:
     """List clusters.
 
-    Costs one round trip and limit + 1 documents, and on the first page a count.
+    Costs one round trip and limit + 2 documents, and on the first page a count.
     """
     after = decode_cursor(args, args.cursor, _POSITION)
-    stored, total = await asyncio.gather(
-        Clusters(ctx.database).list_largest(args.limit + 1, after), _count(args, ctx)
+    stored, total, clustering = await asyncio.gather(
+        Clusters(ctx.database).list_largest(args.limit + 1, after),
+        _count(args, ctx),
+        Clusterings(ctx.database).load(),
     )
     page = fit_page(
         [ClusterSummary.of(cluster) for cluster in stored[: args.limit]], args.max_tokens
@@ -58,6 +64,7 @@ async def list_clusters(args: In, ctx: Context) -> Out:
     last = stored[len(page) - 1] if len(page) < len(stored) else None
     return Out(
         total=total,
+        unclustered=clustering.unclustered if clustering and not args.cursor else None,
         clusters=page,
         next_cursor=encode_cursor(args, [last.size, last.cluster_id]) if last else None,
         message=None if stored or args.cursor else EMPTY_MESSAGE,
