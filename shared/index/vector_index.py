@@ -195,10 +195,8 @@ class Documents(Generic[DocumentT]):
         if facets:
             query = query.where("facets", "array_contains_any", list(facets))
         if after:
-            reference = Reference(self._collection, after[1])
-            query = query.start_after(
-                {"dated_at": from_microseconds(after[0]), "__name__": reference}
-            )
+            moment, reference = from_microseconds(after[0]), Reference(self._collection, after[1])
+            query = query.start_after({"dated_at": moment, "__name__": reference})
         query = query.select(self._fields).limit(limit)
         return self._read_documents(await self._database.find(query))
 

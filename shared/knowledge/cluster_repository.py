@@ -43,7 +43,9 @@ names them."""
 BY_WORDS_ALONE: Final = "words alone"
 """The `named_by` of clusters that stay named by their words, because the language model refused
 their passages or returned no valid name."""
-_CODEC: Final = Codec(Cluster, "cluster_id")
+_CODEC: Final = Codec(
+    Cluster, "cluster_id", readers={"kinds": lambda kinds: dict(Counter(kinds).most_common())}
+)
 _FIELDS: Final = _CODEC.stored_names
 """The fields of `Cluster`, without the centroid and what only the next clustering run needs."""
 _NAME_FIELDS: Final = ("name", "description", "keywords", "named_by")

@@ -37,6 +37,8 @@ READ_PAGE_SIZE: Final = 500
 """The page size when all chunks are read. Larger pages take more memory, and just as much time."""
 ID_PAGE_SIZE: Final = 5_000
 """The page size when only ids are read."""
+CONCURRENCY: Final = 16
+"""The number of clusters whose chunks are counted concurrently."""
 MAX_CATEGORIES: Final = 20
 """The maximum number of categories whose chunks are counted in a cluster."""
 STEP: Final = "cluster"
@@ -273,13 +275,14 @@ class Clusterings:
         categories = await self._list_categories()
         sizes: dict[str, int] = {}
         writes: list[Write] = []
-        for cluster in clusters:
-            size, kinds = await self._count_chunks(cluster.id, categories)
-            sizes[cluster.id] = size
-            if not size:
-                writes.append(Delete(cluster.reference))
-            elif (size, kinds) != (cluster.get("size"), cluster.fields.get("kinds")):
-                writes.append(Update(cluster.reference, {"size": size, "kinds": kinds}))
+        for block in split(clusters, CONCURRENCY):
+            counting = [self._count_chunks(cluster.id, categories) for cluster in block]
+            for cluster, (size, kinds) in zip(block, await asyncio.gather(*counting), strict=True):
+                sizes[cluster.id] = size
+                if not size:
+                    writes.append(Delete(cluster.reference))
+                elif (size, kinds) != (cluster.get("size"), cluster.fields.get("kinds")):
+                    writes.append(Update(cluster.reference, {"size": size, "kinds": kinds}))
         for block in split(writes, PAGE_SIZE):
             await self._database.commit(block)
         names_and_sizes = {

@@ -67,7 +67,7 @@ class PagedArguments(Arguments):
     max_tokens: MaxTokens = None
 
 
-def encode_cursor(args: Arguments, position: Sequence[str | int]) -> str:
+def encode_cursor(args: Arguments, position: Sequence[str | int | None]) -> str:
     """Encode where the next page begins, for a call with the same arguments.
 
     Args:

@@ -52,7 +52,7 @@ class Selection:
     """The filters of a search: a document must pass all of them and be dated within the span.
 
     Attributes:
-        only: The dates of the only documents that may pass, by id. None if any may.
+        only: The dates, all in the span, of the only documents that may pass, by id, or None.
     """
 
     filters: tuple[FacetFilter, ...] = ()
@@ -189,10 +189,7 @@ def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> Fi
         filters.append(selection.months)
     dates_by_filter = [_collect_dates(facets, postings, selection) for facets in filters]
     if selection.only is not None:
-        span = selection.span.microseconds
-        dates_by_filter.append(
-            {name: date for name, date in selection.only.items() if date in span}
-        )
+        dates_by_filter.append(selection.only)
     complete_dates = [dates for dates in dates_by_filter if dates is not None]
     dates = _intersect(complete_dates) if complete_dates else None
     excluded = [postings[facet] for facet in selection.excluded if facet in postings]
@@ -201,19 +198,16 @@ def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> Fi
         dates = {name: date for name, date in dates.items() if name not in excluded_ids}
     # Where a selection only excludes, all other documents pass.
     excludes_alone = not dates_by_filter and selection.span == ALL_DATES
-    is_exact = (
+    # An empty intersection is exact even if other postings are truncated.
+    is_exact = dates == {} or (
         len(complete_dates) == len(dates_by_filter)
         and (dates is not None or excludes_alone)
         and all(of_facet.is_complete for of_facet in excluded)
     )
-    # An empty intersection is exact even if other postings are truncated.
-    is_exact = is_exact or dates == {}
-    if dates is None:
-        scope = FilterScope.UNKNOWN
-    elif len(dates) <= SMALL_SCOPE_SIZE:
+    if dates is not None and len(dates) <= SMALL_SCOPE_SIZE:
         scope = FilterScope.SMALL
     else:
-        scope = FilterScope.LARGE if is_exact else FilterScope.UNKNOWN
+        scope = FilterScope.LARGE if is_exact and dates else FilterScope.UNKNOWN
     sizes = [_bound_size(facets, postings) for facets in filters]
     if dates is not None:
         sizes.append(len(dates))

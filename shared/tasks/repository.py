@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database
 
-TaskKey = tuple[int, str]
-"""The number of a task, and its due date as YYYY-MM-DD, or empty if it has none."""
+TaskKey = tuple[int, str | None]
+"""The number of a task, and its due date as YYYY-MM-DD."""
 MAX_RECENT: Final = 25
 """So many of the tasks added last are compared with a new one. It is as many as one call adds."""
 _CODEC: Final = Codec(Task, readers={"priority": Priority, "due_date": date.fromisoformat})
@@ -103,7 +103,9 @@ class Tasks:
         self, task_filter: TaskFilter, size: int, after: TaskKey | None
     ) -> list[Task]:
         """Load the first tasks, or those after a task. Costs one Firestore round trip."""
-        query = page_query(self._collection, task_filter, size, after)
+        query = filter_query(self._collection, task_filter).limit(size)
+        if after:
+            query = query.start_after({"number": after[0], "due_date": after[1]})
         return [_to_task(snapshot) for snapshot in await self._database.find(query)]
 
     async def count(self, task_filter: TaskFilter) -> int:
@@ -146,17 +148,7 @@ def _to_task(snapshot: Document) -> Task:
 
 def make_task_key(task: Task) -> TaskKey:
     """Return the key after which a page continues behind a task."""
-    return task.number, task.due_date.isoformat() if task.due_date else ""
-
-
-def page_query(collection: str, task_filter: TaskFilter, size: int, after: TaskKey | None) -> Query:
-    """Build the query for a page of tasks."""
-    query = filter_query(collection, task_filter)
-    if after is not None:
-        number, due_date = after
-        keys = {"due_date": due_date} if task_filter.by_due_date else {}
-        query = query.start_after({**keys, "number": number})
-    return query.limit(size)
+    return task.number, task.due_date.isoformat() if task.due_date else None
 
 
 def filter_query(collection: str, task_filter: TaskFilter) -> Query:

@@ -118,7 +118,7 @@ EXAMPLES: Final = {
             **{name: {"is not a date: YYYY-MM-DD": ("soon",)} for name in ("after", "before")},
         },
         contradictions=tuple(
-            (days, "after", "by a day to a year")
+            (days, "after", "at most a year")
             for days in (
                 *({"after": day, "before": "2024-06-02"} for day in ("2024-06-01", "2023-05-01")),
                 {"before": "0001-01-01"},

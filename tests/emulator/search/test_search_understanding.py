@@ -110,7 +110,7 @@ async def test_a_question_of_a_period_has_its_sources_once(ctx: Context) -> None
         await store_sources(ctx, date_source(make_source_of_texts(["a", "b"], name), may, may))
     out = await search_kb(In(query="What did I read in May 2024?", by_source=True), ctx)
     assert {hit.source_id: hit.answering for hit in out.results} == {"one": 2, "two": 2}
-    with pytest.raises(InvalidInput, match="by_source needs a query"):
+    with pytest.raises(InvalidInput, match="leave out sort and by_source"):
         await search_kb(In(filters={"tags": ["x"]}, by_source=True), ctx)
 
 

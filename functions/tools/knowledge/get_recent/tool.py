@@ -197,8 +197,8 @@ def _resolve_span(args: In, now: datetime, zone: tzinfo) -> DateSpan:
     except OverflowError:  # the first or the last year of the calendar
         span = DateSpan(zone=zone)
     if not timedelta() <= span.last - span.first <= _YEAR:
-        message = "after should be before before, by a day to a year."
-        raise InvalidInput(message, details={"after": "not within a year before before"})
+        message = "Give the earlier day as after, and the later one, at most a year on, as before."
+        raise InvalidInput(message, details={"after": "not at most a year earlier than before"})
     return span
 
 

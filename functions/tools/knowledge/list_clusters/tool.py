@@ -39,9 +39,7 @@ class Out(Result):
     """A page of clusters."""
 
     total: int | None = Field(description="How many there are; on the first page only.")
-    unclustered: int | None = Field(
-        description="How many passages were in none when they were last counted; likewise."
-    )
+    unclustered: int | None = Field(description="How many passages were in none; likewise.")
     clusters: list[ClusterSummary] = Field(description="The clusters, largest first.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
     message: str | None = Field(description="Why the list is empty, and what to do next.")

@@ -67,9 +67,7 @@ class Hit(AnnotatedPassage):
     near: bool | None = Field(
         description="true: it is not likely to answer, only near. Its beginning is shown."
     )
-    answering: int | None = Field(
-        description="With by_source: how many passages of its source answer."
-    )
+    answering: int | None = Field(description="How many passages of its source answer.")
     content: str | None = Field(description="With detail full, the whole text instead of snippet.")
     summary: str | None = Field(
         description="Summary of its knowledge card: with detail full, or with search_cards_only."

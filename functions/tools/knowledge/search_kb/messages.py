@@ -55,7 +55,7 @@ _MAX_VALUES: Final = 20
 TRUNCATED: Final = (
     "More passages may pass the filters than could be checked: a narrower filter finds them."
 )
-UNCHECKED: Final = "What a hyphen excludes was left out only of what the search found."
+UNCHECKED: Final = "Exclusions were checked only on what was found."
 DEGRADED: Final = {
     Degradation.EMBEDDING_UNAVAILABLE: "The embedding provider cannot be reached right now.",
     Degradation.NOTHING_EMBEDDED: "Nothing has been embedded yet.",

@@ -143,15 +143,11 @@ async def search_kb(args: In, ctx: Context) -> Out:
                 " call get_recent for what is new.",
                 details={"query": "required where there are no filters"},
             )
-        if args.sort is DateOrder.OLDEST:
+        if args.sort is DateOrder.OLDEST or args.by_source:
             raise InvalidInput(
-                "Without a query, the newest come first. Give a query, or leave out sort.",
-                details={"sort": "oldest needs a query"},
-            )
-        if args.by_source:
-            raise InvalidInput(
-                "by_source needs a query. For sources by tag or author call list_sources.",
-                details={"by_source": "needs a query"},
+                "Without a query, passages are listed newest first, and list_sources lists sources."
+                " Give a query, or leave out sort and by_source.",
+                details={"query": "required with by_source, and with sort oldest"},
             )
         after = decode_cursor(args, args.cursor, _DATE_POSITION)
         return await _list(args, selection, after, ctx)

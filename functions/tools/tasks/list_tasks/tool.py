@@ -38,7 +38,7 @@ MAX_READS: Final = 300
 """The maximum number of tasks that a call reads."""
 NOTHING_YET: Final = "No task matches so far, but not all were checked: call again with the cursor."
 _POSITION: Final = TypeAdapter(
-    tuple[CursorCount, Annotated[str, Field(pattern=r"^(\d{4}-\d\d-\d\d)?$")]]
+    tuple[CursorCount, Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")] | None]
 )
 """The cursor contains the key of the last task that was listed or checked."""
 
@@ -121,9 +121,7 @@ class ListedTask(TaskView):
 class Out(Result):
     """A page of tasks."""
 
-    total: int | None = Field(
-        description="How many there are, on the first page; missing where not all were checked."
-    )
+    total: int | None = Field(description="How many there are, if known; on the first page only.")
     tasks: list[ListedTask] = Field(description="The tasks, in the requested order.")
     next_cursor: str | None = Field(
         description="For the next page; missing on the last one. A short or empty page may not be"
