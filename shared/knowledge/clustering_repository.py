@@ -275,9 +275,11 @@ class Clusterings:
         categories = await self._list_categories()
         sizes: dict[str, int] = {}
         writes: list[Write] = []
-        for block in split(clusters, CONCURRENCY):
-            counting = [self._count_chunks(cluster.id, categories) for cluster in block]
-            for cluster, (size, kinds) in zip(block, await asyncio.gather(*counting), strict=True):
+        for several in split(clusters, CONCURRENCY):
+            counting = [self._count_chunks(cluster.id, categories) for cluster in several]
+            for cluster, (size, kinds) in zip(
+                several, await asyncio.gather(*counting), strict=True
+            ):
                 sizes[cluster.id] = size
                 if not size:
                     writes.append(Delete(cluster.reference))

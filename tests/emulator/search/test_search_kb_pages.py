@@ -241,7 +241,7 @@ async def test_a_search_by_source_has_each_source_once(ctx: Context, mode: str) 
         make_source_of_texts(["an anchor " * 3, "juice"], "three"),
         make_source_of_texts(["milk", "water"], "four"),
     )
-    query = {"query": "anchor", "mode": mode}
+    query: dict[str, Any] = {"query": "anchor", "mode": mode}
     all_hits = collect_hits(await search_all_pages(ctx, **query))
     best = dict.fromkeys(hit.source_id for hit in all_hits if not hit.near)
     pages = await search_all_pages(ctx, limit=2, by_source=True, **query)

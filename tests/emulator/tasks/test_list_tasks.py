@@ -66,14 +66,15 @@ async def test_today_depends_on_the_time_zone(
 async def test_the_first_page_says_how_many_tasks_there_are(app: App) -> None:
     await add_many(app, 4, due_date="2026-03-10")
     await add_tasks(app, "without a day")
-    for arguments, total in (
+    cases: tuple[tuple[dict[str, Any], int | None], ...] = (
         ({}, 5),
         ({"order": "due"}, 4),
         ({"priority": "High"}, 0),
         ({"priority": "Medium", "order": "due"}, 4),
         ({"query": "task"}, None),  # the database cannot count them
         ({"query": "day"}, 1),  # all were read
-    ):
+    )
+    for arguments, total in cases:
         page = await call_for_result(app, "list_tasks", limit=2, **arguments)
         assert page.get("total") == total, arguments
     cursor = (await call_for_result(app, "list_tasks", limit=2))["next_cursor"]
