@@ -142,6 +142,8 @@ async def list_newest(
     else:
         facets = choose_prefilter(selection.required, postings.facets).facets
         page = await _scan(selection, facets, limit, after, corpus)
+        if plan.is_exact:  # The filters only exclude.
+            page = replace(page, total=postings.totals.documents - len(plan.excluded_ids))
     return replace(page, unknown=tuple(find_unknown_values(selection, postings)))
 
 

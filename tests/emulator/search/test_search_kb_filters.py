@@ -250,6 +250,8 @@ async def test_an_exclusion_that_the_index_lists_in_part_is_said_to_be(shared_ap
         make_source_of_text("anchor", "final"),
     )
     excluding = In(query="anchor", filters={"tags": ["-draft"]})
+    listing = await search_kb(In(filters={"tags": ["-nothing"]}, limit=4), ctx)
+    assert "4 of 31 passages, newest first." in str(listing.message)
     exact = await search_kb(excluding, ctx)
     await truncate_postings(ctx, "facets", cap=20)
     checked = await search_kb(excluding, ctx)

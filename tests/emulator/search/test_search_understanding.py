@@ -8,6 +8,7 @@ import pytest
 from functions.tools.knowledge.search_kb.messages import NO_PERIOD
 from functions.tools.knowledge.search_kb.tool import In, format_result, search_kb
 from shared.core.errors import InvalidInput
+from shared.knowledge.chunk_repository import UNDATED
 from shared.knowledge.source import Source
 from shared.runtime.context import App, Context
 from shared.search.candidates import DENSE_POOL, LEXICAL_POOL
@@ -23,6 +24,7 @@ from tests.support.searches import (
     make_source_of_text,
     make_source_of_texts,
     search_all_pages,
+    update_and_index_chunk,
 )
 
 NOW = datetime(2024, 6, 15, 12, tzinfo=UTC)
@@ -102,6 +104,16 @@ async def test_a_question_of_a_period_alone_lists_its_passages(ctx: Context) -> 
     assert (nothing.matches, nothing.understood) == (False, "May 2023")
     assert nothing.message
     assert NO_PERIOD.format("May 2023") in nothing.message
+
+
+async def test_a_list_by_date_does_not_count_what_has_no_date(ctx: Context) -> None:
+    may = datetime(2024, 5, 12, tzinfo=UTC)
+    texts = make_source_of_texts(["a", "b", "c"])
+    *_, undated = await store_sources(ctx, date_source(texts, may))
+    fields = {"dated_at": UNDATED, "date_meaning": None}
+    await update_and_index_chunk(ctx, undated.chunk_id, **fields)
+    out = await search_kb(In(filters={"date_range": {"end": "2024-12-31"}}, limit=1), ctx)
+    assert out.message == "1 of 2 passages, newest first."
 
 
 async def test_a_question_of_a_period_has_its_sources_once(ctx: Context) -> None:
