@@ -259,8 +259,9 @@ def _read_unit(match: re.Match[str]) -> int:
 
 
 def _read_last_units(match: re.Match[str], today: date) -> Days:
-    """Read `the last three weeks`, which end today."""
-    return today - (_read_count(match) * _read_unit(match) - 1) * _DAY, today
+    """Read `the last three weeks`, which end today, or `the last weeks`."""
+    count = _read_count(match) if "count" in match.re.groupindex else words.FEW
+    return today - (count * _read_unit(match) - 1) * _DAY, today
 
 
 def _read_units_ago(match: re.Match[str], today: date) -> Days:
@@ -346,6 +347,15 @@ _GRAMMAR: Final[list[tuple[str, Reader]]] = [
     (rf"\b(?:{words.LAST})\s+{_COUNT}\s+{_UNIT}", _read_last_units),
     (rf"\b{_COUNT}\s+derni(?:ers|eres)\s+{_UNIT}", _read_last_units),
     (rf"(?:最近|过去|過去|近|この|ここ)的?{_EAST_COUNT}(?P<unit>{_EAST_UNIT})", _read_last_units),
+    (
+        rf"\b(?:{words.LAST}|derni(?:ers|eres))\s+(?:few\s+|paar\s+|couple of\s+)?"
+        rf"(?P<unit>{words.PLURAL_UNITS})\b(?!\s+(?:of|der|des|de|del|du)\b)",
+        _read_last_units,
+    ),
+    (
+        rf"(?:最近|过去|過去|近|この|ここ)的?[几幾数數](?P<unit>{_EAST_UNIT})",
+        _read_last_units,
+    ),
     (rf"\b{_COUNT}\s+{_UNIT}\s+ago\b", _read_units_ago),
     (rf"\b(?:vor|hace|il y a)\s+{_COUNT}\s+{_UNIT}", _read_units_ago),
     (rf"{_EAST_COUNT}(?P<unit>{_EAST_UNIT})(?:之?前|以前)", _read_units_ago),

@@ -76,6 +76,12 @@ SINGULAR_UNITS: Final = (
     "week|woche|semana|semaine|month|monat|monats|mes|mois|year|jahr|jahres|ano|an|annee"
 )
 """The units of which there is one last one: `the last days` are not yesterday."""
+PLURAL_UNITS: Final = (
+    "days|weeks|months|years|tagen?|wochen|monaten?|jahren?|dias|semanas|meses|anos|jours|semaines"
+    "|mois|ans|annees"
+)
+FEW: Final = 4
+"""How many units are meant where none are counted: `the last weeks`."""
 EAST_ASIAN_UNITS: Final = _invert(
     {
         DAY: "天 日 日間",
@@ -160,13 +166,17 @@ FRENCH: Final = r"\b(?:ai|je|que|quoi|lu|quels?|quelles?|est-ce|sur|dans|mes)\b"
 """Words that French does not share with German, in which `hier` is no day."""
 _NEXT_PASSAGE: Final = (
     r"(?=\s+(?:\w+\s+)?(?:entr|highlight|not(?:e|iz|a)s?\b|notizen|passage|pasaje|arti[ck]|articulo"
-    r"|book|buch|bucher|livre|libro|texto?|thing|time|eintrag|markierung|subrayad|surlign|lecture))"
+    r"|book|buch|bucher|livre|libro|texto?|thing|time|eintrag|markierung|subrayad|surlign|lecture"
+    r"|meeting|session|visit|appointment|\w*(?:sitzung|treffen|besprechung|besuch|termin)"
+    r"|acta|reunion|cita|seance|rendez))"
 )
 """What makes a word such as `last` ask for what is newest: `my last notes`, not `my last name`."""
 NEWEST: Final = re.compile(
     r"\b(?:(?<!at the )latest|newest|(?:the )?most recent(?:ly)?(?! common)|(?<!most )recent(?:ly)?"
     r"|newest first|by date|i last)\b"
-    rf"|\b(?:my )?last{_NEXT_PASSAGE}"
+    rf"|\b(?:my )?last{_NEXT_PASSAGE}|\b(?:my|our) last\b(?! name| will)"
+    r"|\b(?:mein|unser)e?[nrsm]? letzte[nrsm]?\b|\b(?:mi|nuestr[oa]) ultim[oa]\b"
+    r"|\b(?:mon|ma|notre) derniere?\b"
     r"|\b(?:neue?ste[nrsm]?|aktuellste[nrsm]?|zuletzt|kurzlich|neulich)\b"
     r"|(?<=\bread )last\b|(?<=\bsave )last\b|(?<=\bnote )last\b|(?<=\bwrite )last\b"
     rf"|\b(?:letzte|jungste)[nrsm]?{_NEXT_PASSAGE}"
@@ -174,7 +184,7 @@ NEWEST: Final = re.compile(
     r"|\bmas (?:recientes?|nuev[oa]s?)\b|\brecientemente\b"
     rf"|\bderni(?:er|ere)s?{_NEXT_PASSAGE}"
     r"|\b(?:le |la |les )?plus recente?s?\b|\brecemment\b"
-    r"|最新|最近(?!傍)|上次|直近|(?:一番|最も)新しい"
+    r"|最新|最近(?!傍)|上一?次|前回|直近|(?:一番|最も)新しい"
     r"|最[后後](?=一?[条條篇次]|[的の]?(?:笔记|筆記|记录|記録|文章|メモ|ノート|記事)"
     r"|に?(?:读|讀|読|看|写|寫|書|记|記|保存))"
 )
