@@ -83,7 +83,7 @@ def _detect_script(text: str) -> str | None:
 def _detect_latin_language(text: str) -> str | None:
     counts = Counter(_WORD.findall(text.casefold()))
     totals = {
-        language: sum(counts[word] for word in stop_words & counts.keys())
+        language: len(stop_words & counts.keys())
         for language, stop_words in STOP_WORDS.items()
     }
     best = max(totals, key=totals.__getitem__)  # English, if another has as many

@@ -15,9 +15,14 @@ def _load_words(language: str) -> frozenset[str]:
 
 ENGLISH: Final = _load_words("english")
 GERMAN: Final = _load_words("german")
+_GERMAN_QUESTION_WORDS: Final = frozenset(
+    {"wann", "warum", "wem", "wen", "wer", "weshalb", "wessen", "wieso", "wodurch", "woher"}
+    | {"wohin", "womit", "woran", "worauf", "worin", "worüber", "wovon", "wozu"}
+)
+"""Words that the list of the Snowball project lacks. They tell a language, but are indexed."""
 STOP_WORDS: Final = {
     "en": ENGLISH,
-    "de": GERMAN,
+    "de": GERMAN | _GERMAN_QUESTION_WORDS,
     **{
         line[:2]: frozenset(line[2:].split())
         for line in (DATA / "stop-words.other.txt").read_text("utf-8").splitlines()

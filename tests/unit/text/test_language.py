@@ -19,6 +19,7 @@ from shared.text.language import detect_language, is_foreign, is_likely_foreign
         ("面包怎么做", "zh"),
         ("빵 만드는 법", "ko"),
         ("Как испечь хлеб?", "ru"),
+        ("The Los Angeles Rams, Los Angeles Lakers and Los Angeles Kings play in LA.", "en"),
         ("The word Fernweh is hard to translate: es gibt kein Wort dafür.", "en"),
         ("What does 工 mean?", "en"),
     ],
@@ -36,7 +37,8 @@ def test_a_few_words_that_may_be_of_any_language_are_not_foreign(text: str) -> N
 
 
 @pytest.mark.parametrize(
-    "question", ["Entstehung der Alpen", "historia del imperio inca", "面包", "Wie kündige ich?"]
+    "question",
+    ["Entstehung der Alpen", "historia del imperio inca", "面包", "Wer reinigt das Treppenhaus?"],
 )
 def test_one_foreign_stop_word_makes_a_question_likely_foreign(question: str) -> None:
     assert is_likely_foreign(question)
