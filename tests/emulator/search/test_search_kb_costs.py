@@ -253,7 +253,7 @@ async def test_few_passages_with_cards_are_read_by_id(ctx: Context, app: App) ->
     await store_with_cards(ctx, card_count=5, plain_count=200)
     arguments = {"query": "bell", "search_cards_only": True}
     word, card_filter, with_cards = 1, 1, 5
-    documents = TOTALS + word + card_filter + with_cards + QUEUE_COUNT
+    documents = TOTALS + word + card_filter + with_cards + QUEUE_COUNT + NOTES
     for caller in (READER, ANONYMOUS):
         cost = await measure_cost(app, caller, **arguments)
         assert cost == ReadCost(round_trips=2 + QUEUE_COUNT, documents=documents)
