@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 _EVENT: Final = re.compile(
     r"""[\[(<"']?
-    (?: \d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b | \d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}\b | \d{1,2}:\d{2}\b
+    (?: \d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:T\d|\b) | \d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}\b
+      | \d{1,2}:\d{2}\b
       | (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\ {1,2}\d{1,2}\b
       | (?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)\b )
     | \S.{0,60}?\b\d{2}:\d{2}:\d{2}\b
@@ -54,6 +55,11 @@ def find_entries(text: str) -> Iterator[int]:
             yield from (offsets[index] for index in _find_first_lines(lines)[1:])
             paragraph = []
         offset += len(line)
+
+
+def is_event(entry: str) -> bool:
+    """Return whether an entry is an event of a log."""
+    return bool(_EVENT.match(entry))
 
 
 def _find_first_lines(lines: Sequence[str]) -> list[int]:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from shared.text.entries import find_entries
 from shared.text.markup import to_plain_line, to_plain_text
 from shared.text.snippets import truncate
 from shared.text.spans import Span
 from shared.text.terms import MAX_TERM, find_occurrences, find_variant_occurrences
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 TOTAL_LENGTH: Final = 4_000
 """The passages of an answer share this many characters."""
@@ -28,10 +30,13 @@ _PIECE: Final = re.compile(
     r"\S.{0,58}?(?:(?<!\d)[.!?]+[\"'»”)]*(?=\s)|[。\uff01\uff1f]|(?<=\S)$)|\S.{0,58}\S(?=\s)|\S.{0,59}",
     re.MULTILINE,
 )
-"""An excerpt is put together from lines and sentences, and from parts of those that are longer."""
+"""An excerpt is put together from lines and sentences, and from parts of those that are longer. In
+logs and lists, entries are whole."""
 _MARK: Final = "…"
 _MARK_LENGTH: Final = 3
 """The length of a mark in the middle of an excerpt, with the white space around it."""
+_MARKS_LENGTH: Final = 2
+"""The length of the marks at both ends of an excerpt."""
 _LINK: Final = "]("
 """Every text with a Markdown link that has an address contains this."""
 _EMPTY_LINES: Final = re.compile(r"\n\s*\n")
@@ -91,7 +96,7 @@ def find_excerpt(content: str, query_terms: Collection[str], length: int = MIN_L
     matched = find_matching_words(content if _LINK in content else text, query_terms)
     if len(text) <= length:
         return Excerpt(text, matched, _find_offset(content, matches, matches[:1]))
-    pieces = [Span(*piece.span()) for piece in _PIECE.finditer(text)]
+    pieces = list(_split_into_pieces(text, matches, length))
     starts = [piece.start for piece in pieces]
     matches_by_piece: list[list[_Occurrence]] = [[] for _ in pieces]
     for match in matches:
@@ -100,6 +105,22 @@ def find_excerpt(content: str, query_terms: Collection[str], length: int = MIN_L
     in_excerpt = [match for number in chosen for match in matches_by_piece[number]]
     offset = _find_offset(content, matches, in_excerpt[:1])
     return Excerpt(_join_pieces(text, pieces, chosen), matched, offset)
+
+
+def _split_into_pieces(text: str, matches: Sequence[_Occurrence], length: int) -> Iterator[Span]:
+    """Yield the pieces of which an excerpt of at most this length may consist.
+
+    An entry of a log or list is one piece if it is short, or if it matches and fits.
+    """
+    starts = [0, *find_entries(text)]
+    for start, end in pairwise([*starts, len(text)]):
+        size = len(text[start:end].rstrip())
+        has_match = any(start <= match.start < end for match in matches)
+        maximum = length - _MARKS_LENGTH - _MARK_LENGTH if has_match else length // 3
+        if len(starts) > 1 and size <= maximum:
+            yield Span(start, start + size)
+        else:
+            yield from (Span(*piece.span()) for piece in _PIECE.finditer(text, start, end))
 
 
 def find_matching_words(text: str, query_terms: Collection[str]) -> list[str]:
@@ -153,7 +174,7 @@ def _choose_pieces(
         best = max(numbers, key=lambda number: (len(terms[number] & missing), -number))
         missing -= terms[best]
         candidates.append(best)
-    available = length - 2
+    available = length - _MARKS_LENGTH
     chosen: set[int] = set()
     candidates = candidates or [0]
     for number in candidates:  # grows by the neighbours of those that fit

@@ -15,6 +15,7 @@ Traceback (most recent call last):
 TimeoutError: gateway.example
 2026-03-04 09:33:51,700 INFO  [worker-3] jobs Finished job 4033
 """,
+    "ISO 8601": "2026-03-07T12:21:44.002Z [7] a\n2026-03-07T12:21:45Z [8] b\n",
     "syslog": """\
 Mar  4 10:00:43 nas systemd[1]: Started Session 100.
 Mar  4 10:01:35 nas smartd[812]: Device: /dev/sdb, 8 unreadable sectors

@@ -92,6 +92,23 @@ def test_the_excerpt_has_as_many_terms_as_possible_with_marks_at_gaps() -> None:
     assert "Wheat is milled." in excerpt
 
 
+def test_the_excerpt_of_a_log_has_whole_lines_around_the_match() -> None:
+    lines = [f"2026-03-07T09:{number}:00Z INFO job {number}" for number in range(10, 60)]
+    lines[20] = "2026-03-07T09:30:00Z ERROR disk full, job 20 of 7 stopped, all others wait for it"
+    excerpt = find_excerpt("\n".join(lines), {"disk", "full"}).text
+    assert 200 <= len(excerpt) <= MIN_LENGTH
+    assert lines[19:22] == excerpt.strip("…").split("\n")[2:5]
+    assert set(excerpt.strip("…").split("\n")) <= set(lines)
+
+
+def test_the_excerpt_of_a_list_has_whole_records() -> None:
+    records = [f"- Tool {number}\n  - shelf: {number}\n  - bought: 2019" for number in range(30)]
+    records[9] = f"- Router\n  - shelf: C2\n  - note: lent to Mara {'until June ' * 8}for free"
+    excerpt = find_excerpt("\n".join(records), {"mara"}).text
+    assert records[9] in excerpt
+    assert excerpt.strip("…").startswith("- Tool 8\n")
+
+
 def test_passages_share_the_characters_of_an_answer() -> None:
     short, long = "A loaf.", "Some dough rises. " * 300
     excerpts = [excerpt.text for excerpt in share_excerpts([long, short, *[long] * 3], {"dough"})]
