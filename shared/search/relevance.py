@@ -280,9 +280,9 @@ def measure_evidence(hit: Evidence, calibration: Calibration, documents: int) ->
     return max(0.0, evidence) if has_all_words else evidence
 
 
-def find_answer_line(evidence: Iterable[float]) -> float:
+def find_answer_line(evidence: Iterable[float], minimum: float = MIN_EVIDENCE) -> float:
     """Return the evidence from which on a hit answers, given that of all hits."""
-    return max(MIN_EVIDENCE, max(evidence, default=0.0) - MAX_GAP)
+    return max(minimum, max(evidence, default=0.0) - MAX_GAP)
 
 
 def get_tuning(model: str, purpose: Purpose) -> Tuning:

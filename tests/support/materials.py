@@ -1,5 +1,6 @@
 """Calls `extract_key_info`, the tool that finds in a text what matters for a query."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from shared.core.caller import Caller
@@ -18,6 +19,18 @@ COMET: Final = "A comet's tail always points away from the sun, whichever way th
 BRIDGE: Final = "The bridge was closed for repairs after rust was found in its cables."
 TEXT: Final = f"{MAST}\n\n{BREAD}\n\n{COMET}\n\n{BRIDGE}"
 """A text of four passages about different things."""
+
+
+def quote_all(result: Mapping[str, Any], texts: Mapping[str, str]) -> list[str]:
+    """Return what an answer says where it is: its contexts, and the whole passages near them.
+
+    Args:
+        texts: The texts by their ids.
+    """
+    return [
+        texts[place.get("document") or result["document"]][place["start"] : place["end"]]
+        for place in [*result["passages"], *result.get("near", [])]
+    ]
 
 
 async def call_extract(

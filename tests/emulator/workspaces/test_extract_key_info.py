@@ -5,15 +5,25 @@ searches all texts of the workspace.
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.runtime.context import App
 from tests.support.apps import Apps
 from tests.support.clock import SettableClock
-from tests.support.materials import BREAD, COMET, TEXT, extract_error, extract_result
+from tests.support.materials import (
+    BREAD,
+    COMET,
+    MAST,
+    TEXT,
+    extract_error,
+    extract_result,
+    quote_all,
+)
 
 
 @pytest.mark.requirement("001-B2", "001-C6", "001-F9", "001-X2")
@@ -23,9 +33,40 @@ async def test_the_passage_that_answers_comes_first_verbatim(app: App) -> None:
     passage = result["passages"][0]
     assert TEXT[passage["start"] : passage["end"]] == BREAD
     assert passage["position"] == 2
-    assert len(result["contexts"]) == len(result["passages"]) == result["considered"] == 4
+    assert len(result["contexts"]) == len(result["passages"]) == 1
+    assert result["considered"] == 4
     assert result["known"] is False
     assert result["status"] == "ready"
+
+
+async def test_passages_that_do_not_answer_come_with_their_beginnings(
+    apps: Apps, local_embedder: LocalEmbedder
+) -> None:
+    """If nothing answers, these are longer."""
+    app = apps(embedder=local_embedder)
+    text = f"{TEXT}\n\n{'Here are other things. ' * 20}"
+    result = await extract_result(app, "Why does rye need sour dough?", materials=text, top_k=4)
+    assert (result["matches"], result["contexts"]) == (True, [BREAD])
+    assert len(result["near"]) == 3
+    nothing = await extract_result(app, "How do I renew my passport?", materials=text)
+    assert (nothing["matches"], nothing["contexts"], nothing["passages"]) == (False, [], [])
+    assert MAST in [place["text"] for place in nothing["near"]]
+    for length, near in ((80, result["near"]), (280, nothing["near"])):
+        assert max(len(place["text"]) for place in near) <= length
+        assert not any("score" in place for place in near)
+
+
+@pytest.mark.parametrize(("separator", "lines"), [("\n", range(3, 8)), ("\n\n", [5])])
+async def test_an_event_of_a_log_comes_with_the_lines_around_it(
+    app: App, separator: str, lines: Sequence[int]
+) -> None:
+    events = [f"2026-03-07T09:{number:02}:00Z INFO ping {number}" for number in range(12)]
+    events[5] = "2026-03-07T09:05:00Z ERROR disk full, write aborted"
+    events[6] = "2026-03-07T09:06:00Z INFO disk cleaned"
+    result = await extract_result(app, "disk full", materials=separator.join(events))
+    assert result["contexts"][0] == separator.join(events[number] for number in lines)
+    quotes = quote_all(result, {result["document"]: separator.join(events)})
+    assert "\n".join(quotes).count(events[6]) == 1
 
 
 @pytest.mark.requirement("001-C4")
@@ -39,20 +80,21 @@ async def test_a_known_text_gives_the_same_answer(app: App) -> None:
         first = await extract_result(app, query, materials=TEXT, task_id=task_id)
         by_text = await extract_result(app, query.strip(), materials=TEXT, task_id=task_id)
         by_id = await extract_result(app, query, document=first["document"], task_id=task_id)
-        assert len(first["contexts"]) == 4
-        assert first["contexts"][0] == COMET or "comet" not in query
+        assert len(quote_all(first, {first["document"]: TEXT})) == 4
+        assert first["contexts"][:1] == [COMET] or "comet" not in query
         assert by_text == first | {"known": True}
         assert by_id == by_text
 
 
 async def test_the_scope_is_the_text_alone_or_all_texts(app: App) -> None:
     document = (await extract_result(app, "comet", materials=COMET, scope="task"))["document"]
-    default = await extract_result(app, "comet", materials=BREAD)
-    text_alone = await extract_result(app, "comet", materials=BREAD, scope="materials")
+    default = await extract_result(app, "rye", materials=BREAD)
+    text_alone = await extract_result(app, "rye", materials=BREAD, scope="materials")
     assert default["contexts"] == text_alone["contexts"] == [BREAD]
     for target in ({"materials": BREAD}, {"document": document}, {}):
         result = await extract_result(app, "comet", **target, scope="task")
-        assert result["contexts"] == [COMET, BREAD]
+        assert result["contexts"] == [COMET]
+        assert result["near"][0]["text"] == BREAD
         assert result["considered"] == 2
         assert result.get("known") is (True if target else None)
     text_alone = await extract_result(app, "comet", document=document)

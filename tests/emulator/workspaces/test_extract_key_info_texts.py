@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from functions.tools.workspaces.extract_key_info import ranking
 from shared.ai.local_embedding import LocalEmbedder
 from shared.runtime.context import App
 from tests.support.apps import Apps
-from tests.support.materials import call_extract, extract_result
+from tests.support.fakes.embedder import WordEmbedder
+from tests.support.materials import call_extract, extract_result, quote_all
 
 FAMILY: Final = "👩\u200d👩\u200d👧\u200d👦"
 """A character for people, which consists of seven code points."""
@@ -79,21 +79,15 @@ def parse_sample(block: str) -> Sample:
 SAMPLES: Final = [parse_sample(block) for block in _SAMPLES.split("\n\n")]
 
 
-@pytest.fixture
-def lexical_app(app: App, monkeypatch: pytest.MonkeyPatch) -> App:
-    monkeypatch.setattr(ranking, "SEMANTIC_WEIGHT", 0)
-    return app
-
-
 def assert_quoted(text: str, result: dict[str, Any], max_characters: int = 1_500) -> None:
     """Assert that contexts are exact slices of the text, of a valid length, without repeats."""
-    passages = result["passages"]
-    assert result["contexts"] == [text[passage["start"] : passage["end"]] for passage in passages]
-    for context in result["contexts"]:
-        assert 0 < len(context) <= max_characters
-        assert context == context.strip()
-    assert len(result["contexts"]) == min(result["considered"], 5)
-    assert len({" ".join(context.split()) for context in result["contexts"]}) == len(passages)
+    quotes = quote_all(result, {result["document"]: text})
+    assert result["contexts"] == quotes[: len(result["contexts"])]
+    for quote in quotes:
+        assert 0 < len(quote) <= max_characters
+        assert quote == quote.strip()
+    assert len(quotes) == min(result["considered"], 5)
+    assert len({" ".join(quote.split()) for quote in quotes}) == len(quotes)
 
 
 async def call_twice(app: App, query: str, text: str, **arguments: Any) -> dict[str, Any]:
@@ -105,15 +99,20 @@ async def call_twice(app: App, query: str, text: str, **arguments: Any) -> dict[
     return first
 
 
-async def test_words_alone_find_the_answer_in_any_language(lexical_app: App) -> None:
+async def test_words_alone_find_the_answer_in_any_language(apps: Apps) -> None:
     """It may be one of many sentences in a line."""
+    embedder = WordEmbedder()
+    app = apps(embedder=embedder)
     line = " ".join([sample.answer for sample in SAMPLES] * 12)
     for sample in SAMPLES:
-        result = await call_twice(lexical_app, sample.question, sample.text)
+        embedder.is_down = False
+        documents = [(await call_twice(app, "?", text))["document"] for text in (sample.text, line)]
+        embedder.is_down = True
+        result = await extract_result(app, sample.question, document=documents[0])
         assert result["contexts"][0] == sample.answer
         assert result["passages"][0]["position"] == 3
         assert result["considered"] == 4
-        result = await call_twice(lexical_app, sample.question, line, task_id=sample.language)
+        result = await extract_result(app, sample.question, document=documents[1])
         assert sample.answer in result["contexts"][0]
 
 
@@ -132,7 +131,7 @@ async def test_a_repeated_paragraph_is_returned_once(app: App, times: int) -> No
     repeats = "An anchor.\n\nAn  anchor.\r\n\r\n\tAn\nanchor.\n\nA\u200bn anchor."
     text = "An anchor.\n\nRye bread.\n\n" + repeats + "\n\nAn anchor." * times + " " * 300_000
     result = await call_twice(app, "anchor", text)
-    assert result["contexts"] == ["An anchor.", "Rye bread."]
+    assert quote_all(result, {result["document"]: text}) == ["An anchor.", "Rye bread."]
     assert result["considered"] == 2
     passage = result["passages"][0]
     assert (passage["position"], passage["start"], passage["end"]) == (1, 0, len("An anchor."))
@@ -148,13 +147,10 @@ async def test_a_context_has_the_white_space_of_its_own_text(app: App) -> None:
             documents[result["document"]] = text
         arguments: dict[str, Any] = {"scope": "task", "task_id": f"{order}"}
         result = await extract_result(app, "anchor holds", **arguments)
-        passages = result["passages"]
-        assert len(passages) == result["considered"] == 3
-        assert result["contexts"] == [
-            documents[passage["document"]][passage["start"] : passage["end"]]
-            for passage in passages
-        ]
-        assert documents[passages[0]["document"]] == texts[::order][-1]
+        quotes = quote_all(result, documents)
+        assert len(quotes) == result["considered"] == 3
+        assert result["contexts"] == quotes[: len(result["contexts"])]
+        assert documents[result["passages"][0]["document"]] == texts[::order][-1]
         for document, text in documents.items():
             alone = await extract_result(app, "anchor holds", document=document, task_id=f"{order}")
             assert_quoted(text, alone)
@@ -215,7 +211,8 @@ async def test_invisible_characters_stay_in_the_context_only(app: App) -> None:
 
 async def test_a_text_may_be_one_character(app: App) -> None:
     for text in ("x", "麦", "🌾", "?", FAMILY, "\u0301"):
-        assert (await call_twice(app, "x", text))["contexts"] == [text]
+        result = await call_twice(app, "x", text)
+        assert quote_all(result, {result["document"]: text}) == [text]
 
 
 async def test_too_many_passages_are_refused_with_advice(app: App) -> None:
@@ -227,8 +224,8 @@ async def test_too_many_passages_are_refused_with_advice(app: App) -> None:
     assert answer.receipt.documents_written == 0
 
 
-async def test_a_text_with_paths_and_commands_is_only_text(lexical_app: App) -> None:
+async def test_a_text_with_paths_and_commands_is_only_text(app: App) -> None:
     """Field paths, ids and database paths in a text have no effect."""
     text = "users/reader/rag_tasks\n\n__name__\n\n`a.b`/*~[]\n\n{'$where': 1}\n\n../../anchor"
-    result = await call_twice(lexical_app, "anchor", text, task_id="../../x")
-    assert result["contexts"][0] == "../../anchor"
+    result = await call_twice(app, "anchor", text, task_id="../../x")
+    assert "../../anchor" in result["contexts"]

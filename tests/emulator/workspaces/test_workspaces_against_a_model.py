@@ -23,7 +23,7 @@ from shared.workspaces.model import content_id
 from tests.support.apps import Apps
 from tests.support.fakes.recording_embedder import RecordingEmbedder
 from tests.support.jobs import make_job_context
-from tests.support.materials import BREAD, BRIDGE, COMET, MAST, call_extract
+from tests.support.materials import BREAD, BRIDGE, COMET, MAST, call_extract, quote_all
 from tests.support.workspaces import erase_workspace, read_write_times
 
 LONG_ID: Final = "a" * 199
@@ -164,14 +164,10 @@ def assert_answers(answer: CallAnswer, step: Step, texts: set[str]) -> None:
     """Assert that an answer has exactly the passages of these texts, at their positions."""
     assert answer.result, answer.error
     assert answer.result["task_id"] == safe_id(step.task_id or "default")
-    assert Counter(answer.result["contexts"]) == split_passages(*texts)
-    assert answer.result["considered"] == len(split_passages(*texts))
-    texts_by_id = {content_id(text): text for text in texts}
-    quotes = [
-        texts_by_id[passage["document"]][passage["start"] : passage["end"]]
-        for passage in answer.result["passages"]
-    ]
-    assert answer.result["contexts"] == quotes
+    quotes = quote_all(answer.result, {content_id(text): text for text in texts})
+    assert Counter(quotes) == split_passages(*texts)
+    assert answer.result["considered"] == len(quotes)
+    assert answer.result["contexts"] == quotes[: len(answer.result["contexts"])]
 
 
 @pytest.fixture

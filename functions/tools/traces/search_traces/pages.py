@@ -13,7 +13,7 @@ from shared.runtime.schemas import FOR_APPS, DocumentId, Result
 from shared.search.hybrid import rank
 from shared.search.listing import find_start, list_newest, make_rank_position
 from shared.search.query import Degradation
-from shared.text.snippets import truncate
+from shared.text.snippets import NEAR_LENGTH, truncate
 from shared.traces.corpus import describe_unknown_tags, make_trace_corpus
 from shared.traces.moderation import moderate_scores
 from shared.traces.repository import Traces
@@ -38,8 +38,6 @@ DATE_POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId])
 last of them."""
 MAX_NEAR: Final = 5
 """At most this many of the nearest traces that do not answer are shown."""
-NEAR_LENGTH: Final = 80
-"""How many characters are shown of the problem of a trace that does not answer, but is near."""
 MAX_LEXICAL_READS: Final = 60
 """The maximum number of traces that are read because only the search by words found them."""
 MAX_EXCERPT: Final = 200

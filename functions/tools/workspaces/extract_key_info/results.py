@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from shared.runtime.schemas import FOR_APPS, Result
+from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
     from functions.tools.workspaces.extract_key_info.ranking import RankedPassage
@@ -20,12 +21,25 @@ class AnswerStatus(StrEnum):
     PENDING = "pending"
 
 
-class PassageResult(Result):
-    """Where a passage of the answer is, and how well it fits."""
+class PassagePlace(Result):
+    """Where a passage is."""
 
-    document: str = Field(description="The id of the text that contains it.")
+    document: str | None = Field(
+        description="The id of the text that contains it, unless that is document of the answer."
+    )
     start: int = Field(description="Where it starts in that text, in Unicode code points.")
     end: int = Field(description="Where it ends: contexts contains exactly materials[start:end].")
+
+
+class NearPassage(PassagePlace):
+    """A passage that is not likely to answer, only near."""
+
+    text: str = Field(description="How it begins.")
+
+
+class PassageResult(PassagePlace):
+    """Where a passage of the answer is, and how well it fits."""
+
     position: int = Field(
         description="Its number among the passages of the text, from 1.", json_schema_extra=FOR_APPS
     )
@@ -52,9 +66,14 @@ class Out(Result):
         description="ready, or pending while the text is being embedded: there is no answer yet."
         " Call again after ask_again_after seconds, with document instead of materials."
     )
-    contexts: list[str] = Field(description="The passages word for word, best first.")
+    contexts: list[str] = Field(
+        description="The passages that are likely to answer, word for word, best first."
+    )
     passages: list[PassageResult] = Field(
         description="Where each of contexts is in its text, in the same order."
+    )
+    near: list[NearPassage] | None = Field(
+        description="The nearest other passages, which are not likely to answer."
     )
     matches: bool | None = Field(
         description="A hint. false: nothing here seems related to the question. true does not mean"
@@ -73,15 +92,31 @@ class Out(Result):
     message: str | None = Field(description="A note on this answer, if any.")
 
 
-def to_passage_result(item: RankedPassage) -> PassageResult:
-    """Convert a ranked passage to its result in the answer."""
+def to_passage_result(item: RankedPassage, document_id: str | None) -> PassageResult:
+    """Convert a passage that answers to its result in the answer, which is about a document."""
     hit, passage = item.hit, item.passage
     return PassageResult(
-        document=item.document.document_id,
+        document=_name_other_document(item, document_id),
         start=passage.start,
         end=passage.end,
         position=passage.position,
-        score=round(hit.score, 3),
+        score=round(hit.score, 2),
         similarity=None if hit.similarity is None else round(hit.similarity, 3),
         bm25=round(hit.bm25, 3),
     )
+
+
+def to_near_passage(item: RankedPassage, document_id: str | None, length: int) -> NearPassage:
+    """Convert a passage that does not answer to its result, with the beginning of its text."""
+    passage = item.passage
+    return NearPassage(
+        document=_name_other_document(item, document_id),
+        start=passage.start,
+        end=passage.end,
+        text=make_snippet(passage.text, length),
+    )
+
+
+def _name_other_document(item: RankedPassage, document_id: str | None) -> str | None:
+    other_id = item.document.document_id
+    return None if other_id == document_id else other_id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_core import to_json
@@ -11,17 +12,20 @@ from pydantic_core import to_json
 from functions.tools.workspaces.extract_key_info.results import (
     AnswerStatus,
     Out,
+    to_near_passage,
     to_passage_result,
 )
 from shared.firestore.database import WriteConflict
 from shared.runtime.outcome import Outcome
 from shared.runtime.pagination import compute_byte_budget, count_fitting
+from shared.text.snippets import NEAR_LENGTH, SNIPPET_LENGTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from functions.tools.workspaces.extract_key_info.arguments import ExtractionRequest
-    from functions.tools.workspaces.extract_key_info.ranking import RankedPassage, RankedPassages
+    from functions.tools.workspaces.extract_key_info.ranking import RankedPassages
+    from functions.tools.workspaces.extract_key_info.results import PassagePlace
     from functions.tools.workspaces.extract_key_info.upload import RequestedDocument
     from shared.firestore.writes import Write
     from shared.runtime.context import Context
@@ -43,16 +47,22 @@ async def settle_answer(
     ctx: Context,
 ) -> Outcome[Out]:
     """Return the outcome of a call that gets an answer, for the price of the tool."""
-    passages = _fit_passages(ranked.passages, request.max_tokens)
-    omitted = len(ranked.passages) - len(passages)
+    document_id = requested.document.document_id if requested else None
+    results = [to_passage_result(item, document_id) for item in ranked.passages]
+    length = NEAR_LENGTH if results else SNIPPET_LENGTH
+    near = [to_near_passage(item, document_id, length) for item in ranked.near]
+    contexts = [item.passage.text for item in ranked.passages]
+    fitting = _count_fitting(contexts, [*results, *near], request.max_tokens)
+    shown = [*ranked.passages, *ranked.near][:fitting]
+    omitted = len(results) + len(near) - len(shown)
     omission = f"max_tokens left out the last {omitted} of the passages." if omitted else None
     messages = [ranked.message, note, omission]
-    document_id = requested.document.document_id if requested else None
     out = Out(
         status=AnswerStatus.READY,
-        contexts=[item.passage.text for item in passages],
-        passages=[to_passage_result(item) for item in passages],
-        matches=ranked.matches,
+        contexts=contexts[:fitting],
+        passages=results[:fitting],
+        near=near[: max(0, fitting - len(results))] or None,
+        matches=bool(results),
         task_id=request.workspace_id,
         document=document_id,
         considered=ranked.considered,
@@ -64,12 +74,12 @@ async def settle_answer(
         "scope": request.scope.value,
         "passages": ranked.considered,
         "known": bool(out.known),
-        "scores": [round(item.hit.score, 3) for item in passages],
+        "scores": [result.score for result in out.passages],
     }
     if document_id:
         facts["document"] = document_id
     outcome = Outcome(out, facts=facts, belongs_to=request.workspace.name)
-    quoted = {item.document.document_id: item.document for item in passages}.values()
+    quoted = {item.document.document_id: item.document for item in shown}.values()
     payments = [request.workspace.build_payment(document) for document in quoted if document.unpaid]
     return await _store(outcome, quoted, payments, request, ctx)
 
@@ -85,6 +95,7 @@ async def settle_pending(
         status=AnswerStatus.PENDING,
         contexts=[],
         passages=[],
+        near=None,
         matches=None,
         task_id=request.workspace_id,
         document=document.document_id,
@@ -105,16 +116,17 @@ async def settle_pending(
     return await _store(outcome, [document], [], request, ctx)
 
 
-def _fit_passages(
-    passages: Sequence[RankedPassage], max_tokens: int | None
-) -> Sequence[RankedPassage]:
-    """Return the first passages that fit into an answer of this length, but at least one."""
+def _count_fitting(
+    contexts: Sequence[str], places: Sequence[PassagePlace], max_tokens: int | None
+) -> int:
+    """Return how many passages fit into an answer of this length, but at least one."""
     if max_tokens is None:
-        return passages
+        return len(places)
     sizes = [
-        len(to_json(item.passage.text)) + len(to_json(to_passage_result(item))) for item in passages
+        len(to_json(text)) + len(to_json(place))
+        for text, place in zip_longest(contexts, places, fillvalue="")
     ]
-    return passages[: max(count_fitting(sizes, compute_byte_budget(max_tokens)), 1)]
+    return max(count_fitting(sizes, compute_byte_budget(max_tokens)), 1)
 
 
 async def _store(
