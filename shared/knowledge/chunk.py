@@ -124,6 +124,11 @@ class Chunk(SourceFields):
         """Return the day of `dated_at` in a time zone for people, such as `2026-01-31`."""
         return format_day(self.dated_at, zone) if self.dated_at else None
 
+    def format_date(self, zone: tzinfo) -> str | None:
+        """Return the day with its meaning, such as `written 2026-01-31`."""
+        day = self.format_day(zone)
+        return day and " ".join(filter(None, [self.date_meaning, day]))
+
     @property
     def summary(self) -> str | None:
         """The summary of its card, if it has a card that says more than its text."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic import Field
 
 from shared.knowledge.chunk import PassageKind
-from shared.knowledge.source import DateMeaning
 from shared.runtime.schemas import FOR_APPS, Result
 from shared.text.snippets import make_snippet
 
@@ -52,6 +51,10 @@ class Subject(Result):
     corrected: bool | None = Field(description="true if the note corrects it.")
 
 
+DATE: Final = "Its day in TIME_ZONE, if it has any, and what was done then: written 2026-01-31."
+"""The description of the date of a passage."""
+
+
 class Passage(Result):
     """A chunk in brief."""
 
@@ -63,8 +66,7 @@ class Passage(Result):
         json_schema_extra=FOR_APPS,
     )
     folder: str | None = Field(description="Its folder, if it is a file of a followed one.")
-    date: str | None = Field(description="Its day in TIME_ZONE, if it has any.")
-    date_meaning: DateMeaning | None = Field(description="What was done on that day.")
+    date: str | None = Field(description=DATE)
     chapter: str | None = Field(description="The chapter in which it begins.")
     page: int | None = Field(description="The page where it, or its match, begins.")
     location: str | None = Field(description="Its Kindle location, or another position.")
@@ -103,7 +105,7 @@ def to_passage(kind: type[PassageT], chunk: Chunk, zone: tzinfo, **fields: Any) 
     defaults = {
         "snippet": make_snippet(chunk.content),
         "source": chunk.origin,
-        "date": chunk.format_day(zone),
+        "date": chunk.format_date(zone),
     }
     return kind.of(chunk, **(defaults | fields))
 
@@ -111,14 +113,14 @@ def to_passage(kind: type[PassageT], chunk: Chunk, zone: tzinfo, **fields: Any) 
 _INDENT: Final = "   "
 
 
-def format_passage(passage: Passage, texts: Iterable[str | None]) -> str:
+def format_passage(
+    passage: Passage, texts: Iterable[str | None], score: float | None = None
+) -> str:
     """Format a passage as text, with all that models get of it.
 
     The texts are indented, so that none of them can look like another passage.
     """
-    place = format_place(passage.page, passage.location)
-    date = passage.date and f"{passage.date_meaning} {passage.date}"
-    details = ", ".join(filter(None, [passage.kind, passage.folder, date, passage.chapter, place]))
+    details = format_details(passage, score)
     tags = f", tags: {', '.join(passage.tags)}" if passage.tags else ""
     identity = f"ID: {passage.chunk_id}{tags}"
     annotations = _format_annotations(passage) if isinstance(passage, AnnotatedPassage) else []
@@ -126,11 +128,20 @@ def format_passage(passage: Passage, texts: Iterable[str | None]) -> str:
     return f"{format_title(passage.title, passage.author)} ({details})\n{indent(lines, _INDENT)}"
 
 
+def format_details(passage: Passage, score: float | None = None) -> str:
+    """Format what a passage is, its place and its date, without an address."""
+    date = passage.date or ""
+    kind = None if date.startswith(passage.kind) else passage.kind  # highlighted 2026-01-31
+    place = format_place(passage.page, passage.location)
+    match = "" if score is None else f"score {score:.2f}"
+    return ", ".join(filter(None, [kind, passage.folder, date, passage.chapter, place, match]))
+
+
 def _format_annotations(passage: AnnotatedPassage) -> list[str]:
     about = [_format_subject(passage.about)] if passage.about else []
     further = passage.further_notes
     more = [f"At least {further} more notes: get_chunk shows them."] if further else []
-    return [*about, *map(_format_note, passage.notes or ()), *more]
+    return [*about, *map(format_note, passage.notes or ()), *more]
 
 
 def _format_subject(subject: Subject) -> str:
@@ -139,7 +150,8 @@ def _format_subject(subject: Subject) -> str:
     return f"{'It corrects' if subject.corrected else 'It is about'} {heading}{text}"
 
 
-def _format_note(note: NoteSummary) -> str:
+def format_note(note: NoteSummary) -> str:
+    """Format a note in a line."""
     kind = "Correction" if note.corrects else "Note"
     gone = ", about a passage that has changed or is gone" if note.about_gone else ""
     return f"{kind} ({note.date}, ID: {note.source_id}{gone}): {note.text}"
@@ -190,6 +202,8 @@ class ClusterSummary(Result):
     cluster_id: str = Field(description="Its id, for get_cluster.")
     name: str = Field(description="Its name, a few words.")
     description: str | None = Field(description="What it is about.")
-    keywords: list[str] = Field(description="Typical words of its passages, best first.")
+    keywords: list[str] = Field(
+        description="Typical words of its passages, best first.", json_schema_extra=FOR_APPS
+    )
     size: int = Field(description="How many passages it had when clusters were last counted.")
     kinds: dict[str, int] | None = Field(description="How many of them are of each category.")

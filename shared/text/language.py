@@ -83,8 +83,7 @@ def _detect_script(text: str) -> str | None:
 def _detect_latin_language(text: str) -> str | None:
     counts = Counter(_WORD.findall(text.casefold()))
     totals = {
-        language: len(stop_words & counts.keys())
-        for language, stop_words in STOP_WORDS.items()
+        language: len(stop_words & counts.keys()) for language, stop_words in STOP_WORDS.items()
     }
     best = max(totals, key=totals.__getitem__)  # English, if another has as many
     telling = _find_telling_words(best, counts)

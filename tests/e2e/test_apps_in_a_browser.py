@@ -304,9 +304,9 @@ async def test_code_in_a_result_does_not_run(browser: Browser, chat: Chat, paylo
     names = ("chunk_id", "source_id", "title", "author", "snippet", "chapter", "date", "page")
     hit: dict[str, Any] = dict.fromkeys(names, payload)
     hit |= {"tags": [payload], "matched_terms": [payload], "found_by": [payload]}
-    hit |= {"cluster": {"cluster_id": payload, "name": payload}}
+    hit |= {"cluster": payload}
     texts = {"query": payload, "message": payload, "next_cursor": payload}
-    content = {"matches": True, "results": [hit], **texts}
+    content = {"matches": True, "results": [hit], "clusters": {payload: payload}, **texts}
     result = {"content": [], "structuredContent": content}
     host = await chat.open(browser)
     await host.show_app("search_kb", {"query": payload}, result=result)

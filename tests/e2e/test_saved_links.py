@@ -89,7 +89,7 @@ async def test_a_saved_link_is_found_and_a_failed_one_says_why(
     expected = {
         "title": "Reefing early",
         "author": "Ann Helm, Bob Reef",
-        "date": "2024-05-31",
+        "date": "published 2024-05-31",
         "address": ARTICLE,
     }
     assert {name: best_hit.get(name) for name in expected} == expected

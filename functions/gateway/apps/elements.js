@@ -111,7 +111,7 @@ function describePlace({ chapter, page, location }) {
 }
 
 function formatDay(date, locale) {
-  const day = new Date(date ?? NaN);
+  const day = new Date(date?.slice(-10) ?? NaN);
   if (Number.isNaN(day.valueOf())) return null;
   return new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeZone: "UTC" }).format(day);
 }

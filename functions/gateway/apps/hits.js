@@ -37,14 +37,14 @@ const host = new Host({
 });
 const reader = new Reader(host, overview);
 
-function showHits({ query, matches, results, next_cursor, message }) {
+function showHits({ query, matches, results, clusters, next_cursor, message }) {
   statusLine.textContent = message || describeHits(query, matches, results);
-  list.append(...results.map(makeHit));
+  list.append(...results.map((hit) => makeHit(hit, clusters)));
   const pager = makePager("More passages", next_cursor, async (cursor) => {
     // A cursor continues only the search that it came from, so the arguments must be repeated.
     const original = searchArguments ?? (query ? { query } : {});
     const page = await host.callTool("search_kb", { ...original, cursor });
-    appendAndFocus(list, page.results.map(makeHit));
+    appendAndFocus(list, page.results.map((hit) => makeHit(hit, page.clusters)));
     return page.next_cursor;
   });
   overview.append(pager);
@@ -57,7 +57,7 @@ function describeHits(query, matches, results) {
   return query ? `Passages for “${query}”` : "Passages, newest first";
 }
 
-function makeHit(hit) {
+function makeHit(hit, clusters) {
   const { chunk_id, title, author, snippet, matched_terms, found_by, cluster, tags } = hit;
   const open = makeButton(highlight(title, matched_terms), () => reader.open(chunk_id), "title");
   const reason = SEARCH_REASONS[[...(found_by ?? [])].sort().join(" ")]; // keys are sorted
@@ -71,7 +71,7 @@ function makeHit(hit) {
       "div",
       { className: "why" },
       reason ? make("span", { className: "soft" }, reason) : null,
-      cluster?.name ? make("span", {}, cluster.name) : null,
+      clusters?.[cluster] ? make("span", {}, clusters[cluster]) : null,
       makeTags(tags),
     ),
   );

@@ -106,7 +106,7 @@ class Search:
         filters = tuple(other for other in self.filters if other != (name, value))
         return replace(self, filters=filters)
 
-    def make_active_chips(self, cluster_names: Mapping[str, str | None]) -> list[Chip]:
+    def make_active_chips(self, cluster_names: Mapping[str, str]) -> list[Chip]:
         """Make a chip for each filter. Its link leads to the search without the filter."""
         return [
             Chip(
@@ -162,9 +162,7 @@ async def _show_hits(visit: Visit, search: Search) -> Response:
     )
     result = answer.result or {}
     hits = result.get("results", [])
-    names = {
-        hit["cluster"]["cluster_id"]: hit["cluster"]["name"] for hit in _select_clustered(hits)
-    }
+    names = result.get("clusters", {})
     next_cursor = result.get("next_cursor")
     return visit.render(
         "results.html",
@@ -177,7 +175,7 @@ async def _show_hits(visit: Visit, search: Search) -> Response:
     )
 
 
-def _describe_filter(name: str, value: str, cluster_names: Mapping[str, str | None]) -> str:
+def _describe_filter(name: str, value: str, cluster_names: Mapping[str, str]) -> str:
     """Return the label of a filter that the search has."""
     match name:
         case "cluster":
@@ -210,17 +208,16 @@ def _make_home_chips(search: Search, stats: dict[str, Any]) -> list[tuple[str, l
 
 
 def _make_hit_chips(
-    search: Search, hits: list[dict[str, Any]], cluster_names: dict[str, str | None]
+    search: Search, hits: list[dict[str, Any]], cluster_names: Mapping[str, str]
 ) -> list[tuple[str, list[Chip]]]:
     """Make the chips of filters that some hits on this page pass, but not all, in titled groups.
 
     A filter that would exceed `MAX_FILTERS` has no chip.
     """
-    clusters = [hit["cluster"]["cluster_id"] for hit in _select_clustered(hits)]
     groups = [
         ("Tags", "tag", Counter(tag for hit in hits for tag in hit["tags"])),
         ("Authors", "author", Counter(hit["author"] for hit in hits if hit.get("author"))),
-        ("Clusters", "cluster", Counter(clusters)),
+        ("Clusters", "cluster", Counter(hit["cluster"] for hit in hits if hit.get("cluster"))),
     ]
     chip_groups = []
     for title, name, counts in groups:
@@ -234,7 +231,3 @@ def _make_hit_chips(
         if chips:
             chip_groups.append((title, chips[:MAX_HIT_CHIPS]))
     return chip_groups
-
-
-def _select_clustered(hits: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [hit for hit in hits if hit.get("cluster")]

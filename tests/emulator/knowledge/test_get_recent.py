@@ -71,8 +71,8 @@ def list_days(out: Out) -> dict[str, int]:
     return {entry.date: entry.chunks for entry in get_activity(out).timeline}
 
 
-def list_dates(out: Out) -> list[str | None]:
-    return [chunk.date for chunk in out.chunks]
+def list_dates(out: Out) -> list[str]:
+    return [(chunk.date or "").removeprefix("highlighted ") for chunk in out.chunks]
 
 
 async def test_the_default_page_lists_the_last_week_and_its_activity(

@@ -108,7 +108,7 @@ async def find_first_hit(ctx: Context, query: str) -> dict[str, Any]:
                 "content": f"{KNOTS}\n\nPractise this.",
                 "title": "Seamanship",
                 "author": "Ann Helm",
-                "date": "2024-06-01",
+                "date": "highlighted 2024-06-01",
                 "page": 2,
                 "chapter": "Knots",
             },
@@ -120,7 +120,7 @@ async def find_first_hit(ctx: Context, query: str) -> dict[str, Any]:
                 "content": TIDES,
                 "title": "A Handbook of Sails",
                 "author": "Ann Helm, Bob Reef",
-                "date": "2019-03-01",
+                "date": "published 2019-03-01",
                 "chapter": "Tides",
             },
         ),
@@ -129,7 +129,7 @@ async def find_first_hit(ctx: Context, query: str) -> dict[str, Any]:
             "when to reef the mainsail",
             HIGHLIGHT
             | {
-                "date": "2024-05-31",
+                "date": "highlighted 2024-05-31",
                 "location": "150",
                 "page": None,
                 "tags": ["sea", "favorite", "safety"],
@@ -142,7 +142,12 @@ async def find_first_hit(ctx: Context, query: str) -> dict[str, Any]:
             ("Meine Clippings.txt", CLIPPINGS),
             "when to reef the mainsail",
             HIGHLIGHT
-            | {"date": "2024-05-31", "page": 12, "location": "150-152", "source": "kindle"},
+            | {
+                "date": "highlighted 2024-05-31",
+                "page": 12,
+                "location": "150-152",
+                "source": "kindle",
+            },
         ),
         (
             ("On Sails - Notebook.html", NOTEBOOK),

@@ -66,7 +66,7 @@ async def test_a_note_of_a_vault_is_found_with_its_links(ctx: Context) -> None:
     hit = (await search_kb(arguments, ctx)).results[0]
     assert hit.title == "Sourdough"
     assert hit.author == "Ida Loaf"
-    assert hit.date == "2024-05-31"
+    assert hit.date == "written 2024-05-31"
     assert hit.tags == ["baking"]
     assert hit.snippet == "- Feed the starter of rye flour twice a day."
 

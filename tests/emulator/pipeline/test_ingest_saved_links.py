@@ -92,7 +92,7 @@ async def test_saved_pages_are_found_by_a_search(app: App, ctx: Context) -> None
     answer = await call_result(app, "search_kb", EDITOR, query="reef early", filters=filters)
     hit = answer["results"][0]
     assert (hit["title"], hit["author"]) == ("Reefs", "Ann Helm, Bob Reef")
-    assert (hit["date"], hit["source_id"]) == ("2024-05-31", source_id)
+    assert (hit["date"], hit["source_id"]) == ("published 2024-05-31", source_id)
     source = await call_result(app, "get_source", EDITOR, source_id=source_id)
     assert (source["source_url"], source["category"]) == (URL, "articles")
     assert source["edited"] == ["title", "tags"]

@@ -11,12 +11,12 @@ from syrupy.assertion import SnapshotAssertion
 
 from functions.jobs.ingest.listing import read
 from functions.tools.knowledge.search_kb import messages
-from functions.tools.knowledge.search_kb.hits import NEAR_LENGTH
 from functions.tools.knowledge.search_kb.tool import MAX_NEAR, In, search_kb
 from infra.local.sample.knowledge import FOLDER, add_knowledge
 from shared.core.errors import Conflict
 from shared.knowledge.source import Locator, Section, Source
 from shared.runtime.context import App, Context
+from shared.text.snippets import NEAR_LENGTH
 from shared.writer.chunked_source import ChunkedSource
 from shared.writer.ingestion import Ingestion
 from tests.support.clock import NOON
@@ -69,7 +69,7 @@ async def test_every_field_of_a_hit_is_returned(ctx: Context, snapshot: Snapshot
         assert lean.model_dump() == full.model_dump() | less
     assert hits["hybrid"] == snapshot
     assert hits["semantic"] == hits["hybrid"] | {"found_by": ["semantic"]}
-    assert hits["lexical"] == hits["hybrid"] | {"found_by": ["lexical"], "similarity": None}
+    assert hits["lexical"] == hits["hybrid"] | {"found_by": ["lexical"], "score": None}
     out = await search_kb(In(query=query, search_cards_only=True), ctx)
     assert out.query == query.strip()
     assert [(hit.chunk_id, hit.takeaways) for hit in out.results] == [(chunk.chunk_id, ["Wait."])]
@@ -82,7 +82,7 @@ async def test_a_hit_names_the_searches_that_found_it(ctx: Context) -> None:
 
     [lexical_page] = await search_all_pages(ctx, query="anchors and ovens", mode="lexical")
     assert {hit.chunk_id for hit in lexical_page.results} == {oven.chunk_id, anchor.chunk_id}
-    assert {(*hit.found_by, hit.similarity) for hit in lexical_page.results} == {("lexical", None)}
+    assert {(*hit.found_by, hit.score) for hit in lexical_page.results} == {("lexical", None)}
 
     [hybrid_page] = await search_all_pages(ctx, query="anchor")
     first, *others = [hit.found_by for hit in hybrid_page.results]
@@ -108,7 +108,7 @@ async def test_a_passage_is_found_by_its_words_or_meaning_alone(
     await job(ctx)
     hit = (await search_kb(In(query="when should one reef the mainsail in wind?"), ctx)).results[0]
     assert (hit.snippet, hit.found_by) == (REEF, [found_by])
-    assert (hit.similarity is None) == (found_by == "lexical")
+    assert (hit.score is None) == (found_by == "lexical")
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic", "lexical"])
@@ -137,6 +137,7 @@ async def test_only_the_beginnings_of_the_nearest_come_if_none_answers(
     near = [hit for hit in page.results if hit.near]
     assert len(near) <= MAX_NEAR
     assert all(len(str(hit.snippet)) <= NEAR_LENGTH for hit in near)
+    assert any(hit.address and hit.date for hit in near)
 
 
 async def test_a_base_embedded_with_another_model_is_refused(ctx: Context) -> None:

@@ -184,7 +184,7 @@ async def test_days_are_those_of_the_named_time_zone(dated_base: Context) -> Non
 
 async def test_hits_without_a_query_are_listed_newest_first(dated_base: Context) -> None:
     hits = collect_hits(await search_all_pages(dated_base, 3, filters={"category": "books"}))
-    listed = [(hit.rank, hit.source_id, hit.similarity, hit.found_by) for hit in hits]
+    listed = [(hit.rank, hit.source_id, hit.score, hit.found_by) for hit in hits]
     assert listed == [(rank, name, None, []) for rank, name in enumerate(DATES, 1)]
 
 

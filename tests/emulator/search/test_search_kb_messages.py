@@ -64,6 +64,7 @@ async def test_an_empty_base_says_how_to_add_texts(ctx: Context, mode: str) -> N
         matches=False,
         understood=None,
         results=[],
+        clusters=None,
         next_cursor=None,
         message=message,
     )

@@ -195,7 +195,7 @@ async def test_good_hits_are_sorted_by_date_on_demand(ctx: Context, mode: str) -
     await Ingestion(ctx.database).save([chunk_source(source)], NOW)
     await embed_all(ctx)
     await index_all(ctx)
-    dates = ["2024-06-13", "2024-06-14", "2024-06-15"]
+    dates = [f"highlighted 2024-06-{day}" for day in (13, 14, 15)]
     for sort, expected in {"newest": dates[::-1], "oldest": dates}.items():
         out = await search_kb(In(query="anchor", sort=sort, mode=mode), ctx)
         assert [hit.date for hit in out.results] == [*expected, None]

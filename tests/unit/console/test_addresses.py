@@ -49,8 +49,7 @@ async def test_the_chip_of_a_cluster_has_its_name_or_else_its_id() -> None:
     def answer_with_a_clustered_hit(tool: str, _arguments: dict[str, Any]) -> dict[str, Any]:
         result = make_result(tool, "text")
         [hit] = result["results"]
-        hit["cluster"] |= {"cluster_id": "c-1", "name": "Bread"}
-        return result
+        return result | {"results": [hit | {"cluster": "c-1"}], "clusters": {"c-1": "Bread"}}
 
     async with make_console_client(FakeDispatcher(answer_with_a_clustered_hit)) as client:
         pages = [parse_page(await client.get(f"/?cluster={name}")) for name in ("c-1", "c-2")]

@@ -13,11 +13,17 @@ from pydantic import Field
 
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.notes_about import load_annotations
-from shared.knowledge.views import AnnotatedPassage, format_passage, format_title, to_passage
-from shared.runtime.schemas import FOR_APPS, Result
+from shared.knowledge.views import (
+    AnnotatedPassage,
+    format_details,
+    format_passage,
+    format_title,
+    to_passage,
+)
+from shared.runtime.schemas import FOR_APPS
 from shared.search.query import Mode
 from shared.text.excerpts import find_matching_words, share_excerpts
-from shared.text.snippets import make_snippet
+from shared.text.snippets import NEAR_LENGTH, make_snippet
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -27,22 +33,9 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.search.query import Candidate
 
-NEAR_LENGTH: Final = 80
-"""How many characters are shown of a passage that does not answer, but is near."""
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _ONLY_OF_ANSWERS: Final = (
-    *(
-        "address",
-        "chapter",
-        "page",
-        "location",
-        "folder",
-        "date",
-        "date_meaning",
-        "content",
-        "summary",
-    ),
-    *("takeaways", "cluster", "about", "notes", "further_notes", "answering"),
+    *("content", "summary", "takeaways", "cluster", "about", "notes", "further_notes", "answering"),
 )
 """The fields that a hit lacks which is only near."""
 
@@ -52,13 +45,6 @@ class Detail(StrEnum):
 
     LEAN = "lean"
     FULL = "full"
-
-
-class HitCluster(Result):
-    """The main cluster of a passage."""
-
-    cluster_id: str = Field(description="Its id, for get_cluster.")
-    name: str | None = Field(description="Its name.")
 
 
 class Hit(AnnotatedPassage):
@@ -76,11 +62,11 @@ class Hit(AnnotatedPassage):
     rank: int = Field(
         description="1 for the best; numbering continues across pages.", json_schema_extra=FOR_APPS
     )
-    similarity: float | None = Field(
+    score: float | None = Field(
         description="Cosine similarity of query and passage: 1 the same, 0 unrelated; missing if"
-        " they were not compared by meaning.",
-        json_schema_extra=FOR_APPS,
+        " they were not compared by meaning. The order also depends on words."
     )
+    cluster: str | None = Field(description="Id of its main cluster, which clusters names.")
     matched_terms: list[str] = Field(
         description="The query's words in the spelling of the passage, or else of its title or"
         " author.",
@@ -88,9 +74,6 @@ class Hit(AnnotatedPassage):
     )
     found_by: list[Mode] = Field(
         description="What found it: semantic, lexical or both.", json_schema_extra=FOR_APPS
-    )
-    cluster: HitCluster | None = Field(
-        description="Its main cluster, if it has any.", json_schema_extra=FOR_APPS
     )
 
 
@@ -105,8 +88,8 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     terms: Collection[str] = (),
     candidates: Mapping[str, Candidate[Chunk]] = _NOTHING,
     answering: Mapping[str, int] = _NOTHING,
-) -> list[Hit]:
-    """Convert chunks to hits.
+) -> tuple[list[Hit], dict[str, str]]:
+    """Convert chunks to hits, and return the names of clusters by id.
 
     Costs one round trip, for the names of clusters and for notes about the chunks.
 
@@ -117,15 +100,15 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
         candidates: The chunks' scores, by chunk id; empty for a listing by date.
         answering: The number of passages that answer, by source id, if each is shown once.
     """
-    main_clusters = {chunk.cluster_id[0] for chunk in chunks if chunk.cluster_id}
+    main_clusters = {chunk.chunk_id: chunk.cluster_id[0] for chunk in chunks if chunk.cluster_id}
     names, annotations = await asyncio.gather(
-        Clusters(ctx.database).list_names(main_clusters),
+        Clusters(ctx.database).list_names({*main_clusters.values()}),
         load_annotations(chunks, zone, ctx.database),
     )
     full = detail is Detail.FULL
     ranks = count(first_rank)
     excerpts = share_excerpts([chunk.content for chunk in chunks], terms)
-    return [
+    hits = [
         to_passage(
             Hit,
             chunk.cite(excerpt.offset),
@@ -139,7 +122,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
                 or find_matching_words(f"{chunk.title} {chunk.author or ''}", terms),
                 candidates.get(chunk.chunk_id),
             ),
-            cluster=_to_hit_cluster(chunk, names),
+            cluster=cluster if (cluster := main_clusters.get(chunk.chunk_id)) in names else None,
             summary=chunk.summary if full or takeaways else None,
             takeaways=_get_takeaways(chunk) if full or takeaways else None,
             content=chunk.content if full else None,
@@ -147,6 +130,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
         )
         for chunk, excerpt in zip(chunks, excerpts, strict=True)
     ]
+    return hits, names
 
 
 def make_near_hits(
@@ -174,12 +158,14 @@ def make_near_hits(
 def format_hit(hit: Hit) -> str:
     """Return a hit as text."""
     if hit.near:
-        title = format_title(hit.title, hit.author)
-        return f"- {title} ({hit.kind}, ID: {hit.chunk_id}): {hit.snippet}"
+        heading = f"{format_title(hit.title, hit.author)} ({format_details(hit, hit.score)})"
+        return " ".join(
+            filter(None, [f"- {heading}:", hit.snippet, hit.address, f"ID: {hit.chunk_id}"])
+        )
     takeaways = [f"- {takeaway}" for takeaway in hit.takeaways or ()]
     answering = f"Answering passages: {hit.answering}" if hit.answering else None
     texts = [hit.content or hit.snippet, hit.summary, *takeaways, answering]
-    return f"{hit.rank}. {format_passage(hit, texts)}"
+    return f"{hit.rank}. {format_passage(hit, texts, hit.score)}"
 
 
 def _match(matched: list[str], candidate: Candidate[Chunk] | None) -> dict[str, Any]:
@@ -190,17 +176,10 @@ def _match(matched: list[str], candidate: Candidate[Chunk] | None) -> dict[str, 
         Mode.LEXICAL: candidate is not None and candidate.bm25 > 0,
     }
     return {
-        "similarity": None if similarity is None else round(similarity, 3),
+        "score": None if similarity is None else round(similarity, 2),
         "matched_terms": matched,
         "found_by": [mode for mode, has_found in modes.items() if has_found],
     }
-
-
-def _to_hit_cluster(chunk: Chunk, names: Mapping[str, str]) -> HitCluster | None:
-    if not chunk.cluster_id:
-        return None
-    main = chunk.cluster_id[0]
-    return HitCluster(cluster_id=main, name=names.get(main))
 
 
 def _get_takeaways(chunk: Chunk) -> list[str] | None:

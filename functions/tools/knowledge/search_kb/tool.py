@@ -114,6 +114,7 @@ class Out(Result):
         " from these hits, which are merely the nearest."
     )
     results: list[Hit] = Field(description="The passages, best first; without a query by date.")
+    clusters: dict[str, str] | None = Field(description="Their clusters: ids and names.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
     query: str | None = Field(
         description="The query that was searched for.", json_schema_extra=FOR_APPS
@@ -194,7 +195,7 @@ async def _search(args: In, query: SearchQuery, position: RankPosition | None, c
     near = near[: args.limit - len(answers)]
     matches = ranking.matches and bool(answers or near or position)
     zone, first_rank = query.selection.span.zone, start + 1
-    all_hits, notes = await asyncio.gather(
+    (all_hits, clusters), notes = await asyncio.gather(
         make_hits(
             answers,
             ctx,
@@ -222,6 +223,7 @@ async def _search(args: In, query: SearchQuery, position: RankPosition | None, c
         matches=matches,
         understood=_describe(query.understanding, ranking.authors),
         results=hits,
+        clusters=_select_clusters(clusters, hits),
         next_cursor=encode_cursor(args, make_rank_position(ids, end)) if has_more else None,
         message=" ".join([*counts, *notes]) or None,
     )
@@ -250,7 +252,7 @@ async def _list(
     earlier, after = (position[0], position[1:]) if position else (0, None)
     corpus = get_knowledge_corpus(ctx.database)
     listing = await list_newest(selection, args.limit, after, corpus)
-    all_hits, notes, total = await asyncio.gather(
+    (all_hits, clusters), notes, total = await asyncio.gather(
         make_hits(
             listing.documents,
             ctx,
@@ -274,6 +276,7 @@ async def _list(
         matches=bool(hits),
         understood=_describe(understanding and replace(understanding, order=DateOrder.NEWEST)),
         results=hits,
+        clusters=_select_clusters(clusters, hits),
         next_cursor=(
             encode_cursor(args, (earlier + len(hits), *next_position)) if next_position else None
         ),
@@ -298,6 +301,10 @@ def _describe(understanding: Understanding | None, authors: Sequence[str] = ()) 
     return "; ".join(parts) or None
 
 
+def _select_clusters(names: dict[str, str], hits: Sequence[Hit]) -> dict[str, str] | None:
+    return {hit.cluster: names[hit.cluster] for hit in hits if hit.cluster} or None
+
+
 def _fit_hits(hits: list[Hit], args: In) -> list[Hit]:
     return fit_page(hits, args.max_tokens, cursor=args.cursor)
 
@@ -309,9 +316,20 @@ def format_result(out: Out) -> str:
     paragraphs += [format_hit(hit) for hit in out.results if not hit.near]
     if near := [format_hit(hit) for hit in out.results if hit.near]:
         paragraphs.append("\n".join(["Near:", *near]))
+    if out.clusters:
+        paragraphs.append(f"Clusters: {_format_clusters(out.clusters, out.results)}")
     if out.next_cursor:
         paragraphs.append(f"There are more: call again with cursor {out.next_cursor}")
     return "\n\n".join(paragraphs) or "There is nothing."
+
+
+def _format_clusters(names: dict[str, str], hits: Sequence[Hit]) -> str:
+    """Name the clusters, each with the ranks of its hits: `Bread (ID: c1): 1, 3; Sea (ID: c2): 2`.
+
+    So a hit costs a number, and the name of its cluster stands once.
+    """
+    ranks = {key: [str(hit.rank) for hit in hits if hit.cluster == key] for key in names}
+    return "; ".join(f"{name} (ID: {key}): {', '.join(ranks[key])}" for key, name in names.items())
 
 
 TOOL = Tool(
@@ -319,9 +337,9 @@ TOOL = Tool(
     title="Search the knowledge base",
     description=(
         "Search what the owner has read, highlighted and noted, by meaning and words. Use it"
-        " first for any question these texts may answer. It understands dates, authors and"
-        " 'latest'. matches: false means nothing is likely to answer. Filters alone list"
-        " passages by date. get_chunk reads one whole."
+        " first for what these may answer. It understands dates, authors, 'latest'."
+        " matches: false means nothing is likely to answer. Filters alone list by date."
+        " get_chunk reads one."
     ),
     input=In,
     output=Out,
