@@ -18,7 +18,7 @@ from shared.core.errors import Unavailable
 from shared.core.installation import carrel
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from infra.local.client import CallTool
 
@@ -272,23 +272,7 @@ async def _show(document_id: str, call_tool: CallTool) -> str:
 
 
 async def _read_chunk(chunk_id: str, call_tool: CallTool) -> str:
-    chunk = (await call_tool("get_chunk", {"chunk_id": chunk_id})).result
-    related = [
-        f"  {hit['chunk_id']}  {hit['title']}: {_to_one_line(hit['snippet'])}"
-        for hit in chunk["related_chunks"]
-    ]
-    return _join(
-        _format_heading(chunk, chunk["chunk_info"], chunk.get("date"), *_get_place(chunk)),
-        chunk["content"],
-        _format_card(chunk.get("knowledge_card") or {}),
-        _format_fields(
-            source=chunk["source_id"],
-            tags=", ".join(chunk["tags"]),
-            cluster=(chunk.get("cluster") or {}).get("cluster_name"),
-            address=_get_address(chunk),
-        ),
-        "\n".join(["Related passages:", *related]) if related else "",
-    )
+    return (await call_tool("get_chunk", {"chunk_id": chunk_id})).text
 
 
 async def _read_source(source_id: str, call_tool: CallTool) -> str:
@@ -338,24 +322,9 @@ def _format_heading(document: Result, *facts: str | None) -> str:
     return f"{title} ({', '.join(filter(None, facts))})"
 
 
-def _format_card(card: Result) -> str:
-    takeaways = [f"- {takeaway}" for takeaway in card.get("takeaways", ())]
-    return "\n".join([f"Summary: {card['summary']}", *takeaways]) if card else ""
-
-
 def _format_fields(**values: str | None) -> str:
     """Format a line for each field that has a value."""
     return "\n".join(f"{name}: {value}" for name, value in values.items() if value)
-
-
-def _get_place(passage: Result) -> Iterator[str]:
-    """Yield where a passage begins in the original: its chapter, and its page or location."""
-    if chapter := passage.get("chapter"):
-        yield chapter
-    if page := passage.get("page"):
-        yield f"page {page}"
-    elif location := passage.get("location"):
-        yield f"location {location}"
 
 
 def _get_address(document: Result) -> str | None:
@@ -374,7 +343,3 @@ def _format_source_row(source: Result) -> tuple[str, ...]:
         str(source["chunk_count"]),
         source["updated"],
     )
-
-
-def _to_one_line(text: str) -> str:
-    return " ".join(text.split())

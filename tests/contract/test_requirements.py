@@ -192,7 +192,7 @@ def test_a_related_limit_outside_one_to_twenty_is_rejected(limit: Any) -> None:
 
 @pytest.mark.requirement("004-F5")
 def test_a_related_chunk_has_the_listed_fields() -> None:
-    expected = ["chunk_id", "title", "author", "snippet", "similarity_score"]
+    expected = ["chunk_id", "title", "author", "snippet", "similarity_score", "address"]
     assert list(RelatedChunk.model_fields) == expected
 
 

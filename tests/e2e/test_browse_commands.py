@@ -35,11 +35,11 @@ def test_a_passage_and_a_source_are_shown(
     inline: RunningGateway, filled_project: FilledProject
 ) -> None:
     text = run_and_read_output(inline, "show", filled_project.chunks[0].chunk_id)
-    assert text.startswith("Bread at Home · Ida Loaf (1/3, ")
+    assert text.startswith("Bread at Home by Ida Loaf (kindle, 1/3, ")
     assert BAKING.sections[0].text in text
-    assert "source: baking\ntags: food, dough\n" in text
-    assert "address: https://example.com/bread#11" in text
-    assert "Related passages:\n" in text
+    assert ", tags: food, dough\n" in text
+    assert "\nhttps://example.com/bread#11\n" in text
+    assert "Related:\n" in text
     second = run_and_read_output(inline, "show", filled_project.chunks[1].chunk_id)
     assert second.splitlines()[0].endswith(", Starters, page 12)")
 

@@ -13,12 +13,18 @@ from shared.core.ids import parse_source_id
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.notes_about import MAX_NOTES, to_note_summaries
-from shared.knowledge.source import DateMeaning
-from shared.knowledge.views import Addresses, NoteSummary
+from shared.knowledge.views import (
+    DATE,
+    Addresses,
+    NoteSummary,
+    format_note,
+    format_place,
+    format_title,
+)
 from shared.runtime.pagination import MaxTokens, fit_page
-from shared.runtime.schemas import Arguments, DocumentId, Result
+from shared.runtime.schemas import FOR_APPS, Arguments, DocumentId, Result
 from shared.runtime.tool import Effect, ResourceTemplate, Tool
-from shared.text.snippets import make_snippet
+from shared.text.snippets import NEAR_LENGTH, make_snippet
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -69,22 +75,22 @@ class RelatedChunk(Result):
     similarity_score: float = Field(
         description="Cosine similarity of the two passages: 1 the same, 0 unrelated.", ge=0, le=1
     )
+    address: str | None = Field(description="Where it, or its source, can be read outside Carrel.")
 
 
 class Out(Addresses):
     """A passage with its card, clusters and related passages."""
 
     always_included: ClassVar = ("readwise_url", "source_url", "highlight_url")
-    chunk_id: str = Field(description="The passage's id.")
-    source_id: str = Field(description="Id of its source, for get_source.")
+    chunk_id: str = Field(description="The passage's id, also for get_source.")
+    source_id: str = Field(description="Id of its source.", json_schema_extra=FOR_APPS)
     title: str = Field(description="Title of its source.")
     author: str | None = Field(description="Author of its source, if known.")
     source: str = Field(description="Where the source came from, such as kindle, reader or file.")
     tags: list[str] = Field(description="Tags of source and highlight.")
     content: str = Field(description="The whole text, in the author's words.")
     chunk_info: str = Field(description="Its place in the source: 2/5, second of five.")
-    date: str | None = Field(description="Its day in TIME_ZONE, if it has any.")
-    date_meaning: DateMeaning | None = Field(description="What was done on that day.")
+    date: str | None = Field(description=DATE)
     knowledge_card: CardResult | None = Field(description="Its summary and takeaways, if any.")
     cluster: ClusterMembership | None = Field(description="Its clusters, if it has any.")
     related_chunks: list[RelatedChunk] = Field(description="Passages close in meaning, best first.")
@@ -142,7 +148,7 @@ def _build_out(
     return Out.of(
         chunk,
         source=chunk.origin,
-        date=chunk.format_day(zone),
+        date=chunk.format_date(zone),
         knowledge_card=CardResult.of(card) if card else None,
         cluster=_build_membership(chunk, clusters),
         related_chunks=[_to_related_chunk(neighbour) for neighbour in related],
@@ -177,9 +183,39 @@ def _to_related_chunk(neighbour: Neighbour[Chunk]) -> RelatedChunk:
     chunk = neighbour.document
     return RelatedChunk.of(
         chunk,
-        snippet=make_snippet(chunk.content),
-        similarity_score=round(neighbour.similarity, 3),
+        snippet=make_snippet(chunk.content, NEAR_LENGTH),
+        similarity_score=round(neighbour.similarity, 2),
     )
+
+
+def format_result(out: Out) -> str:
+    """Return the passage as text."""
+    place = format_place(out.page, out.location)
+    facts = [out.source, out.chunk_info, out.date, out.chapter, place]
+    heading = f"{format_title(out.title, out.author)} ({', '.join(filter(None, facts))})"
+    card, cluster = out.knowledge_card, out.cluster
+    lines = [
+        *([f"Summary: {card.summary}", *(f"- {item}" for item in card.takeaways)] if card else []),
+        *filter(None, [out.highlight_url, out.source_url, out.readwise_url]),
+        f"ID: {out.chunk_id}" + (f", tags: {', '.join(out.tags)}" if out.tags else ""),
+        *([_format_membership(cluster)] if cluster else []),
+        *([f"It {'corrects' if out.corrects else 'is about'} {out.about_id}"] * bool(out.about_id)),
+        *map(format_note, out.notes),
+    ]
+    related = ["Related:", *map(_format_related, out.related_chunks)] if out.related_chunks else []
+    paragraphs = [f"{heading}\n{out.content}", "\n".join(lines), "\n".join(related), out.message]
+    return "\n\n".join(filter(None, paragraphs))
+
+
+def _format_membership(cluster: ClusterMembership) -> str:
+    name = " ".join(filter(None, [cluster.cluster_name, f"(ID: {', '.join(cluster.cluster_id)})"]))
+    return f"Cluster: {': '.join(filter(None, [name, cluster.description]))}"
+
+
+def _format_related(related: RelatedChunk) -> str:
+    facts = f"(ID: {related.chunk_id}, score {related.similarity_score:.2f}):"
+    parts = [format_title(related.title, related.author), facts, related.snippet, related.address]
+    return f"- {' '.join(filter(None, parts))}"
 
 
 TOOL = Tool(
@@ -192,6 +228,7 @@ TOOL = Tool(
     input=In,
     output=Out,
     run=get_chunk,
+    text=format_result,
     effect=Effect.READ,
     tier=Tier.PUBLIC,
     resource=ResourceTemplate(
