@@ -72,7 +72,7 @@ function makeClusterRow({ cluster_id, name, keywords, size }) {
     { className: "row" },
     make("span", { className: "swatch" }),
     makeButton(name, () => reader.openCluster(cluster_id), "row-title"),
-    makeMeta([`${size.toLocaleString(host.locale)} passages`, keywords.slice(0, 4).join(", ")]),
+    makeMeta([`${size.toLocaleString(host.locale)} passages`, (keywords ?? []).slice(0, 4).join(", ")]),
   );
   row.dataset.cluster = cluster_id;
   for (const type of ["pointerenter", "focusin"]) {

@@ -21,8 +21,9 @@ from shared.runtime.pagination import (
     encode_cursor,
     fit_page,
 )
-from shared.runtime.schemas import DocumentId
+from shared.runtime.schemas import DocumentId, Result
 from shared.runtime.tool import Effect, ResourceTemplate, Tool
+from shared.text.snippets import make_snippet
 
 if TYPE_CHECKING:
     from shared.index.vector_index import DateCursor
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from shared.knowledge.cluster_repository import ClusterNeighbour, ClusterWithCentroid
     from shared.runtime.context import Context
 
+MEMBER_LENGTH: Final = 160
+"""How many characters are shown of each passage, of which there are many."""
 _POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId])
 """The shape of a cursor: the date and the id of a page's last passage."""
 
@@ -56,9 +59,12 @@ class In(PagedArguments):
     related_limit: int = Field(default=5, ge=1, le=20, description="Maximum number of them.")
 
 
-class RelatedCluster(ClusterSummary):
+class RelatedCluster(Result):
     """A cluster close in meaning."""
 
+    cluster_id: str = Field(description="Its id, for get_cluster.")
+    name: str = Field(description="Its name, a few words.")
+    size: int = Field(description="How many passages it had when clusters were last counted.")
     similarity: float = Field(
         description="Cosine similarity of the clusters' centroids: 1 the same, 0 unrelated.",
         ge=0,
@@ -96,11 +102,14 @@ async def get_cluster(args: In, ctx: Context) -> Out:
             details={"cluster_id": args.cluster_id},
         )
     related_clusters = [
-        RelatedCluster.of(neighbour.cluster, similarity=round(neighbour.similarity, 3))
+        RelatedCluster.of(neighbour.cluster, similarity=round(neighbour.similarity, 2))
         for neighbour in await _search_neighbours(stored, args, ctx)
     ]
     members = fit_page(
-        [to_passage(Passage, chunk, ctx.zone) for chunk in chunks[: args.member_limit]],
+        [
+            to_passage(Passage, chunk, ctx.zone, snippet=make_snippet(chunk.content, MEMBER_LENGTH))
+            for chunk in chunks[: args.member_limit]
+        ],
         args.max_tokens,
         other_parts=[ClusterSummary.of(stored.cluster), *related_clusters],
     )
@@ -137,7 +146,6 @@ def format_result(out: Out) -> str:
     lines = [
         f"{out.name} (ID: {out.cluster_id}, {_format_sizes(out)})",
         " ".join((out.description or "").split()),
-        f"Keywords: {', '.join(out.keywords)}" if out.keywords else None,
         *map(_format_related, out.related_clusters),
     ]
     paragraphs = ["\n".join(filter(None, lines))]
@@ -153,9 +161,8 @@ def _format_sizes(cluster: ClusterSummary) -> str:
 
 
 def _format_related(cluster: RelatedCluster) -> str:
-    facts = f"ID: {cluster.cluster_id}, {_format_sizes(cluster)}, similarity: {cluster.similarity}"
-    texts = [" ".join((cluster.description or "").split()), ", ".join(cluster.keywords)]
-    return f"Related: {cluster.name} ({facts}). {' '.join(filter(None, texts))}"
+    facts = f"ID: {cluster.cluster_id}, passages: {cluster.size}, similarity: {cluster.similarity}"
+    return f"Related: {cluster.name} ({facts})"
 
 
 TOOL = Tool(

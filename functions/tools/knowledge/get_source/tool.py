@@ -14,9 +14,9 @@ from shared.core.errors import Conflict, NotFound
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.notes_about import MAX_NOTES, to_note_summaries
 from shared.knowledge.overrides import EDITABLE
-from shared.knowledge.source import DateMeaning, may_edit
+from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import Sources
-from shared.knowledge.views import MAX_LINKS, LinkedSource, NoteSummary, SourceSummary
+from shared.knowledge.views import DATE, MAX_LINKS, LinkedSource, NoteSummary, SourceSummary
 from shared.runtime.pagination import (
     CursorCount,
     PagedArguments,
@@ -64,16 +64,20 @@ class SourcePassage(Result):
     )
     text: str = Field(description="Its text, without what the passage before it has already said.")
     tags: list[str] | None = Field(description="Tags that the source does not have.")
-    date: str | None = Field(description="Its day in TIME_ZONE, if it has any.")
-    date_meaning: DateMeaning | None = Field(description="What was done on that day.")
+    date: str | None = Field(description=DATE)
     summary: str | None = Field(
         description="Summary of its knowledge card, if any.", json_schema_extra=FOR_APPS
     )
     takeaways: list[str] | None = Field(
         description="Its main points, if it has a card.", json_schema_extra=FOR_APPS
     )
-    readwise_url: str | None = Field(description="The highlight in Readwise.")
-    highlight_url: str | None = Field(description="Its place in the original.")
+    address: str | None = Field(description="Where it can be read outside Carrel.")
+    readwise_url: str | None = Field(
+        description="The highlight in Readwise.", json_schema_extra=FOR_APPS
+    )
+    highlight_url: str | None = Field(
+        description="Its place in the original.", json_schema_extra=FOR_APPS
+    )
     page: int | None = Field(description="The page of the original on which it begins.")
     chapter: str | None = Field(description="The chapter in which it begins.")
     location: str | None = Field(description="Its Kindle location, or another position.")
@@ -235,14 +239,16 @@ def _to_passage(
     zone: tzinfo,
 ) -> SourcePassage:
     card = chunk.shown_card
+    own_readwise_url = None if chunk.readwise_url == source.readwise_url else chunk.readwise_url
     own_notes = [note for note in notes if note.about_id == chunk.chunk_id]
     return SourcePassage.of(
         chunk,
         text=_cut_repeated(chunk, previous) if previous else chunk.content,
         tags=[tag for tag in chunk.tags if tag not in source.tags] or None,
-        date=chunk.format_day(zone),
+        date=chunk.format_date(zone),
         takeaways=card.takeaways if card else None,
-        readwise_url=None if chunk.readwise_url == source.readwise_url else chunk.readwise_url,
+        address=chunk.highlight_url or own_readwise_url,
+        readwise_url=own_readwise_url,
         notes=[note.model_copy(update={"about_id": None}) for note in own_notes] or None,
     )
 
