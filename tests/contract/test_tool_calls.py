@@ -52,8 +52,18 @@ CALLS = [
 """The calls whose cost an example gives: the tool, and the number of the call."""
 SHORT_ANSWER = 400
 """The length of JSON in bytes from which on it is compared with the text."""
-MAX_RATIO = 1.7
+MAX_RATIO = 1.5
 """How many times as long as its text the JSON of an answer is at most."""
+MAX_RATIO_OF_LISTS = 1.7
+"""The same for an answer with a list of objects, which repeat the names of their fields."""
+HIT_TEXTS = {"title", "author", "address", "snippet", "content", "context", "solution"}
+"""The fields of a hit that do not count as what it costs: their values are as long as they are."""
+MAX_HIT_JSON = 200
+"""The maximum number of bytes that a hit costs as JSON, beside the values of its texts."""
+MAX_HIT_TEXT = 120
+"""The same as text."""
+FRAME = 100
+"""How many bytes of a text the words between and below hits have, beside messages and cursors."""
 ECHOES = {"metadata.query", "metadata.search_type"}
 """Fields that repeat the call, which the text does not."""
 BATCHES = {"tasks", "task_ids"}
@@ -176,14 +186,41 @@ def assert_forms_agree(result: CallToolResult, nullable: Collection[str]) -> Non
     if text.startswith("{"):
         assert json.loads(text) == content
         return
+    assert_hits_are_cheap(content, text)
     words = " ".join(text.split())
     assert [
         (path, value)
         for path, value, _ in values
         if isinstance(value, str) and path not in ECHOES and " ".join(value.split()) not in words
     ] == []
-    size, text_size = len(to_compact_json(content).encode()), len(text.encode())
-    assert size <= max(SHORT_ANSWER, MAX_RATIO * text_size), (size, text_size)
+    size, text_size = count_bytes(content), len(text.encode())
+    is_list = any(isinstance(value, dict) for _, value, in_list in values if in_list)
+    ratio = MAX_RATIO_OF_LISTS if is_list else MAX_RATIO
+    assert size <= max(SHORT_ANSWER, ratio * text_size), (size, text_size)
+
+
+def count_bytes(value: Any) -> int:
+    """Return the length of a value as JSON in bytes, of a text without quotation marks."""
+    return len(to_compact_json(value).encode()) - 2 * isinstance(value, str)
+
+
+def assert_hits_are_cheap(content: dict[str, Any], text: str) -> None:
+    """Assert what hits cost beside their titles, authors, addresses and texts."""
+    hits = [
+        value
+        for _, value, in_list in iterate_values(content)
+        if in_list and isinstance(value, dict) and {"snippet", "context"} & value.keys()
+    ]
+    texts = [
+        sum(count_bytes(hit[name]) for name in HIT_TEXTS & hit.keys() if hit[name]) for hit in hits
+    ]
+    costs = [count_bytes(hit) - length for hit, length in zip(hits, texts, strict=True)]
+    assert max(costs, default=0) <= MAX_HIT_JSON
+    if passages := [hit for hit in content.get("results", []) if "snippet" in hit]:
+        others = ["message", "understood", "next_cursor", "clusters"]
+        rest = sum(count_bytes(content[name]) for name in others if name in content)
+        cost = len(text.encode()) - sum(texts) - rest - FRAME
+        assert cost <= MAX_HIT_TEXT * len(passages), (cost, len(passages))
 
 
 @pytest.mark.requirement(
