@@ -292,7 +292,10 @@ async def _read_source(source_id: str, call_tool: CallTool) -> str:
             tags=", ".join(source["tags"]),
             address=_get_address(source),
         ),
-        *(f"[{chunk['chunk_info']}] {chunk['chunk_id']}\n{chunk['text']}" for chunk in passages),
+        *(
+            f"[{number}/{source['chunk_count']}] {chunk['chunk_id']}\n{chunk['text']}"
+            for number, chunk in enumerate(passages, 1)
+        ),
     )
 
 
