@@ -148,6 +148,7 @@ _WEEKDAY: Final = _any_of(filter(str.isascii, words.WEEKDAYS))
 _PART: Final = _any_of(filter(str.isascii, words.YEAR_PARTS))
 _BACK: Final = rf"(?P<back>{_any_of(words.EAST_ASIAN_YEARS)})"
 _SINGULAR_UNIT: Final = rf"(?P<unit>{words.SINGULAR_UNITS})\b"
+_PLURAL_UNIT: Final = rf"(?P<unit>{words.PLURAL_UNITS})\b(?!\s+(?:of|der|des|de|del|du)\b)"
 _YEAR_WORD: Final = "(?:year|jahr|jahres|ano|annee|an)"
 _RELATIVE_YEAR: Final = (
     rf"(?:(?P<last_year>(?:{words.LAST})\s+{_YEAR_WORD}|{_YEAR_WORD}\s+(?:{words.LAST_AFTER}))"
@@ -348,8 +349,7 @@ _GRAMMAR: Final[list[tuple[str, Reader]]] = [
     (rf"\b{_COUNT}\s+derni(?:ers|eres)\s+{_UNIT}", _read_last_units),
     (rf"(?:最近|过去|過去|近|この|ここ)的?{_EAST_COUNT}(?P<unit>{_EAST_UNIT})", _read_last_units),
     (
-        rf"\b(?:{words.LAST}|derni(?:ers|eres))\s+(?:few\s+|paar\s+|couple of\s+)?"
-        rf"(?P<unit>{words.PLURAL_UNITS})\b(?!\s+(?:of|der|des|de|del|du)\b)",
+        rf"\b(?:{words.LAST}|derni(?:ers|eres))\s+(?:few\s+|paar\s+|couple of\s+)?{_PLURAL_UNIT}",
         _read_last_units,
     ),
     (

@@ -50,16 +50,15 @@ To a base in several languages, the multilingual half of the vectors counts, too
 are lower, and tell less. Passages in another language than an English question need less of them.
 The constants were chosen on three bases: that of `benchmarks.everyday`, both halves; `household`
 there, with easier questions, and 86 without an answer, two thirds of them near the base's subjects;
-and XQuAD, with 240 of its paragraphs in five languages and 711 questions. The table lists the errors
-of hybrid searches in per cent.
+and XQuAD, with 240 of its paragraphs in five languages and 711 questions. The table lists the
+errors of hybrid searches in per cent.
 
 | | everyday | household | XQuAD |
 |---|---|---|---|
 | false alarms | 15 | 14 | 4 |
 | misses | 23 | 43 | |
 
-Where the right passage is first, 10, 9 and 2 per cent of all questions to the three bases are
-false alarms.
+Of the questions whose right passage is first, 10, 9 and 2 per cent are false alarms.
 
 Easier questions have more evidence, and so have questions that are near the base's subjects. No
 signal removed that difference between bases. These were tried, on questions with an answer and on
@@ -67,9 +66,9 @@ the same questions without the passages that have it: how far the best similarit
 fourth, the tenth, the 26th or the mean of the nearest, also in units of their deviation; what the
 base answers to 58 questions about nothing in it; the number of words; similarity and coverage of
 different hits; other weights of the halves. A line chosen on all bases but one by any of them is no
-better on that one than a line by similarity and coverage. Three more gained a little on one base and
-lost on another: coverage without function words, the multilingual half alone for passages in other
-languages, and the embeddings of single words.
+better on that one than a line by similarity and coverage. Three more gained a little on one base
+and lost on another: coverage without function words, the multilingual half alone for passages in
+other languages, and the embeddings of single words.
 
 Which hits answer is decided for each of them. A hit answers if it has all words of the query, or
 what the query lifts, such as the author, or evidence of at least `MIN_EVIDENCE`, and at most
