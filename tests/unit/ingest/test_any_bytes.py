@@ -50,6 +50,11 @@ SAMPLES: Final = {
         "<html><!--\n Page saved with SingleFile \n url: https://example.com/one \n--><body><div"
         f' id="js_content" style="visibility: hidden"><section>{PROSE}</section></div>'
     ).encode(),
+    "rope.mhtml": (
+        "Snapshot-Content-Location: https://example.com/rope\nSubject: Rope\nDate: 31 May 2024\n"
+        'Content-Type: multipart/related; boundary="b"\n\n--b\nContent-Type: text/html\n\n'
+        f"{make_article_page()}\n--b--\n"
+    ).encode(),
     "formulas.html": (
         f"<p>{PROSE}</p><p>10<sup>6</sup> <math><mi>x</mi><mn>2</mn></math> <q>so</q>{PROSE}</p>"
     ).encode(),

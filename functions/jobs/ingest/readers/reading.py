@@ -12,7 +12,7 @@ from functions.jobs.ingest.readers import foreign, json_lines, text_files
 from functions.jobs.ingest.readers.epub import book
 from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.formats import BEGINNING_BYTES, Identity
-from functions.jobs.ingest.readers.html import page
+from functions.jobs.ingest.readers.html import mhtml, page
 from functions.jobs.ingest.readers.kindle import clippings, notebook
 from functions.jobs.ingest.readers.pdf import document
 from functions.jobs.ingest.readers.readwise import csv_export, export
@@ -38,6 +38,7 @@ FORMATS: Final = (
     csv_export.FORMAT,
     notebook.FORMAT,
     page.FORMAT,
+    mhtml.FORMAT,
     document.FORMAT,
     book.FORMAT,
 )

@@ -75,7 +75,7 @@ def _decode(html: bytes) -> DecodedText:
         except UnicodeDecodeError:
             pass
     declaration = _DECLARED_ENCODING.search(html[:_SNIFFED_BYTES])
-    declared_codec = _choose_codec(declaration[1].decode("ascii")) if declaration else None
+    declared_codec = choose_codec(declaration[1].decode("ascii")) if declaration else None
     for name in filter(None, (marked_encoding, declared_codec, "utf-8")):
         try:
             text = html.decode(name, "replace")
@@ -91,7 +91,7 @@ def _decode(html: bytes) -> DecodedText:
         return DecodedText(html.decode("windows-1252", "replace"), (_UNKNOWN_ENCODING,))
 
 
-def _choose_codec(label: str) -> str | None:
+def choose_codec(label: str) -> str | None:
     """Return the codec for pages that declare an encoding by this label, or None if none has it."""
     label = label.lower()
     # Pages labelled Latin-1 are decoded as Windows-1252 (WHATWG Encoding, 4.2).

@@ -80,7 +80,7 @@ _PLACEHOLDERS: Final = frozenset(
 """Texts that are found in place of an author's name."""
 _SAVED_FROM_BYTES: Final = 4096
 """Programs that save a page write its URL within this many leading bytes."""
-_WEB_SCHEMES: Final = ("http://", "https://")
+WEB_SCHEMES: Final = ("http://", "https://")
 _LINK: Final = "ref"
 _HEADING: Final = "head"
 """Tags of TEI, which trafilatura uses."""
@@ -146,7 +146,7 @@ def make_article_source(
 
 def _make_source(file: SourceFile) -> Source:
     return make_article_source(
-        _read(file),
+        read_page(file),
         source_id=file.source_id,
         title=PurePosixPath(file.relative_path).stem,
         url=file.url,
@@ -154,7 +154,8 @@ def _make_source(file: SourceFile) -> Source:
     )
 
 
-def _read(file: SourceFile) -> bytes:
+def read_page(file: SourceFile) -> bytes:
+    """Read a file, unless it is too large."""
     if reason := describe_excess(file.path.stat().st_size, MAX_FILE_BYTES):
         raise Unreadable(reason)
     return file.path.read_bytes()
@@ -249,7 +250,7 @@ def _make_metadata(
         "author": _join_authors(document.author or ""),
         "language": language,
         "date": document.date,
-        "url": canonical if canonical.lower().startswith(_WEB_SCHEMES) else url,
+        "url": canonical if canonical.lower().startswith(WEB_SCHEMES) else url,
     }
     metadata, _ = validate(DocumentMetadata, fields, set(fields))
     return metadata
