@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from pydantic.fields import FieldInfo
 
-    from functions.jobs.ingest.readers.formats import Format
     from infra.mcp_clients import McpClient, Server
     from shared.runtime.job import Job
     from shared.runtime.tool import Tool
@@ -150,7 +149,6 @@ def _render_retention_table() -> str:
 def _render_formats_tables() -> str:
     return "\n".join(
         f"## {file_format.name} ({_quote_all(file_format.extensions)})\n\n"
-        f"{_render_name_parts(file_format)}"
         f"Files of up to {file_format.max_bytes // MEGABYTE} MB.\n\n"
         "| in the file | becomes |\n|---|---|\n"
         + "".join(f"| {name} | {meaning} |\n" for name, meaning in file_format.fields.items())
@@ -161,12 +159,6 @@ def _render_formats_tables() -> str:
 
 def _quote_all(texts: Iterable[str]) -> str:
     return ", ".join(f"`{text}`" for text in texts)
-
-
-def _render_name_parts(file_format: Format) -> str:
-    if not file_format.name_parts:
-        return ""
-    return f"The name of the file contains one of these: {_quote_all(file_format.name_parts)}.\n\n"
 
 
 def _render_settings_tables() -> str:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from functions.jobs.ingest.listing import read
 from functions.jobs.ingest.readers import json_lines, text_files
-from functions.jobs.ingest.readers.kindle import clippings, notebook
+from functions.jobs.ingest.readers.kindle import clippings, notebook, notes_table
 from functions.jobs.ingest.readers.reading import FORMATS, InputProblem, detect_format
 from functions.jobs.ingest.readers.readwise import csv_export, export
 from functions.jobs.ingest.readers.source_file import SourceFile
@@ -44,6 +44,7 @@ SAMPLES: Final = {
     ).encode(),
     "export.json": export.FORMAT.example.encode(),
     "export.csv": csv_export.FORMAT.example.encode(),
+    "notes.csv": notes_table.FORMAT.example.encode(),
     "notebook.html": notebook.FORMAT.example.encode() * 2,
     "page.html": make_article_page().encode(),
     "wechat.html": (

@@ -40,7 +40,6 @@ def test_a_data_file_in_a_folder_is_counted(tmp_path: Path, name: str, content: 
 @pytest.mark.parametrize(
     ("name", "content", "program"),
     [
-        ("a.csv", '"Your Kindle Notes For:",,,\n"ON KNOTS",,,\n', "the Kindle app"),
         ("a.csv", "Title,URL,Document tags,Saved date\n", "Readwise Reader"),
         ("a.csv", "\ufeffid,title,note,excerpt,url,folder,tags,highlights\n", "Raindrop"),
         ("a.csv", "title,url,time_added,tags,status\n", "Pocket"),
@@ -54,8 +53,6 @@ def test_a_data_file_in_a_folder_is_counted(tmp_path: Path, name: str, content: 
         ("a.html", "<!-- mine -->\n<!DOCTYPE netscape-bookmark-file-1>\n<DL><p>", "bookmarks"),
         ("ril_export.html", "<html><head><title>Pocket Export</title></head>", "Pocket"),
         ("a.htm", "<html><head><title>Instapaper: Export</title></head>", "Instapaper"),
-        ("a.csv", '"Ihre Kindle-Notizen für:",,,\n"KNOTEN",,,\n', "the Kindle app"),
-        ("a.csv", "Vos notes Kindle pour :,,,\r\nNOEUDS,,,\r\n", "the Kindle app"),
         ("a.csv", "Title,Author,Publisher,URL,Tags,Word Count,In Queue,Favorited\n", "Matter"),
         ("a.csv", "Title,Authors,Contributors,ISBN/UID,Format,Read Status\n", "StoryGraph"),
         ("a.csv", "Book Id,Title,Author,Author l-f\n", "Goodreads"),

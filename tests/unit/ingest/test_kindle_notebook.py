@@ -123,7 +123,7 @@ def test_elements_with_wrong_closing_tags_are_read(tmp_path: Path) -> None:
 
 def test_other_html_is_not_recognized_as_a_notebook() -> None:
     page = '<p class="bookTitle">Title</p><p>&lt;div class="noteHeading"&gt; is a heading.</p>'
-    assert not recognizes(page.encode())
+    assert not recognizes(page)
 
 
 def test_a_notebook_without_highlights_is_refused(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ Readwise's own is what no other program writes.
 from __future__ import annotations
 
 import re
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -67,13 +66,6 @@ _CONVERT: Final = "convert it to .md or .jsonl"
 _CHATS: Final = "save the conversations that you want to keep as Markdown"
 _NO_HIGHLIGHTS: Final = "it has no highlights"
 _KNOWN: Final = (
-    _KnownExport(
-        "the table of notes that the Kindle app exports",
-        frozenset({".csv"}),
-        # "Your Kindle Notes For:", "Ihre Kindle-Notizen für:" ..., alone on the first line
-        re.compile(r'\A\s*"?[^",;\t\r\n]*Kindle[^",;\t\r\n]*"?[,;\t ]*[\r\n]', re.IGNORECASE),
-        "export the notebook as HTML, or use `My Clippings.txt` of the device",
-    ),
     _csv(
         "Readwise Reader's list of documents",
         "Title,URL,Document tags",
@@ -125,10 +117,13 @@ _KNOWN: Final = (
 )
 
 
-def describe_foreign(file: PurePath, beginning: bytes) -> str | None:
-    """Return why a file is not read, "" if nothing is known of it, or None if it is read."""
+def describe_foreign(file: PurePath, text: str) -> str | None:
+    """Return why a file is not read, "" if nothing is known of it, or None if it is read.
+
+    Args:
+        text: The beginning of the file.
+    """
     extension = file.suffix.lower()
-    text = _decode(beginning)
     if extension not in EXTENSIONS or _is_readwise(extension, text):
         return None
     for kind in _KNOWN:
@@ -146,8 +141,3 @@ def _is_readwise(extension: str, text: str) -> bool:
     columns = {" ".join(cell.strip().strip('"').split()).casefold() for cell in cells}
     is_damaged = len(columns & _OWN_COLUMNS) > 1
     return extension == ".csv" and (columns >= _REQUIRED_COLUMNS or is_damaged)
-
-
-def _decode(beginning: bytes) -> str:
-    is_utf16 = beginning.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
-    return beginning.decode("utf-16" if is_utf16 else "utf-8", "ignore").removeprefix("\ufeff")

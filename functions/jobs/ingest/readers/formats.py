@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import PurePath
 
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
 
 BEGINNING_BYTES: Final = 64_000
-"""The number of leading bytes that `recognizes` receives: enough for pages that begin with long
-style sheets."""
+"""The number of leading bytes by which a format is recognized: enough for pages that begin with
+long style sheets."""
 
 
 class Identity(Enum):
@@ -42,13 +43,13 @@ class Format:
         fields: What each field that is read becomes, by its name in the format; for users.
         example: A short sample file for the documentation, or a sentence that describes one.
         identity: What the ids of its sources are derived from.
-        recognizes: Returns whether a file that begins with these bytes has the format. If None, the
-            format is the fallback for files with a matching name that no other format recognizes.
-            A format and its fallback must have the same identity.
+        recognizes: Returns whether a file that begins like this has the format. If None, the format
+            is the fallback for files with a matching name that no other format recognizes. A format
+            and its fallback must have the same identity.
         adds_only: Whether a file is a log of additions: what it lacks is not deleted, because
             another device or an earlier export may have it.
-        name_parts: A file has this format only if its name without the extension contains one of
-            these strings, in lower case. Empty means any name.
+        name_pattern: A file has this format only if this matches in its name without the extension,
+            in lower case.
     """
 
     name: str
@@ -58,13 +59,12 @@ class Format:
     fields: Mapping[str, str]
     example: str
     identity: Identity = Identity.FILE
-    recognizes: Callable[[bytes], bool] | None = None
+    recognizes: Callable[[str], bool] | None = None
     adds_only: bool = False
-    name_parts: tuple[str, ...] = ()
+    name_pattern: re.Pattern[str] | None = None
 
     def matches_name(self, path: PurePath) -> bool:
         """Return whether a file with this name may have the format."""
         if path.suffix.lower() not in self.extensions:
             return False
-        stem = path.stem.casefold()
-        return not self.name_parts or any(part in stem for part in self.name_parts)
+        return self.name_pattern is None or bool(self.name_pattern.search(path.stem.casefold()))

@@ -9,11 +9,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers import foreign, json_lines, text_files
+from functions.jobs.ingest.readers.decoding import UTF16_MARKS
 from functions.jobs.ingest.readers.epub import book
 from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.formats import BEGINNING_BYTES, Identity
 from functions.jobs.ingest.readers.html import mhtml, page
-from functions.jobs.ingest.readers.kindle import clippings, notebook
+from functions.jobs.ingest.readers.kindle import clippings, notebook, notes_table
 from functions.jobs.ingest.readers.pdf import document
 from functions.jobs.ingest.readers.readwise import csv_export, export
 from functions.jobs.ingest.readers.source_file import (
@@ -36,6 +37,7 @@ FORMATS: Final = (
     json_lines.FORMAT,
     export.FORMAT,
     csv_export.FORMAT,
+    notes_table.FORMAT,
     notebook.FORMAT,
     page.FORMAT,
     mhtml.FORMAT,
@@ -84,26 +86,36 @@ def detect_format(file: SourceFile) -> Format | None:
     A file that cannot be opened has the fallback format, too.
     """
     name = PurePosixPath(file.name)
-    special = [
+    candidates = _list_special_formats(name)
+    beginning = _read_beginning(file.path) if candidates else ""
+    return _recognize(candidates, beginning) or find_format_by_name(name)
+
+
+def _list_special_formats(name: PurePath) -> list[Format]:
+    """Return the formats of files with this name that are recognized by content."""
+    return [
         candidate for candidate in FORMATS if candidate.recognizes and candidate.matches_name(name)
     ]
-    if special:
-        beginning = _read_beginning(file.path)
-        for candidate in special:
-            if candidate.recognizes and candidate.recognizes(beginning):
-                return candidate
-    return find_format_by_name(name)
 
 
-def _read_beginning(path: Path) -> bytes:
+def _recognize(candidates: Iterable[Format], beginning: str) -> Format | None:
+    for candidate in candidates:
+        if candidate.recognizes and candidate.recognizes(beginning):
+            return candidate
+    return None
+
+
+def _read_beginning(path: Path) -> str:
     # Opening a pipe would block for ever.
     if not path.is_file():
-        return b""
+        return ""
     try:
         with path.open("rb") as content:
-            return content.read(BEGINNING_BYTES)
+            beginning = content.read(BEGINNING_BYTES)
     except OSError:
-        return b""
+        return ""
+    encoding = "utf-16" if beginning.startswith(UTF16_MARKS) else "utf-8"
+    return beginning.decode(encoding, "ignore").removeprefix("\ufeff")
 
 
 def find_identity(file: PurePath) -> Identity:
@@ -114,9 +126,12 @@ def find_identity(file: PurePath) -> Identity:
 
 def describe_foreign(name: PurePath, path: Path) -> str | None:
     """Return why a file of another program is not read, "" to count it, None if it is read."""
-    if name.suffix.lower() not in foreign.EXTENSIONS:
+    if name.suffix.lower() not in foreign.EXTENSIONS or not path.is_file():
         return None
-    return foreign.describe_foreign(name, _read_beginning(path)) if path.is_file() else None
+    beginning = _read_beginning(path)
+    if _recognize(_list_special_formats(name), beginning):
+        return None
+    return foreign.describe_foreign(name, beginning)
 
 
 def get_extension(file: PurePath) -> str:

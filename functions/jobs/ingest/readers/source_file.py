@@ -84,6 +84,15 @@ class Record(NamedTuple):
     read: Callable[[], Source]
 
 
+def make_refusal(name: str, reason: str) -> Record:
+    """Return a record that cannot be read."""
+
+    def refuse() -> Source:
+        raise Unreadable(reason)
+
+    return Record(name, refuse)
+
+
 def derive_file_source_id(collection: str, relative_path: str, number: int = 1) -> str:
     """Return the id of a file's source.
 

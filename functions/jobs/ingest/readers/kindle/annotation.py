@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers.fields import fold_text, to_headline
+from functions.jobs.ingest.readers.readwise.export import FAVORITE_TAG
 from shared.knowledge.source import Locator, Section
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ class Annotation:
     position: Position = Position()
     added_at: datetime | None = None
     chapter: str | None = None
+    is_starred: bool = False
 
 
 def parse_kind(heading: str) -> AnnotationKind | None:
@@ -226,7 +228,7 @@ def make_section(
     locator = replace(annotation.position.locator, chapter=annotation.chapter)
     return Section(
         "\n\n".join([annotation.text, *notes]),
-        tags=tags,
+        tags=(*tags, FAVORITE_TAG) if annotation.is_starred else tags,
         highlighted_at=annotation.added_at,
         # One locator, from offset 0: the whole text is at the same position.
         locators=((0, locator),) if locator != Locator() else (),

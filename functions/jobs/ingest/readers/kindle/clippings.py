@@ -35,6 +35,7 @@ from functions.jobs.ingest.readers.source_file import (
     SourceFile,
     Unreadable,
     describe_excess,
+    make_refusal,
 )
 from functions.jobs.ingest.readers.written_dates import parse_datetime
 from shared.core.ids import IdKind, make_id
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 32 * MEGABYTE
 """The maximum size of a file."""
 NAME: Final = "My Clippings.txt"
+_NAMES: Final = ("clippings", "mis recortes", "meus recortes", "mes extraits", "miei ritagli")
 _SEPARATOR: Final = re.compile(r"^={10,}[ \t]*$|\0", re.MULTILINE)
 """The end of an entry: a line of equals signs, or a damaged block as in `_read_text`."""
 _FIRST_ENTRY: Final = re.compile(r"[\s=\ufeff]*[^\n]+\n[ \t\ufeff]*- [^\n|]*\d[^\n|]*\|[^\n]*\d")
@@ -67,6 +69,7 @@ _NOT_AN_AUTHOR: Final = re.compile(
 _PART_SEPARATOR: Final = re.compile(r"\s*[|\uff5c]\s*")
 _LIMIT_PLACEHOLDER: Final = re.compile(r"<[^<>\n]{10,200}>")
 """The placeholder for the text when the publisher's limit on copied text is reached."""
+_NO_HEADING: Final = "has no line such as `- Your Highlight on page 12 | Added on ...`"
 _UNNAMED: Final = "Untitled"
 _FAULTS: Final = {
     "empty": "without text; left out",
@@ -130,7 +133,7 @@ def read_records(file: SourceFile) -> Iterator[Record]:
     if not entries:
         raise Unreadable(f"is not a Kindle's {NAME}: rename it to have it read as text")
     for line in lines_without_heading:  # counted as refused when they are built
-        yield Record(f"{file.name} line {line}", _refuse_without_heading)
+        yield make_refusal(f"{file.name} line {line}", _NO_HEADING)
     for source_id, book in _group_by_book(entries).items():
         if book.annotations or book.faults:
             yield Record(
@@ -179,7 +182,7 @@ def _group_by_book(entries: Mapping[str, list[_Entry]]) -> dict[str, _Book]:
     books: dict[str, _Book] = {}
     for title_line, entries_of_title in entries.items():
         title, author = _parse_title(title_line)
-        book = books.setdefault(_make_source_id(title, author), _Book(title, author))
+        book = books.setdefault(make_source_id(title, author), _Book(title, author))
         for entry in entries_of_title:
             _add_entry(book, entry)
     return books
@@ -215,13 +218,10 @@ def _parse_title(line: str) -> tuple[str, str | None]:
     return to_headline(line) or _UNNAMED, None
 
 
-def _make_source_id(title: str, author: str | None) -> str:
+def make_source_id(title: str, author: str | None) -> str:
+    """Return the id of a book's source."""
     name = unicodedata.normalize("NFKC", f"{title}\0{author or ''}").casefold()
     return make_id(IdKind.KINDLE_BOOK, name)
-
-
-def _refuse_without_heading() -> Source:
-    raise Unreadable("has no line such as `- Your Highlight on page 12 | Added on ...`")
 
 
 def _build_source(source_id: str, book: _Book, file_warnings: tuple[str, ...]) -> Source:
@@ -251,6 +251,7 @@ FORMAT: Final = Format(
     read=read_records,
     max_bytes=MAX_BYTES,
     fields={
+        "the file's name": f"contains one of {', '.join(f'`{name}`' for name in _NAMES)}",
         "Title (Series) (Author)": "the title with the series, and the author, of a source; its id"
         " is made of both",
         "Highlight": "a passage; if it was repeated or extended, the longest version is kept",
@@ -266,5 +267,5 @@ FORMAT: Final = Format(
     "A flaky test is worse than none.\n==========\n",
     identity=Identity.ORIGIN,
     adds_only=True,
-    name_parts=("clippings", "mis recortes", "meus recortes", "mes extraits", "miei ritagli"),
+    name_pattern=re.compile("|".join(_NAMES)),
 )

@@ -30,6 +30,8 @@ from shared.knowledge.source import Source
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from shared.knowledge.source import Section
+
 MAX_BYTES: Final = 16 * MEGABYTE
 """The maximum size of a file."""
 _TITLE, _AUTHORS, _CHAPTER = "booktitle", "authors", "sectionheading"
@@ -38,7 +40,7 @@ _CLASSES: Final = frozenset(
     {"bodycontainer", "notebookfor", "citation", _TITLE, _AUTHORS, _CHAPTER, _HEADING, _TEXT}
 )
 _MARKS: Final = tuple(
-    re.compile(rf"<\w+[^<>]{{0,200}}\bclass\s*=\s*[\"'](?:{names})[\"']".encode(), re.IGNORECASE)
+    re.compile(rf"<\w+[^<>]{{0,200}}\bclass\s*=\s*[\"'](?:{names})[\"']", re.IGNORECASE)
     for names in (_TITLE, f"notebookfor|{_CHAPTER}|{_HEADING}")
 )
 """The elements by which a notebook is recognized: the book's title, and another that only notebooks
@@ -60,7 +62,7 @@ class _AnnotationWithNotes(NamedTuple):
     notes: list[Annotation]
 
 
-def recognizes(beginning: bytes) -> bool:
+def recognizes(beginning: str) -> bool:
     """Return whether an HTML page that begins like this is a Kindle notebook."""
     return all(mark.search(beginning) for mark in _MARKS)
 
@@ -76,8 +78,8 @@ def _read_source(file: SourceFile) -> Source:
     fields = dict(reversed(parts))  # the first element of each class wins
     title = fields.get(_TITLE) or PurePosixPath(file.relative_path).stem
     sections = [
-        replace(make_section(annotation, [note.text for note in notes]), saved_at=file.modified_at)
-        for annotation, notes in _join_notes(list(_parse_annotations(parts)))
+        replace(section, saved_at=file.modified_at)
+        for section in make_sections(list(_parse_annotations(parts)))
     ]
     if not sections:
         raise Unreadable("has no highlights and no notes")
@@ -158,6 +160,14 @@ def _parse_annotation(heading: str, section: str, text: str) -> Annotation:
         chapter, place = "", rest
     position = parse_position(place)
     return Annotation(kind, text, position, chapter=to_headline(chapter or section) or None)
+
+
+def make_sections(annotations: Sequence[Annotation]) -> list[Section]:
+    """Return the sections of highlights, each joined with the notes that follow it."""
+    return [
+        make_section(annotation, [note.text for note in notes])
+        for annotation, notes in _join_notes(annotations)
+    ]
 
 
 def _join_notes(annotations: Sequence[Annotation]) -> list[_AnnotationWithNotes]:
