@@ -39,6 +39,8 @@ class IdKind(StrEnum):
     LINK = "l"
     NOTE = "n"
     READWISE_BOOK = "r"
+    EXPORT = "x"
+    """A book, a page or a conversation that another program exported."""
 
 
 def make_id(kind: IdKind, name: str) -> str:

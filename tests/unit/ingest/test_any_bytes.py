@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from functions.jobs.ingest.listing import read
-from functions.jobs.ingest.readers import json_lines, text_files
+from functions.jobs.ingest.readers import json_lines, koreader, text_files
 from functions.jobs.ingest.readers.kindle import clippings, notebook, notes_table
 from functions.jobs.ingest.readers.reading import FORMATS, InputProblem, detect_format
 from functions.jobs.ingest.readers.readwise import csv_export, export
@@ -43,6 +43,7 @@ SAMPLES: Final = {
         {"chunks": 1},
     ).encode(),
     "export.json": export.FORMAT.example.encode(),
+    "koreader.json": koreader.FORMAT.example.encode(),
     "export.csv": csv_export.FORMAT.example.encode(),
     "notes.csv": notes_table.FORMAT.example.encode(),
     "notebook.html": notebook.FORMAT.example.encode() * 2,

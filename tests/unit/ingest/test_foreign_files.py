@@ -45,7 +45,6 @@ def test_a_data_file_in_a_folder_is_counted(tmp_path: Path, name: str, content: 
         ("a.csv", "title,url,time_added,tags,status\n", "Pocket"),
         ("a.csv", "URL,Title,Selection,Folder,Timestamp\n", "Instapaper"),
         (NOTION_NAME, "Name,Tags\nKeel,oak\n", "Notion"),
-        ("a.json", '{"entries": [{"sort": "highlight", "time": 1}]}', "KOReader"),
         ("conversations.json", '[{"create_time": 1, "mapping": {}}]', "ChatGPT"),
         ("conversations.json", '[{"uuid": "a", "chat_messages": []}]', "Claude"),
         ("a.json", '{"roots": {"bookmark_bar": {}}}', "bookmarks"),

@@ -181,7 +181,7 @@ def _build_source(group: list[_Line]) -> Source:
         note=NoteFields(**own.note.model_dump()) if own.note else None,
         overrides={name: getattr(fields, name) for name in edited},
         # The base may know highlights that are newer than the export.
-        adds_only=has_kind(own.source_id, IdKind.KINDLE_BOOK, IdKind.READWISE_BOOK),
+        adds_only=has_kind(own.source_id, IdKind.KINDLE_BOOK, IdKind.READWISE_BOOK, IdKind.EXPORT),
     )
 
 

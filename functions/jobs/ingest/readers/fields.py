@@ -26,6 +26,8 @@ _YEAR_OR_MONTH: Final = re.compile(r"\d{4}(?:-\d\d)?", re.ASCII)
 _YEAR_FIRST: Final = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)", re.ASCII)
 """The beginning of a date such as 2024/05/31 or 2024-5-31."""
 _DATE_LENGTH: Final = len("2024-05-31")
+_SECONDS: Final = re.compile(r"\d{9,11}", re.ASCII)
+"""A time in seconds since 1970, of the years 1973 to 5138."""
 _DAY_FIRST: Final = re.compile(r"(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})", re.ASCII)
 """A date such as 31.05.2024. With dots, the day comes first everywhere; with slashes, it does not:
 06/01/2024 is a day in June or in January."""
@@ -134,6 +136,17 @@ def _parse_moment(value: Any) -> datetime | None:
         raise ValueError(f"“{excerpt}” is not an ISO 8601 date such as 2024-05-31") from error
 
 
+def _parse_timestamp(value: Any) -> datetime | None:
+    if isinstance(value, str) and _SECONDS.fullmatch(value.strip()):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _parse_moment(value)
+    try:
+        return datetime.fromtimestamp(value, UTC) if value else None
+    except (ValueError, OverflowError, OSError) as error:
+        raise ValueError("A time is a number of seconds since 1970") from error
+
+
 Block = Annotated[str, BeforeValidator(_parse_block)]
 """Text of any number of lines, cleaned and stripped; null is empty."""
 
@@ -160,6 +173,9 @@ Moment = Annotated[datetime | None, BeforeValidator(_parse_moment)]
 """A date in ISO 8601 or with the name of a month, with or without a time. It is in UTC, or has no
 zone if the text names none: `chunk_source` reads it in the owner's."""
 
+
+Timestamp = Annotated[datetime | None, BeforeValidator(_parse_timestamp)]
+"""A `Moment`, or a number of seconds since 1970; 0 is None."""
 
 DATES: Final = frozenset({"highlighted_at", "date"})
 """The names of date fields. The readers drop an invalid date and keep its record."""

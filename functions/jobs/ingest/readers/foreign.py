@@ -101,11 +101,6 @@ _KNOWN: Final = (
         "Notion's Markdown export has the pages of its rows beside it",
         by_name=True,
     ),
-    _json(
-        "a KOReader export in JSON",
-        "entries sort time",
-        "export as Markdown, or as `My Clippings.txt`, in KOReader",
-    ),
     _json("ChatGPT's export of conversations", "mapping create_time", _CHATS),
     _json("Claude's export of conversations", "chat_messages uuid", _CHATS),
     _json("a browser's bookmarks", "roots bookmark_bar", _LINKS),

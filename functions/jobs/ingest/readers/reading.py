@@ -8,7 +8,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers import foreign, json_lines, text_files
+from functions.jobs.ingest.readers import foreign, json_lines, koreader, text_files
 from functions.jobs.ingest.readers.decoding import UTF16_MARKS
 from functions.jobs.ingest.readers.epub import book
 from functions.jobs.ingest.readers.fields import to_one_line
@@ -36,6 +36,7 @@ FORMATS: Final = (
     text_files.FORMAT,
     json_lines.FORMAT,
     export.FORMAT,
+    koreader.FORMAT,
     csv_export.FORMAT,
     notes_table.FORMAT,
     notebook.FORMAT,
