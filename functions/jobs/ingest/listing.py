@@ -63,6 +63,9 @@ OneDrive adds the name of the device."""
 _SEPARATOR: Final = re.compile(r"[ _.(\[-]")
 """Where a sync program may have begun to add to a name."""
 _TEMPLATES: Final = "in the templates folder"
+_LOGSEQ_BACKUPS: Final = frozenset({"bak", "version-files"})
+"""The folders beside Logseq's settings with former versions of pages."""
+_BACKUPS: Final = "among Logseq's backups"
 _DRAWING: Final = ".excalidraw.md"
 """The extension of Excalidraw drawings in a vault, which contain drawing data instead of text."""
 _ACCEPTED: Final = "Give a folder or a file: {}.".format(
@@ -279,6 +282,11 @@ def _find_unread_kind(file: Path, vault: Vault | None) -> str | None:
         return get_extension(file)
     if vault and file.is_relative_to(vault.templates_folder):
         return _TEMPLATES
+    if any(
+        folder.name in _LOGSEQ_BACKUPS and (folder.parent / "config.edn").is_file()
+        for folder in file.parents
+    ):
+        return _BACKUPS
     return _DRAWING if vault and file.name.lower().endswith(_DRAWING) else None
 
 

@@ -235,3 +235,11 @@ def test_a_path_with_nothing_to_read_is_refused_at_once(tmp_path: Path, name: st
     write_file(tmp_path, "empty/other.png", b"\x89PNG")
     with pytest.raises(InvalidInput, match=r"Give a folder or a file: .*\.jsonl"):
         read(tmp_path / name)
+
+
+def test_former_versions_of_a_graphs_pages_are_not_read(tmp_path: Path) -> None:
+    for name in ("pages/Reefs.md", "logseq/bak/pages/Reefs/2024.md", "bak/Old.md"):
+        write_file(tmp_path, name, f"Of {name}.")
+    write_file(tmp_path, "logseq/config.edn", "{}")
+    assert [source.title for source in read_sources(tmp_path)] == ["Old", "Reefs"]
+    assert list_files(tmp_path).not_read == "1 .edn, 1 among Logseq's backups"

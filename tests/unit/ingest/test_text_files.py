@@ -259,6 +259,22 @@ def test_utf_16_is_read_by_its_byte_order_mark(tmp_path: Path, encoding: str) ->
     assert reason.startswith("line 3: x: ")
 
 
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("202405311642 Reefs.md", "Reefs"),
+        ("Reefs_20240531164153.md", "Reefs"),
+        ("202405311642.md", "202405311642"),
+        ("978020137962.md", "978020137962"),
+        ("2024-05-31 Reefs.md", "2024-05-31 Reefs"),
+        ("Reefs 0123456789abcdef0123456789abcdef.md", "Reefs"),
+        ("Boats___Reefs.md", "Boats/Reefs"),
+    ],
+)
+def test_a_title_has_no_id_of_a_program(tmp_path: Path, name: str, title: str) -> None:
+    assert read_only_source(write_file(tmp_path, name, "Words.")).title == title
+
+
 FILE_TIME = datetime(2019, 3, 2, 12, tzinfo=UTC)
 DATED_NAME = "2024-05-31 Note.md"
 
@@ -284,6 +300,17 @@ DATED_NAME = "2024-05-31 Note.md"
         ("2024-02-30 or 2024-05-31.md", "", "2024-05-31"),
         ("2024-05-31/note.md", "", "2019-03-02"),
         ("202405311.md", "", "2019-03-02"),
+        ("202405311642 Reefs.md", "", "2024-05-31"),
+        ("Reefs 20240531164153.md", "", "2024-05-31"),
+        ("202413311642 Reefs.md", "", "2019-03-02"),
+        ("May 31, 2024.md", "", "2024-05-31"),
+        ("Friday, May 31st, 2024.md", "", "2024-05-31"),
+        ("31. Mai 2024.md", "", "2024-05-31"),
+        ("1er aou\u0302t 2024.md", "", "2024-08-01"),
+        ("31 de mayo de 2024.md", "", "2024-05-31"),
+        ("2024年5月31日.md", "", "2024-05-31"),
+        ("journals/2024_05_31.md", "", "2024-05-31"),
+        ("May 31.md", "", "2019-03-02"),
         ("1789-07-14 Bastille.md", "", "2019-03-02"),
         ("note.txt", "", "2019-03-02"),
     ],
@@ -353,7 +380,7 @@ def test_a_file_name_that_is_not_utf_8_can_be_printed(tmp_path: Path) -> None:
 def test_a_page_of_logseq_is_text_without_its_bookkeeping(tmp_path: Path) -> None:
     block_id = "6657b2c1-1111-4222-8333-444455556666"
     content = (
-        "title:: Flats\nicon:: 🐚\ntags:: sea, [[low water]]\nauthor:: [[Ann]]\n\n"
+        "title:: Flats\ntype:: [[book]]\nicon:: 🐚\nTags:: sea, [[low water]]\nauthor:: [[Ann]]\n\n"
         f"- Mud stores carbon.\n  id:: {block_id}\n  collapsed:: true\n\t- Crabs turn it.\n"
         "- TODO ask\n  :LOGBOOK:\n  CLOCK: [2024-05-31 Fri 10:00:00]\n  :END:\n"
         f"- See (({block_id})), {{{{query (task TODO)}}}}.\n- id:: a name\n"
@@ -364,6 +391,7 @@ def test_a_page_of_logseq_is_text_without_its_bookkeeping(tmp_path: Path) -> Non
     assert (source.title, source.author) == ("Flats", "Ann")
     assert source.tags == ("sea", "low water")
     assert source.text == (
+        "type: book\n\n"
         "- Mud stores carbon.\n\t- Crabs turn it.\n- TODO ask\n- See , .\n- id:: a name\n"
         "  Ebb. ![x](y.png)\n- Silt.\n  hl-page:: 12"
     )

@@ -21,11 +21,16 @@ _FRONT_MATTER: Final = re.compile(
     r"\A(?:---[ \t]*\n(?P<yaml>.*?)^(?:---|\.\.\.)|\+\+\+[ \t]*\n(?P<toml>.*?)^\+\+\+)[ \t]*$",
     re.DOTALL | re.MULTILINE,
 )
-_PROPERTIES: Final = re.compile(
-    r"\A(?:(?:title|tags|author|date|created|url|alias|icon|public|filters|exclude-from-graph-view)"
-    r"::(?:[ \t][^\n]*)?(?:\n|\Z))++(?=\s*\S)"
+_PROPERTIES: Final = re.compile(r"\A(?:[\w-]+::(?:[ \t][^\n]*)?(?:\n|\Z))++(?=\s*\S)")
+"""Properties of a page in Logseq, such as `tags:: sea, ecology`."""
+_KNOWN_PROPERTIES: Final = frozenset(
+    [
+        *("title", "tags", "tag", "author", "authors", "date", "created", "updated", "url"),
+        *("language", "alias", "aliases", "icon", "public", "filters", "id", "collapsed"),
+        "exclude-from-graph-view",
+    ]
 )
-"""Properties of a page in Logseq, such as `tags:: sea, ecology`. Others stay in the text."""
+"""Those that are read or mean nothing outside Logseq. Others stay in the text."""
 _LEADING_TABS: Final = re.compile(r"^\t+", re.MULTILINE)
 _FIRST_LINE: Final = 2
 """The line of the file on which the block begins, after `---`."""
@@ -62,11 +67,13 @@ class FrontMatter:
         fields: The values by key: strings, lists and dictionaries.
         line_numbers: Each key's line number in the file.
         warnings: A warning for each line that is ignored.
+        text: What belongs to the text.
     """
 
     fields: dict[str, Any] = field(default_factory=dict)
     line_numbers: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    text: str = ""
 
 
 def match_front_matter(text: str) -> re.Match[str] | None:
@@ -81,13 +88,16 @@ def parse_front_matter(match: re.Match[str]) -> FrontMatter | None:
     return _parse_yaml(match["yaml"]) if match["toml"] is None else _parse_toml(match["toml"])
 
 
-def _parse_properties(block: str) -> FrontMatter:
+def _parse_properties(block: str) -> FrontMatter | None:
     front_matter = FrontMatter()
     for number, line in enumerate(block.rstrip("\n").split("\n"), start=1):
         key, _, value = line.partition("::")
-        front_matter.fields[key] = value.strip()
-        front_matter.line_numbers[key] = number
-    return front_matter
+        if key.lower() in _KNOWN_PROPERTIES:
+            front_matter.fields[key.lower()] = value.strip()
+            front_matter.line_numbers[key.lower()] = number
+        else:
+            front_matter.text += f"{key}:{value}\n"
+    return front_matter if front_matter.fields else None
 
 
 def _parse_toml(block: str) -> FrontMatter | None:

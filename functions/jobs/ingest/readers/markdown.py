@@ -68,7 +68,8 @@ _UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _LOGSEQ: Final = (
     rf"^[ \t]*(?:id::[ \t]*{_UUID}|collapsed::[ \t]*(?:true|false))[ \t]*$"  # properties of a block
     r"|^[ \t]*:LOGBOOK:[ \t]*(?:\n[ \t]*CLOCK:[^\n]*+)*+\n[ \t]*:END:[ \t]*$"  # times of work
-    r"|^[ \t]*(?:ls-type|hl-(?:color|type|stamp)|card-[a-z-]+|logseq\.[\w.-]+|background-color)"
+    r"|^[ \t]*(?:ls-type|hl-(?:color|type|stamp)|(?:card|query)-[a-z-]+|logseq\.[\w.-]+|heading"
+    r"|background-color|template|template-including-parent)"
     r"::[^\n]*+$"  # of highlights in a PDF, flash cards and other blocks
     r"|^[ \t]*(?:-[ \t]+)?#\+(?:BEGIN|END)_[A-Z]+(?:[ \t][^\n]*+)?$"  # the ends of a quotation
     r"|(?<=\))\{:(?:height|width)[^{}\n]*+\}"  # the size of a picture

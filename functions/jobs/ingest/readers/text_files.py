@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, time
 from functools import partial
 from pathlib import PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
+from functions.jobs.ingest.readers import file_names
 from functions.jobs.ingest.readers.decoding import read_any_text
 from functions.jobs.ingest.readers.fields import (
     MAX_TAGS,
@@ -58,8 +58,6 @@ _COLOUR: Final = re.compile(
     re.IGNORECASE,
 )
 """A colour such as `#202bfc` or `#fff`. `#facade`, `#e2e` and `#b2b` are tags."""
-_DATE_IN_NAME: Final = re.compile(r"(?<!\d)((?:19|20)\d\d)([-_.]?)(\d\d)\2(\d\d)(?!\d)")
-"""A date in a file name, such as `2024-05-31` or `20240531`."""
 _ADDRESS: Final = re.compile(
     r"<(?P<angled>https?://[^<>\s]+)>|\[[^\n]*\]\((?P<linked>https?://[^\s()]+(?:\([^\s()]*\))*)\)"
     r"|https?://.*"
@@ -141,8 +139,10 @@ def _read_source(file: SourceFile) -> Source:
         raise Unreadable(f"contains Kindle clippings: rename it to `{clippings.NAME}`")
     if len(links_to) > MAX_LINKS:
         warnings += (f"links to {len(links_to):,} files; the first {MAX_LINKS} links are kept",)
-    title = metadata.title or find_title(text) or path.stem
-    written_at = metadata.date or metadata.created or metadata.updated or _find_date(path.stem)
+    title = metadata.title or find_title(text) or file_names.find_title(path.stem)
+    written_at = (
+        metadata.date or metadata.created or metadata.updated or file_names.find_date(path.stem)
+    )
     dated = tuple(
         replace(
             section,
@@ -186,7 +186,7 @@ def _split_front_matter(text: str, *, is_markdown: bool) -> _Document:
         front_matter, metadata_end = FrontMatter(), 0
     else:
         metadata_end = match.end()
-    body = text[metadata_end:].strip()
+    body = f"{front_matter.text}\n{text[metadata_end:].strip()}".strip()
     note = vault_note.parse(body) if is_markdown else None
     fields = (note.fields if note else {}) | {
         key: value for key, value in front_matter.fields.items() if value not in _YAML_NULLS
@@ -233,20 +233,6 @@ def _select_tags(names: Iterable[str], known_tags: Sequence[str]) -> Iterator[st
             yield tag
 
 
-def _find_date(name: str) -> datetime | None:
-    """Return the first date in a file's name, such as 2024-05-31 or 20240531, without a zone.
-
-    Years before 1900 are ignored: they are more likely the file's subject.
-    """
-    for match in _DATE_IN_NAME.finditer(name):
-        year, _, month, day = match.groups()
-        try:
-            return datetime.combine(date(int(year), int(month), int(day)), time.min)
-        except ValueError:  # not a real date
-            continue
-    return None
-
-
 FORMAT: Final = Format(
     name="Markdown or text",
     extensions=(".md", ".markdown", ".txt"),
@@ -265,7 +251,8 @@ FORMAT: Final = Format(
         " May 31, 2024; 06/01/2024"
         " is none, as it may be in June or in January",
         "created, updated, modified": "the date, when the text is first stored; if missing or not"
-        " understood, a date in the file's name, or else the file's date",
+        " understood, a date in the file's name such as `2024-05-31`, `202405311642` or"
+        " `May 31, 2024`, or else the file's date",
         "`[[Note]]`, `[[Note#Part]]`, `[words](other.md)`": "links to other sources; in an Obsidian"
         " vault by name and by `aliases`, elsewhere by path",
         "`[words][label]` with `[label]: address`": "`[words](address)`",
