@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from functions.jobs.ingest.listing import read
 from functions.jobs.ingest.readers import json_lines, koreader, text_files
 from functions.jobs.ingest.readers.kindle import clippings, notebook, notes_table
+from functions.jobs.ingest.readers.notion import table
 from functions.jobs.ingest.readers.reading import FORMATS, InputProblem, detect_format
 from functions.jobs.ingest.readers.readwise import csv_export, export
 from functions.jobs.ingest.readers.source_file import SourceFile
@@ -28,6 +29,10 @@ from tests.support.source_files import format_json_lines, write_file
 from tests.support.web_pages import PROSE, make_article_page
 
 CARREL_EXPORT: Final = "export.jsonl"
+NOTION_ID: Final = "0123456789abcdef0123456789abcdef"
+NOTION_PAGE: Final = (
+    b"# Keel\n\nTags: oak\nCreated: May 31, 2024\nBoat: Gull (Gull%20012.md)\n\n[It](x.md).\n"
+)
 SAMPLES: Final = {
     "My Clippings.txt": clippings.FORMAT.example.encode() * 3,
     "note.md": text_files.FORMAT.example.encode(),
@@ -52,6 +57,15 @@ SAMPLES: Final = {
         "<html><!--\n Page saved with SingleFile \n url: https://example.com/one \n--><body><div"
         f' id="js_content" style="visibility: hidden"><section>{PROSE}</section></div>'
     ).encode(),
+    f"Keel {NOTION_ID}.md": NOTION_PAGE,
+    f"Boats {NOTION_ID}.csv": table.FORMAT.example.encode(),
+    "Export-0123.zip": make_zip(
+        {
+            f"Boats/Keel {NOTION_ID}.md": NOTION_PAGE,
+            f"Boats {NOTION_ID[::-1]}.csv": table.FORMAT.example,
+            "Export-0123-Part-2.zip": make_zip({"Sails.md": "# Sails"}),
+        }
+    ),
     "rope.mhtml": (
         "Snapshot-Content-Location: https://example.com/rope\nSubject: Rope\nDate: 31 May 2024\n"
         'Content-Type: multipart/related; boundary="b"\n\n--b\nContent-Type: text/html\n\n'
@@ -158,8 +172,9 @@ def list_parts(name: str, data: bytes) -> list[bytes]:
     parts = [data]
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         parts.append(data.decode("utf-16", "replace").encode())
-    if name.endswith(".epub"):
-        parts += [content for _, content in unpack(data)]
+    if name.endswith((".epub", ".zip")):
+        for member, content in unpack(data):
+            parts += list_parts(member, content)
     if name.endswith(".pdf"):
         parts += [
             bytes.fromhex(text.decode()).decode("utf-16", "replace").encode()

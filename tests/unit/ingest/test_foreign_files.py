@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from functions.jobs.ingest.listing import list_files
+from tests.support.epub_files import make_zip
 from tests.support.source_files import (
     make_readwise_book,
     read_only_source,
@@ -13,8 +14,6 @@ from tests.support.source_files import (
     write_export,
     write_file,
 )
-
-NOTION_NAME = "Boats 0123456789abcdef0123456789abcdef.csv"
 
 
 @pytest.mark.parametrize(
@@ -26,10 +25,13 @@ NOTION_NAME = "Boats 0123456789abcdef0123456789abcdef.csv"
         ("prices.csv", "date;price\n2024-05-31;7\n"),
         ("empty.csv", ""),
         ("empty.json", ""),
+        ("pictures.zip", make_zip({"a.md": "Words.", "b.png": "x"})),
         ("search.json", '{"results": [{"name": "Keel"}], "count": 1}'),
     ],
 )
-def test_a_data_file_in_a_folder_is_counted(tmp_path: Path, name: str, content: str) -> None:
+def test_a_data_file_in_a_folder_is_counted(
+    tmp_path: Path, name: str, content: str | bytes
+) -> None:
     write_file(tmp_path, "note.md", "Words.")
     file = write_file(tmp_path, name, content)
     assert read_problems(tmp_path) == read_warnings(tmp_path) == []
@@ -44,7 +46,6 @@ def test_a_data_file_in_a_folder_is_counted(tmp_path: Path, name: str, content: 
         ("a.csv", "\ufeffid,title,note,excerpt,url,folder,tags,highlights\n", "Raindrop"),
         ("a.csv", "title,url,time_added,tags,status\n", "Pocket"),
         ("a.csv", "URL,Title,Selection,Folder,Timestamp\n", "Instapaper"),
-        (NOTION_NAME, "Name,Tags\nKeel,oak\n", "Notion"),
         ("conversations.json", '[{"create_time": 1, "mapping": {}}]', "ChatGPT"),
         ("conversations.json", '[{"uuid": "a", "chat_messages": []}]', "Claude"),
         ("a.json", '{"roots": {"bookmark_bar": {}}}', "bookmarks"),

@@ -1,18 +1,21 @@
 """Reads members of a ZIP archive from an untrusted author.
 
-Nothing is extracted to a disk: members are read into memory by name, so a member called `../../x`
-does no harm. A ZIP bomb is refused by the sizes that it declares, before anything is unpacked. If
-it declares too small a size, `zipfile` unpacks only that much, and the checksum fails.
+Members are read into memory by name, so a member called `../../x` does no harm. Only an archive in
+an archive is copied to a disk, to a file without a name. A ZIP bomb is refused by the sizes that it
+declares, before anything is unpacked. If it declares too small a size, `zipfile` unpacks only that
+much, and the checksum fails.
 """
 
 from __future__ import annotations
 
+import shutil
 import struct
 import unicodedata
 import zipfile
 import zlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from functions.jobs.ingest.readers.source_file import MEGABYTE, Unreadable
@@ -67,32 +70,70 @@ class Archive:
         """Return whether there is a member of this name."""
         return self._find(name) is not None
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the members that are no folders, in order."""
+        return [name for name, entry in self._entries.items() if not entry.is_dir()]
+
     def read(self, name: str) -> bytes:
         """Unpack a member, or else one whose name is only written differently.
 
         Raises:
             Unreadable: The member is missing, damaged, encrypted, too large or a bomb.
         """
+        entry = self._get(name, MAX_MEMBER)
+        with _explain_damage():
+            return self._archive.read(entry)
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[IO[bytes]]:
+        """Open a member of any size.
+
+        Raises:
+            Unreadable: The member is missing, damaged, encrypted or a bomb.
+        """
+        with _explain_damage(), self._archive.open(self._get(name, MAX_UNPACKED)) as member:
+            yield member
+
+    @contextmanager
+    def open_part(self, name: str) -> Iterator[Archive]:
+        """Open a member that is an archive.
+
+        Raises:
+            Unreadable: The member or the archive in it is damaged, encrypted, too large or a bomb.
+        """
+        with TemporaryFile() as file:
+            with self.open(name) as member:
+                shutil.copyfileobj(member, file)
+            with _open(file) as archive:
+                yield archive
+
+    def _get(self, name: str, max_bytes: int) -> zipfile.ZipInfo:
         entry = self._find(name)
         if entry is None:
             raise Unreadable(f"lacks {name}: download it again")
-        if entry.file_size > MAX_MEMBER:
-            raise Unreadable(f"has a part of more than {MAX_MEMBER // MEGABYTE} MB: {name}")
+        if entry.file_size > max_bytes:
+            raise Unreadable(f"has a part of more than {max_bytes // MEGABYTE} MB: {name}")
         if entry.file_size > max(_RATIO_FROM, MAX_RATIO * entry.compress_size):
             raise Unreadable(f"has a part that unpacks to {MAX_RATIO} times its size: {name}")
         if entry.flag_bits & 1:
             raise Unreadable(_ENCRYPTED)
         if entry.header_offset < 0:  # the beginning of the file is missing
             raise Unreadable(_DAMAGED)
-        try:
-            return self._archive.read(entry)
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-            raise Unreadable(_DAMAGED) from error
-        except (NotImplementedError, RuntimeError) as error:
-            raise Unreadable("is packed in an unusual way: pack it again as ZIP") from error
+        return entry
 
     def _find(self, name: str) -> zipfile.ZipInfo | None:
         return self._entries.get(name) or self._entries_by_spelling.get(_fold_spelling(name))
+
+
+@contextmanager
+def _explain_damage() -> Iterator[None]:
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise Unreadable(_DAMAGED) from error
+    except (NotImplementedError, RuntimeError) as error:
+        raise Unreadable("is packed in an unusual way: pack it again as ZIP") from error
 
 
 def _find_common_folder(names: list[str]) -> str:
@@ -118,26 +159,31 @@ def open_archive(path: Path) -> Iterator[Archive]:
         Unreadable: The file is not a ZIP archive, damaged or too large.
         OSError: The file cannot be opened.
     """
-    _check_directory(path)
+    with path.open("rb") as file, _open(file) as archive:
+        yield archive
+
+
+@contextmanager
+def _open(file: IO[bytes]) -> Iterator[Archive]:
+    _check_directory(file)
     try:
-        archive = zipfile.ZipFile(path)
+        archive = zipfile.ZipFile(file)
     except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error) as error:
         raise Unreadable(_DAMAGED) from error
     with archive:
         yield Archive(archive)
 
 
-def _check_directory(path: Path) -> None:
+def _check_directory(file: IO[bytes]) -> None:
     """Refuse a directory that is too large to read.
 
     APPNOTE.TXT 6.3.10 defines the layout in 4.3.15 and 4.3.16. ZIP64 is for archives of more than
     4 GB or 65,535 entries.
     """
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        tail_size = min(size, _END.size + _MAX_COMMENT + _ZIP64_LOCATOR_SIZE)
-        file.seek(size - tail_size)
-        tail = file.read(tail_size)
+    size = file.seek(0, 2)
+    tail_size = min(size, _END.size + _MAX_COMMENT + _ZIP64_LOCATOR_SIZE)
+    file.seek(size - tail_size)
+    tail = file.read(tail_size)
     start = tail.rfind(_END_MARK)
     if start < 0 or len(tail) < start + _END.size:
         raise Unreadable("is not a ZIP archive, or was cut off: download it again")

@@ -62,7 +62,15 @@ def read_any_text(path: Path, limit: int) -> DecodedText:
             recognized.
         OSError: The file cannot be opened.
     """
-    data = _read_limited(path, limit)
+    return decode_any(_read_limited(path, limit))
+
+
+def decode_any(data: bytes) -> DecodedText:
+    """Decode a text in any of these encodings.
+
+    Raises:
+        Unreadable: The data is binary, or its encoding is not recognized.
+    """
     try:
         return DecodedText(_decode_unicode(data))
     except UnicodeDecodeError:

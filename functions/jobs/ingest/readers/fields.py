@@ -108,7 +108,12 @@ def _get_tag_name(item: Any) -> str:
     return "" if name is None else str(name)
 
 
-def _parse_moment(value: Any) -> datetime | None:
+def parse_moment(value: Any) -> datetime | None:
+    """Parse a date as `Moment` describes it; None if it is empty.
+
+    Raises:
+        ValueError: It is not a date.
+    """
     if value is None or value == "":
         return None
     # A list must not reach the message below. With YAML aliases, a small file can contain a list
@@ -140,7 +145,7 @@ def _parse_timestamp(value: Any) -> datetime | None:
     if isinstance(value, str) and _SECONDS.fullmatch(value.strip()):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return _parse_moment(value)
+        return parse_moment(value)
     try:
         return datetime.fromtimestamp(value, UTC) if value else None
     except (ValueError, OverflowError, OSError) as error:
@@ -169,7 +174,7 @@ Tags = Annotated[
 """Distinct tags in order, without `#`, from a list of texts or `{name}` objects, or from a text
 with commas."""
 
-Moment = Annotated[datetime | None, BeforeValidator(_parse_moment)]
+Moment = Annotated[datetime | None, BeforeValidator(parse_moment)]
 """A date in ISO 8601 or with the name of a month, with or without a time. It is in UTC, or has no
 zone if the text names none: `chunk_source` reads it in the owner's."""
 

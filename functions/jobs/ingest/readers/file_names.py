@@ -22,7 +22,7 @@ from functions.jobs.ingest.readers.written_dates import parse_datetime
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NOTION_ID: Final = re.compile(r"(?:\A|[ _-])([0-9a-f]{32})(?=(?:_all)?\Z)")
+NOTION_ID: Final = re.compile(r"(?:\A|[ _-])([0-9a-f]{32})(?:_all)?\Z")
 """The id that Notion adds to the name of a file, and its separator."""
 _TIME_ID: Final = re.compile(
     r"(?<!\d)((?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])[0-5]\d"

@@ -29,14 +29,13 @@ class _KnownExport(NamedTuple):
     """A file that another program exported.
 
     Attributes:
-        pattern: Matches in its beginning, or in its name if `by_name`.
+        pattern: Matches in its beginning.
     """
 
     name: str
     extensions: frozenset[str]
     pattern: re.Pattern[str]
     advice: str
-    by_name: bool = False
 
 
 def _csv(name: str, columns: str, advice: str) -> _KnownExport:
@@ -94,13 +93,6 @@ _KNOWN: Final = (
     _json("Calibre's annotations", "calibre_annotation_collection", _CONVERT),
     _json("a note of Google Keep", "isTrashed userEditedTimestampUsec", "save it as Markdown"),
     _csv("a table of a Kobo's bookmarks", "VolumeID,Text|Annotation", _CONVERT),
-    _KnownExport(
-        "a table of a Notion database",
-        frozenset({".csv"}),
-        re.compile(r" [0-9a-f]{32}(?:_all)?\.csv\Z", re.IGNORECASE),
-        "Notion's Markdown export has the pages of its rows beside it",
-        by_name=True,
-    ),
     _json("ChatGPT's export of conversations", "mapping create_time", _CHATS),
     _json("Claude's export of conversations", "chat_messages uuid", _CHATS),
     _json("a browser's bookmarks", "roots bookmark_bar", _LINKS),
@@ -122,8 +114,7 @@ def describe_foreign(file: PurePath, text: str) -> str | None:
     if extension not in EXTENSIONS or _is_readwise(extension, text):
         return None
     for kind in _KNOWN:
-        subject = file.name if kind.by_name else text
-        if extension in kind.extensions and kind.pattern.search(subject):
+        if extension in kind.extensions and kind.pattern.search(text):
             return f"is {kind.name}, which is not read yet: {kind.advice}"
     return "" if extension in {".csv", ".json"} else None
 

@@ -15,6 +15,7 @@ from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.formats import BEGINNING_BYTES, Identity
 from functions.jobs.ingest.readers.html import mhtml, page
 from functions.jobs.ingest.readers.kindle import clippings, notebook, notes_table
+from functions.jobs.ingest.readers.notion import archive, table
 from functions.jobs.ingest.readers.pdf import document
 from functions.jobs.ingest.readers.readwise import csv_export, export
 from functions.jobs.ingest.readers.source_file import (
@@ -39,11 +40,13 @@ FORMATS: Final = (
     koreader.FORMAT,
     csv_export.FORMAT,
     notes_table.FORMAT,
+    table.FORMAT,
     notebook.FORMAT,
     page.FORMAT,
     mhtml.FORMAT,
     document.FORMAT,
     book.FORMAT,
+    archive.FORMAT,
 )
 """All formats. A file is read with the first format that matches its name and its content."""
 _EXTENSION: Final = re.compile(r"\.\w{1,10}")
@@ -127,7 +130,11 @@ def find_identity(file: PurePath) -> Identity:
 
 def describe_foreign(name: PurePath, path: Path) -> str | None:
     """Return why a file of another program is not read, "" to count it, None if it is read."""
-    if name.suffix.lower() not in foreign.EXTENSIONS or not path.is_file():
+    if not path.is_file():
+        return None
+    if name.suffix.lower() == ".zip":
+        return None if archive.is_export(path) else ""
+    if name.suffix.lower() not in foreign.EXTENSIONS:
         return None
     beginning = _read_beginning(path)
     if _recognize(_list_special_formats(name), beginning):

@@ -35,6 +35,7 @@ from functions.jobs.ingest.readers.markdown import (
     read_markdown,
     replace_wikilinks,
 )
+from functions.jobs.ingest.readers.notion import page as notion_page
 from functions.jobs.ingest.readers.readwise import vault_note
 from functions.jobs.ingest.readers.source_file import (
     MEGABYTE,
@@ -48,7 +49,10 @@ from shared.knowledge.source import Section, Source
 from shared.text.markup import WIKILINK, wikilink_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from functions.jobs.ingest.readers.decoding import DecodedText
+    from functions.jobs.ingest.readers.readwise.vault_note import VaultNote
 
 MAX_BYTES: Final = 32 * MEGABYTE
 """The maximum size of a file. Reading it takes about twenty times as much memory."""
@@ -74,7 +78,7 @@ def _split_tags(value: Any) -> Any:
     return text.split("," if "," in text else None)
 
 
-class _FrontMatter(DocumentMetadata):
+class NoteMetadata(DocumentMetadata):
     """The metadata in a file's front matter."""
 
     tags: Annotated[Tags, BeforeValidator(_split_tags)] = Field(
@@ -95,7 +99,7 @@ class _Document:
 
     sections: list[Section]
     origin: str = "file"
-    metadata: _FrontMatter = field(default_factory=_FrontMatter)
+    metadata: NoteMetadata = field(default_factory=NoteMetadata)
     wikilinks: list[str] = field(default_factory=list)
     warnings: tuple[str, ...] = ()
 
@@ -106,16 +110,21 @@ def read_records(file: SourceFile) -> Iterator[Record]:
 
 
 def _read_source(file: SourceFile) -> Source:
-    """Read a file as one source.
+    return make_source(file, read_any_text(file.path, MAX_BYTES))
+
+
+def make_source(file: SourceFile, content: DecodedText) -> Source:
+    """Make the source of a file with this text.
 
     Raises:
-        Unreadable: The file cannot be decoded, has no text, or contains Kindle clippings.
-        OSError: The file cannot be opened.
+        Unreadable: The text is blank, or contains Kindle clippings.
     """
     path = PurePosixPath(file.relative_path)
-    content, warnings = read_any_text(file.path, MAX_BYTES)
+    text, warnings = content
     is_markdown = path.suffix.lower() != ".txt"
-    document = _split_front_matter(clean(content), is_markdown=is_markdown)
+    is_notion = is_markdown and bool(file_names.NOTION_ID.search(path.stem))
+    parse = notion_page.parse if is_notion else vault_note.parse if is_markdown else None
+    document = _split_front_matter(clean(text), parse)
     metadata, sections = document.metadata, document.sections
     warnings += document.warnings
     resolver = file.link_resolver or _make_download_resolver(file)
@@ -129,7 +138,10 @@ def _read_source(file: SourceFile) -> Source:
         links_to = resolver.resolve(markdown)
         tags = tuple(_select_tags(markdown.tags, metadata.tags))
         sections = [
-            replace(section, text=part.text.strip())
+            replace(
+                section,
+                text=(notion_page.drop_addresses(part.text) if is_notion else part.text).strip(),
+            )
             for section, part in zip(sections, parts, strict=True)
         ]
     text = sections[0].text if sections else ""
@@ -178,8 +190,12 @@ def _make_download_resolver(file: SourceFile) -> LinkResolver:
     return LinkResolver(PurePosixPath(file.relative_path), get_source_id)
 
 
-def _split_front_matter(text: str, *, is_markdown: bool) -> _Document:
-    """Separate the metadata from the text, if a leading `---` is not a horizontal rule."""
+def _split_front_matter(text: str, parse: Callable[[str], VaultNote | None] | None) -> _Document:
+    """Separate the metadata from the text, if a leading `---` is not a horizontal rule.
+
+    Args:
+        parse: Parses what another program may have written below front matter.
+    """
     match = match_front_matter(text)
     front_matter = parse_front_matter(match) if match else None
     if match is None or front_matter is None:
@@ -187,7 +203,7 @@ def _split_front_matter(text: str, *, is_markdown: bool) -> _Document:
     else:
         metadata_end = match.end()
     body = f"{front_matter.text}\n{text[metadata_end:].strip()}".strip()
-    note = vault_note.parse(body) if is_markdown else None
+    note = parse(body) if parse else None
     fields = (note.fields if note else {}) | {
         key: value for key, value in front_matter.fields.items() if value not in _YAML_NULLS
     }
@@ -196,7 +212,7 @@ def _split_front_matter(text: str, *, is_markdown: bool) -> _Document:
         if isinstance(value := fields.get(name), str) and (address := _ADDRESS.fullmatch(value)):
             fields[name] = address["angled"] or address["linked"] or value
             fields.setdefault("url", fields[name])  # as Obsidian's Web Clipper writes `source`
-    metadata, faults = validate(_FrontMatter, fields, set(fields))
+    metadata, faults = validate(NoteMetadata, fields, set(fields))
     warnings = front_matter.warnings + [
         f"line {front_matter.line_numbers.get(str(name), 1)}: {name}: {reason}; field ignored"
         for (name, *_), reason in faults
@@ -204,7 +220,7 @@ def _split_front_matter(text: str, *, is_markdown: bool) -> _Document:
     linking = text if note else text[:metadata_end]
     return _Document(
         note.sections if note else [Section(body)],
-        "readwise" if note else "file",
+        note.origin if note else "file",
         metadata,
         [wikilink_target(link["wiki"]) for link in WIKILINK.finditer(linking)],
         tuple(warnings),
@@ -261,6 +277,8 @@ FORMAT: Final = Format(
         "`## Metadata`, `## Highlights` of Readwise": "in its Markdown and in a vault: title,"
         " author, category, tags and address; each highlight a passage with its note, tags, place"
         " and chapter",
+        "in a page of Notion the lines below the title": "Tags, URL, Author, Date and Created are"
+        " fields; others stay in the text",
         "in Logseq `title::`, `tags::`, `author::`, `date::`, `url::` at the top": "as in front"
         " matter; ids, references and embeds of blocks, queries, and log books are left out",
     },

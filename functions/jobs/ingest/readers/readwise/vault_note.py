@@ -63,7 +63,7 @@ _ADDRESS: Final = re.compile(r"https?://[^\s<>()\[\]]+(?:\([^\s<>()]*\)[^\s<>()\
 
 @dataclass(frozen=True, slots=True)
 class VaultNote:
-    """A file from Readwise.
+    """A file that another program wrote.
 
     Attributes:
         fields: What the file says about the document, by the names of fields in front matter.
@@ -72,6 +72,7 @@ class VaultNote:
 
     fields: dict[str, Any]
     sections: list[Section]
+    origin: str = "readwise"
 
 
 @dataclass(slots=True)
