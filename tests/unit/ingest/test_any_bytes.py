@@ -23,6 +23,7 @@ from functions.jobs.ingest.readers.readwise import csv_export, export
 from functions.jobs.ingest.readers.source_file import SourceFile
 from shared.knowledge.export_lines import HEADER
 from shared.knowledge.source import Source
+from tests.support.docx_files import make_docx, make_paragraph, make_run
 from tests.support.epub_files import make_epub, make_nav, make_zip
 from tests.support.pdf_files import Annotation, make_pdf
 from tests.support.source_files import format_json_lines, write_file
@@ -57,6 +58,12 @@ SAMPLES: Final = {
         "<html><!--\n Page saved with SingleFile \n url: https://example.com/one \n--><body><div"
         f' id="js_content" style="visibility: hidden"><section>{PROSE}</section></div>'
     ).encode(),
+    "sails.docx": make_docx(
+        make_paragraph("Wind", "H2")
+        + make_paragraph("It fills the sail.")
+        + make_paragraph(f'<w:commentRangeStart w:id="7"/>{make_run("Reef early.")}'),
+        comments=f'<w:comment w:id="7" w:author="Bo">{make_paragraph("Yes.")}</w:comment>',
+    ),
     f"Keel {NOTION_ID}.md": NOTION_PAGE,
     f"Boats {NOTION_ID}.csv": table.FORMAT.example.encode(),
     "Export-0123.zip": make_zip(
@@ -172,7 +179,7 @@ def list_parts(name: str, data: bytes) -> list[bytes]:
     parts = [data]
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         parts.append(data.decode("utf-16", "replace").encode())
-    if name.endswith((".epub", ".zip")):
+    if name.endswith((".docx", ".epub", ".zip")):
         for member, content in unpack(data):
             parts += list_parts(member, content)
     if name.endswith(".pdf"):
@@ -196,7 +203,7 @@ def count_most_words(name: str, data: bytes) -> int:
 
 def repeats_highlights(name: str) -> bool:
     """Return whether a highlight is read twice: by itself, and in the text of its page."""
-    return name.endswith(".pdf")
+    return name.endswith((".docx", ".pdf"))
 
 
 def test_samples_of_all_formats_are_read_without_warnings(tmp_path: Path) -> None:

@@ -347,7 +347,7 @@ def test_entities_of_a_document_are_not_expanded(tmp_path: Path) -> None:
 def test_entities_of_a_package_are_refused(tmp_path: Path) -> None:
     package = f"{BILLION_LAUGHS.replace('html', 'package')}<package><title>&c;</title></package>"
     data = make_epub({"one.xhtml": ONE}, others={"OEBPS/content.opf": package})
-    assert get_refusal(tmp_path, data) == "declares XML entities, which no book needs"
+    assert get_refusal(tmp_path, data) == "declares XML entities, which no document needs"
 
 
 def test_a_zip_bomb_is_refused_by_its_ratio(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers import foreign, json_lines, koreader, text_files
+from functions.jobs.ingest.readers import docx, foreign, json_lines, koreader, text_files
 from functions.jobs.ingest.readers.decoding import UTF16_MARKS
 from functions.jobs.ingest.readers.epub import book
 from functions.jobs.ingest.readers.fields import to_one_line
@@ -46,6 +46,7 @@ FORMATS: Final = (
     mhtml.FORMAT,
     document.FORMAT,
     book.FORMAT,
+    docx.FORMAT,
     archive.FORMAT,
 )
 """All formats. A file is read with the first format that matches its name and its content."""

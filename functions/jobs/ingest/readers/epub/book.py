@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from functions.jobs.ingest.readers.archives import open_archive
 from functions.jobs.ingest.readers.decoding import UTF16_MARKS
-from functions.jobs.ingest.readers.epub.package import (
-    EPUB_TYPE,
-    find_elements,
-    parse_xml,
-    read_package,
-)
+from functions.jobs.ingest.readers.epub.package import EPUB_TYPE, read_package
 from functions.jobs.ingest.readers.fields import clean, to_headline
 from functions.jobs.ingest.readers.formats import Format
 from functions.jobs.ingest.readers.html.blocks import read_blocks
@@ -35,6 +30,7 @@ from functions.jobs.ingest.readers.source_file import (
     Unreadable,
     describe_excess,
 )
+from functions.jobs.ingest.readers.xml_parts import find_elements, parse_xml
 from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from functions.jobs.ingest.readers.fields import DocumentMetadata, to_headline
 from functions.jobs.ingest.readers.html.blocks import get_local_name
 from functions.jobs.ingest.readers.source_file import Unreadable
 from functions.jobs.ingest.readers.validation import validate
+from functions.jobs.ingest.readers.xml_parts import find_elements, parse_xml
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -247,37 +248,6 @@ def _iterate_toc(tree: Element) -> Iterator[_TocEntry]:
 
 def _count_ancestors(element: Element, name: str) -> int:
     return sum(1 for parent in element.iterancestors() if get_local_name(parent) == name.lower())
-
-
-def parse_xml(data: bytes) -> Element:
-    """Parse XML; refuse entity declarations, which could expand endlessly or expose local files.
-
-    Raises:
-        Unreadable: The data is not well-formed XML, or declares entities.
-    """
-    from lxml import etree  # only here, because it is heavy
-
-    parser = etree.XMLParser(
-        resolve_entities=False,
-        load_dtd=False,
-        no_network=True,
-        huge_tree=False,
-        remove_comments=True,
-        remove_pis=True,
-    )
-    try:
-        tree = etree.fromstring(data.lstrip(), parser)
-    except (etree.LxmlError, ValueError) as error:
-        raise Unreadable("contains malformed XML: download it again") from error
-    declarations = tree.getroottree().docinfo.internalDTD
-    if declarations is not None and any(True for _ in declarations.iterentities()):
-        raise Unreadable("declares XML entities, which no book needs")
-    return tree
-
-
-def find_elements(tree: Element, name: str) -> Iterator[Element]:
-    """Find the elements with the given name, in any namespace."""
-    return (element for element in tree.iter() if get_local_name(element) == name.lower())
 
 
 def _resolve(base: str, href: str | None) -> _LinkTarget:

@@ -82,8 +82,9 @@ _SAVED_FROM_BYTES: Final = 4096
 """Programs that save a page write its URL within this many leading bytes."""
 WEB_SCHEMES: Final = ("http://", "https://")
 _LINK: Final = "ref"
-_HEADING: Final = "head"
-"""Tags of TEI, which trafilatura uses."""
+"""A tag of TEI, which trafilatura uses."""
+HEADING: Final = re.compile("head|h[1-6]")
+"""The tags of headings, in TEI and HTML."""
 _SAVED_FROM: Final = re.compile(
     # What Chrome and Edge write, and what SingleFile writes.
     rb"<!--\s*(?:saved from url=\(\d+\)|Page saved with SingleFile\s+url:\s*)(https?://[^\s>]{1,2000})"
@@ -131,7 +132,7 @@ def make_article_source(
     document = _extract(tree, url)
     metadata = _make_metadata(document, titles, language, url)
     page_title = to_headline(metadata.title or title or "Untitled")
-    text, locators = _join_blocks(document.body, page_title)
+    text, locators = join_blocks(document.body, page_title)
     if not text:
         raise Unreadable(_NO_ARTICLE)
     section = Section(text, locators=locators, published_at=metadata.date, saved_at=saved_at)
@@ -274,13 +275,13 @@ def _find_saved_url(html: bytes) -> str | None:
     return match[1].decode("utf-8", "replace") if match else None
 
 
-def _join_blocks(body: Any, title: str) -> tuple[str, tuple[tuple[int, Locator], ...]]:
+def join_blocks(body: Any, title: str) -> tuple[str, tuple[tuple[int, Locator], ...]]:
     """Return the text and its chapters. If the first heading repeats the title, it is left out."""
     passages: list[tuple[str, Locator | None]] = []
     for block in read_blocks(body):
         # The first line of code keeps its indentation, except at the top of the text.
         text = clean(block.text).rstrip().lstrip("\n" if passages else None)
-        is_heading = block.tag == _HEADING
+        is_heading = bool(HEADING.fullmatch(block.tag))
         if not text or (is_heading and not passages and to_headline(text) == title):
             continue
         passages.append((text, Locator(chapter=to_headline(text)) if is_heading else None))
