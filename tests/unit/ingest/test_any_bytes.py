@@ -15,7 +15,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from functions.jobs.ingest.listing import read
-from functions.jobs.ingest.readers import json_lines, koreader, text_files
+from functions.jobs.ingest.readers import (
+    hypothesis,
+    json_lines,
+    koreader,
+    raindrop,
+    text_files,
+)
 from functions.jobs.ingest.readers.kindle import clippings, notebook, notes_table
 from functions.jobs.ingest.readers.notion import table
 from functions.jobs.ingest.readers.reading import FORMATS, InputProblem, detect_format
@@ -51,6 +57,9 @@ SAMPLES: Final = {
     "export.json": export.FORMAT.example.encode(),
     "koreader.json": koreader.FORMAT.example.encode(),
     "export.csv": csv_export.FORMAT.example.encode(),
+    "hypothesis.json": hypothesis.JSON_FORMAT.example.encode(),
+    "hypothesis.csv": hypothesis.TABLE_FORMAT.example.encode(),
+    "raindrop.csv": raindrop.FORMAT.example.encode(),
     "notes.csv": notes_table.FORMAT.example.encode(),
     "notebook.html": notebook.FORMAT.example.encode() * 2,
     "page.html": make_article_page().encode(),

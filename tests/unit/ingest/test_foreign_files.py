@@ -43,7 +43,6 @@ def test_a_data_file_in_a_folder_is_counted(
     ("name", "content", "program"),
     [
         ("a.csv", "Title,URL,Document tags,Saved date\n", "Readwise Reader"),
-        ("a.csv", "\ufeffid,title,note,excerpt,url,folder,tags,highlights\n", "Raindrop"),
         ("a.csv", "title,url,time_added,tags,status\n", "Pocket"),
         ("a.csv", "URL,Title,Selection,Folder,Timestamp\n", "Instapaper"),
         ("conversations.json", '[{"create_time": 1, "mapping": {}}]', "ChatGPT"),
@@ -57,7 +56,6 @@ def test_a_data_file_in_a_folder_is_counted(
         ("a.csv", "Title,Authors,Contributors,ISBN/UID,Format,Read Status\n", "StoryGraph"),
         ("a.csv", "Book Id,Title,Author,Author l-f\n", "Goodreads"),
         ("a.csv", '"Key","Item Type","Publication Year","Author","Title"\n', "Zotero"),
-        ("a.csv", "Created at,Author,URL,Annotation/Reply Type,Quote,Tags\n", "Hypothesis"),
         ("a.csv", "BookmarkID;VolumeID;Text;Annotation\n", "Kobo"),
         ("a.csv", "Book Title,Author,Clipping\n", "not Readwise's"),
         ("a.csv", "Highlight,Title,Author,URL,Note,Location,Date\na,b,c\n", "not Readwise's"),
@@ -71,7 +69,6 @@ def test_a_data_file_in_a_folder_is_counted(
             "Karakeep",
         ),
         ("a.json", '[{"id": "http://zotero.org/users/1/items/A"}]', "Zotero"),
-        ("a.json", '{"export_userid": "ann", "annotations": []}', "Hypothesis"),
         ("a.json", '{"asin": "B", "highlights": [{"isNoteOnly": false}]}', "Bookcision"),
         ("a.json", '{"readingJourney": {}, "highlights": []}', "Libby"),
         ("a.json", '{"isTrashed": false, "userEditedTimestampUsec": 1}', "Google Keep"),

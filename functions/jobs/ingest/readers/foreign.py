@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from functions.jobs.ingest.readers.tables import list_columns
+
 if TYPE_CHECKING:
     from pathlib import PurePath
 
@@ -70,7 +72,6 @@ _KNOWN: Final = (
         "Title,URL,Document tags",
         f"{_LINKS}, and export the highlights at readwise.io/export",
     ),
-    _csv("Raindrop's list of bookmarks", "id,title,note,excerpt,url", _LINKS),
     _csv("Pocket's list of saved pages", "title,url,time_added", _LINKS),
     _html("Pocket's list of saved pages", r"<title>\s*Pocket Export", _LINKS),
     _csv("Instapaper's list of saved pages", "URL,Title,Selection,Folder", _LINKS),
@@ -86,8 +87,6 @@ _KNOWN: Final = (
     _csv("Zotero's list of documents", "Key,Item Type,Title", _NO_HIGHLIGHTS),
     _json("Zotero's list of documents", r'id"\s*:\s*"http://zotero\.org/[^"]*', _NO_HIGHLIGHTS),
     _json("Zotero's list of documents", r"Better\s*(?:BibTeX|CSL)\s*JSON", _NO_HIGHLIGHTS),
-    _csv("Hypothesis' table of annotations", "URL,Annotation/Reply Type,Quote", _CONVERT),
-    _json("Hypothesis' annotations", "export_userid annotations", _CONVERT),
     _json("Bookcision's highlights of a Kindle book", "highlights isNoteOnly", _CONVERT),
     _json("Libby's journey through a book", "readingJourney", _CONVERT),
     _json("Calibre's annotations", "calibre_annotation_collection", _CONVERT),
@@ -123,7 +122,6 @@ def _is_readwise(extension: str, text: str) -> bool:
     """Return whether a file looks like an export of Readwise, which may be damaged."""
     if extension == ".json":
         return bool(_OWN_KEYS.search(text))
-    cells = re.split(r"[,;\t]", text.lstrip().partition("\n")[0])
-    columns = {" ".join(cell.strip().strip('"').split()).casefold() for cell in cells}
+    columns = list_columns(text)
     is_damaged = len(columns & _OWN_COLUMNS) > 1
     return extension == ".csv" and (columns >= _REQUIRED_COLUMNS or is_damaged)

@@ -6,10 +6,11 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.ingest.readers.fields import to_headline
 from functions.jobs.ingest.readers.locators import PARAGRAPH
 from functions.jobs.ingest.readers.source_file import Unreadable
 from shared.core.ids import IdKind, make_id
-from shared.knowledge.source import Locator, Section
+from shared.knowledge.source import Locator, Section, Source
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
@@ -41,6 +42,18 @@ def make_section(
     return Section(
         PARAGRAPH.join(filter(None, (text, note))),
         locators=((0, locator),) if locator != Locator() else (),
+    )
+
+
+def make_page_source(program: str, url: str, title: str, sections: tuple[Section, ...]) -> Source:
+    """Return the source of a page on the web."""
+    return Source(
+        source_id=derive_source_id(program, url),
+        title=to_headline(title) or "Untitled",
+        origin=program,
+        category="articles",
+        source_url=url,
+        sections=sections,
     )
 
 

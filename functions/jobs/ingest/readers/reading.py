@@ -8,7 +8,15 @@ from pathlib import Path, PurePath, PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers import docx, foreign, json_lines, koreader, text_files
+from functions.jobs.ingest.readers import (
+    docx,
+    foreign,
+    hypothesis,
+    json_lines,
+    koreader,
+    raindrop,
+    text_files,
+)
 from functions.jobs.ingest.readers.decoding import UTF16_MARKS
 from functions.jobs.ingest.readers.epub import book
 from functions.jobs.ingest.readers.fields import to_one_line
@@ -38,9 +46,12 @@ FORMATS: Final = (
     json_lines.FORMAT,
     export.FORMAT,
     koreader.FORMAT,
+    hypothesis.JSON_FORMAT,
     csv_export.FORMAT,
     notes_table.FORMAT,
     table.FORMAT,
+    hypothesis.TABLE_FORMAT,
+    raindrop.FORMAT,
     notebook.FORMAT,
     page.FORMAT,
     mhtml.FORMAT,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -88,6 +89,18 @@ def _iterate_rows(text: str) -> Iterator[CsvRow]:
         except csv.Error as error:
             yield CsvRow(first + 1, error=str(error))
         start = first + 1
+
+
+def list_columns(beginning: str) -> set[str]:
+    """Return the columns of the table that a file begins with, in lower case."""
+    cells = re.split(r"[,;\t]", beginning.lstrip().partition("\n")[0])
+    return {" ".join(cell.strip().strip('"').split()).casefold() for cell in cells}
+
+
+def read_rows(text: str, names: Iterable[str]) -> Iterator[Row | InvalidRow]:
+    """Yield the rows of a table whose first row names the columns; see the functions below."""
+    header, *rows = parse_rows(text) or [CsvRow(1)]
+    return name_cells(rows, name_columns(header, names))
 
 
 def name_columns(header: CsvRow, names: Iterable[str]) -> list[str]:

@@ -1,0 +1,139 @@
+"""Reads the highlights and notes in the table of bookmarks that Raindrop exports.
+
+A bookmark without either is only an address: such bookmarks are counted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from functions.jobs.ingest.readers.decoding import read_any_text
+from functions.jobs.ingest.readers.fields import Block, ExternalModel, Tags, Timestamp, Title
+from functions.jobs.ingest.readers.formats import Format, Identity
+from functions.jobs.ingest.readers.highlights import make_page_source, make_section
+from functions.jobs.ingest.readers.readwise.export import FAVORITE_TAG
+from functions.jobs.ingest.readers.source_file import (
+    MEGABYTE,
+    Record,
+    SourceFile,
+    Unreadable,
+    make_refusal,
+)
+from functions.jobs.ingest.readers.tables import InvalidRow, list_columns, read_rows
+from functions.jobs.ingest.readers.validation import describe_faults, validate
+from shared.text.counts import format_count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from functions.jobs.ingest.readers.tables import Row
+    from shared.knowledge.source import Section, Source
+
+MAX_BYTES: Final = 64 * MEGABYTE
+"""The maximum size of a file."""
+_PART: Final = re.compile(r"^(Highlight|Note):", re.MULTILINE)
+"""What precedes a highlight, and the note about it, in the column `highlights`."""
+
+_ADVICE: Final = "add the links that you want to keep with save_link"
+
+
+class _Bookmark(ExternalModel):
+    title: Title = None
+    note: Block = ""
+    url: Block
+    tags: Tags = ()
+    created: Timestamp = None
+    highlights: Block = ""
+    favorite: Block = ""
+
+
+def recognizes(beginning: str) -> bool:
+    """Return whether a table that begins like this is one of Raindrop."""
+    return {"id", "title", "note", "excerpt", "url"} <= list_columns(beginning)
+
+
+def read_records(file: SourceFile) -> Iterator[Record]:
+    """Yield the bookmarks with highlights or a note, and the rows that cannot be read.
+
+    The first source has the warnings about the file. Without highlights, it is empty.
+    """
+    text, warnings = read_any_text(file.path, MAX_BYTES)
+    annotated: list[Row] = []
+    others: list[Row] = []
+    for row in read_rows(text, _Bookmark.model_fields):
+        if isinstance(row, InvalidRow):
+            yield make_refusal(f"{file.name} line {row.line}", row.reason)
+        elif row.cells.get("highlights", "").strip() or row.cells["note"].strip():
+            annotated.append(row)
+        else:
+            others.append(row)
+    if others:
+        count = format_count(len(others), "bookmark")
+        warnings += (f"has {count} without highlights and notes; left out: {_ADVICE}",)
+    for row in annotated or others[:1]:
+        yield Record(f"{file.name} line {row.line}", partial(_make_source, row, warnings))
+        warnings = ()
+
+
+def _make_source(row: Row, warnings: tuple[str, ...]) -> Source:
+    bookmark, faults = validate(_Bookmark, dict(row.cells), {"created", "tags"})
+    if not bookmark.url:
+        raise Unreadable("has no url")
+    source = make_page_source(
+        "raindrop",
+        bookmark.url,
+        bookmark.title or bookmark.url,
+        tuple(
+            replace(section, saved_at=bookmark.created)
+            for section in _list_sections(bookmark)
+            if section.text
+        ),
+    )
+    favorite = (FAVORITE_TAG,) if bookmark.favorite.casefold() == "true" else ()
+    return replace(
+        source,
+        tags=(*bookmark.tags, *favorite),
+        warnings=(*warnings, *describe_faults(faults)),
+    )
+
+
+def _list_sections(bookmark: _Bookmark) -> Iterator[Section]:
+    """Yield the note about the page, and its highlights, each with the note that follows it."""
+    yield make_section(bookmark.note)
+    first, *parts = _PART.split(bookmark.highlights)
+    yield make_section(first.strip())
+    text = ""
+    for kind, part in zip(parts[::2], parts[1::2], strict=True):
+        if kind == "Note":
+            yield make_section(text, part.strip())
+            text = ""
+        else:
+            yield make_section(text)
+            text = part.strip()
+    yield make_section(text)
+
+
+FORMAT: Final = Format(
+    name="Raindrop's highlights",
+    extensions=(".csv",),
+    read=read_records,
+    max_bytes=MAX_BYTES,
+    recognizes=recognizes,
+    fields={
+        "url": "the address of a source, of which its id is made",
+        "title, tags, favorite": "the title and the tags; a favourite has the tag `favorite`",
+        "highlights": "a passage each, with the note after it",
+        "note": "a passage",
+        "created": "the date of the passages",
+        "bookmarks without highlights and notes": "counted",
+        "excerpt, folder, cover": "left out",
+    },
+    example="id,title,note,excerpt,url,folder,tags,created,cover,highlights,favorite\n"
+    '7,On tests,,,https://example.com/tests,Unsorted,"testing, ci",2024-05-31T16:41:53.000Z,,'
+    '"Highlight:A flaky test is worse than none.\n\nNote:So true.",false\n',
+    identity=Identity.ORIGIN,
+    adds_only=True,
+)
