@@ -16,6 +16,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from shared.index.on_request import is_marked, unmark
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -107,10 +109,14 @@ def impact(tf: int, length: int, average: float) -> float:
 
 
 def select_best(entries: Mapping[str, int], average: float, limit: int = CAP) -> dict[str, int]:
-    """Return the entries with the highest impact. Among equal impacts, the lowest ids are kept."""
+    """Return the entries with the highest impact. Among equal impacts, the lowest ids are kept.
 
-    def sort_key(item: tuple[str, int]) -> tuple[float, str]:
-        return -impact(*unpack(item[1]), average), item[0]
+    Entries of documents that are found on request only come last.
+    """
+
+    def sort_key(item: tuple[str, int]) -> tuple[bool, float, str]:
+        document_id, entry = item
+        return is_marked(entry), -impact(*unpack(unmark(entry)), average), document_id
 
     return dict(heapq.nsmallest(limit, entries.items(), key=sort_key))
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.core.dates import to_microseconds
+from shared.index import on_request
 from shared.index.bm25 import pack
 from shared.text.terms import count_terms
 
@@ -38,10 +39,11 @@ class IndexedState:
 
     def list_entries(self, names: IndexCollections) -> Iterator[tuple[PostingsRef, int]]:
         """Yield the postings that list the document, each with the document's entry."""
+        adapt = on_request.mark if on_request.FACET.id in self.facets else int
         for term, tf in self.terms.items():
-            yield (names.lexicon, term), pack(tf, self.length)
+            yield (names.lexicon, term), adapt(pack(tf, self.length))
         for facet in self.facets:
-            yield (names.facets, facet), self.dated_at
+            yield (names.facets, facet), adapt(self.dated_at)
 
     def to_document(self) -> dict[str, Any]:
         """Return the stored form of the state."""

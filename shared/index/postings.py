@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
+from shared.index import on_request
 from shared.index.bm25 import Postings, Totals
 from shared.index.facets import Facet, Kind
 
@@ -62,11 +63,14 @@ class SearchPostings:
         terms: The terms' postings, without those of terms that occur in no document.
         facets: The facets' postings, without those of facets that no document has.
         totals: The totals of the whole corpus.
+        hidden_count: The number of documents with a term that are found on request only, and that
+            were not asked for.
     """
 
     terms: Mapping[str, Postings]
     facets: Mapping[Facet, Postings]
     totals: Totals
+    hidden_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,11 @@ class InvertedIndex:
         self._names = names
 
     async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:
-        """Load the postings of these terms and facets, and the totals. Costs one round trip."""
+        """Load the postings of these terms and facets, and the totals. Costs one round trip.
+
+        Documents that are found on request only are in them if a facet may mean such documents.
+        """
+        asked = on_request.asks_for(facets)
         facets_by_id = {facet.id: facet for facet in facets}
         references = [
             *(Reference(self._names.lexicon, term) for term in dict.fromkeys(terms)),
@@ -118,13 +126,13 @@ class InvertedIndex:
             ),
             None,
         )
+        terms_in_use, hidden = _select_in_use(snapshots, self._names.lexicon, asked=asked)
+        facets_in_use, _ = _select_in_use(snapshots, self._names.facets, asked=asked)
         return SearchPostings(
-            _select_in_use(snapshots, self._names.lexicon),
-            {
-                facets_by_id[facet_id]: postings
-                for facet_id, postings in _select_in_use(snapshots, self._names.facets).items()
-            },
+            terms_in_use,
+            {facets_by_id[facet_id]: postings for facet_id, postings in facets_in_use.items()},
             to_totals(totals.fields if totals else None),
+            len(hidden),
         )
 
     async def count_documents(self, facets: Sequence[Facet]) -> FacetCounts:
@@ -214,14 +222,26 @@ def to_totals(data: dict[str, Any] | None) -> Totals:
     return Totals(fields.get("documents", 0), fields.get("length", 0))
 
 
-def _select_in_use(snapshots: Iterable[Document], collection: str) -> dict[str, Postings]:
-    """Return a collection's postings that are not empty, by document id."""
-    postings_by_id = {
-        snapshot.id: _to_postings(snapshot)
-        for snapshot in snapshots
-        if _get_collection(snapshot) == collection
-    }
-    return {name: postings for name, postings in postings_by_id.items() if postings.df > 0}
+def _select_in_use(
+    snapshots: Iterable[Document], collection: str, *, asked: bool
+) -> tuple[dict[str, Postings], set[str]]:
+    """Return a collection's postings that are not empty, by document id.
+
+    Args:
+        asked: Whether documents that are found on request only are asked for.
+
+    Returns:
+        The postings, and the ids of the documents that were dropped from them.
+    """
+    in_use: dict[str, Postings] = {}
+    hidden: set[str] = set()
+    for snapshot in snapshots:
+        if _get_collection(snapshot) == collection:
+            postings, dropped = on_request.select(_to_postings(snapshot), asked=asked)
+            hidden.update(dropped)
+            if postings.df > 0:
+                in_use[snapshot.id] = postings
+    return in_use, hidden
 
 
 def _get_collection(snapshot: Document) -> str:

@@ -191,6 +191,7 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
         is_multilingual=query_vector.purpose is not Purpose.ENGLISH_QUERY,
         authors=tuple(sorted(lifts.authors)),
         has_period=lifts.period is not None,
+        hidden_count=postings.hidden_count,
     )
 
 

@@ -154,6 +154,8 @@ class Ranking(Generic[DocumentT]):
         is_multilingual: Whether texts in other languages than English were, too.
         authors: The authors of hits whom the query names.
         has_period: Whether a hit is of the period that the query names.
+        hidden_count: The number of documents with words of the query that are found on request
+            only, as far as postings show.
     """
 
     terms: frozenset[str]
@@ -171,6 +173,7 @@ class Ranking(Generic[DocumentT]):
     is_multilingual: bool = False
     authors: tuple[str, ...] = ()
     has_period: bool = False
+    hidden_count: int = 0
 
     @property
     def nearest(self) -> list[Candidate[DocumentT]]:

@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.firestore.values import DELETE_FIELD
+from shared.index.on_request import is_on_request
 from shared.index.stored_vector import NO_VECTOR
 from shared.knowledge.chunk_repository import (
     CODEC,
@@ -53,12 +54,15 @@ def build_new_document(
 ) -> dict[str, Any]:
     """Build the document of a new chunk.
 
-    A chunk from an export has its knowledge card already, so no job makes one.
+    A chunk from an export has its knowledge card already, so no job makes one. One that is found on
+    request only is found by its words, and no job reads it.
 
     Args:
         steps: The steps that are pending.
     """
     card = CODEC.write(chunk, ["knowledge_card"]) if chunk.knowledge_card else {}
+    if is_on_request(chunk.category):
+        steps = ("index",)
     steps = [step for step in steps if step != "card" or not card]
     return (
         _build_written_fields(chunk, now)
@@ -81,13 +85,18 @@ def build_update(chunk: Chunk, stored: Mapping[str, Any], now: datetime) -> dict
     then.
     """
     removed = dict.fromkeys(CODEC.list_absent_names(chunk), DELETE_FIELD)
-    has_other_title = stored["content_hash"] != chunk.content_hash
+    steps = ["index"]
+    if is_on_request(chunk.category):
+        removed |= NO_VECTOR
+    elif is_on_request(stored.get("category", "")):
+        steps = [*FIRST_STEPS]
+    elif stored["content_hash"] != chunk.content_hash:  # another title
+        steps.append("embed")
     return (
         _build_written_fields(chunk, now)
         | removed
         | _build_date(chunk, stored["dated_at"])
-        | build_step_pending("index", now)
-        | (build_step_pending("embed", now) if has_other_title else {})
+        | dict(field for step in steps for field in build_step_pending(step, now).items())
     )
 
 

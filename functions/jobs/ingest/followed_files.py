@@ -249,18 +249,20 @@ class FollowedFiles(ABC):
 
         A log of additions keeps the former ids, too.
         """
-        entries = [entry for _, entry in read_entries(file)]
-        sources = [entry for entry in entries if isinstance(entry, Source)]
-        ids = [
-            source.source_id
-            for source in sources
-            if not _is_exported(source) and not source.is_deleted
-        ]
+        ids: list[str] = []
+        deleted: set[str] = set()
+        is_whole = True
+        for _, entry in read_entries(file):  # of which one at a time is in memory
+            if not isinstance(entry, Source):
+                is_whole = False
+            elif entry.is_deleted:
+                deleted.add(entry.source_id)
+            elif not _is_exported(entry):
+                ids.append(entry.source_id)
         if find_identity(PurePath(file.name)) is Identity.ORIGIN:
-            deleted = {source.source_id for source in sources if source.is_deleted}
             former = tuple(source_id for source_id in former if source_id not in deleted)
             self.kept_ids |= set(former).difference(ids)
-        elif len(sources) == len(entries):
+        elif is_whole:
             return tuple(dict.fromkeys(ids))
         return tuple(dict.fromkeys([*former, *ids]))
 

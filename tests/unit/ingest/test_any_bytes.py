@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from functions.jobs.ingest.listing import read
 from functions.jobs.ingest.readers import (
+    chats,
     hypothesis,
     json_lines,
     koreader,
@@ -40,6 +41,10 @@ NOTION_ID: Final = "0123456789abcdef0123456789abcdef"
 NOTION_PAGE: Final = (
     b"# Keel\n\nTags: oak\nCreated: May 31, 2024\nBoat: Gull (Gull%20012.md)\n\n[It](x.md).\n"
 )
+CHATGPT: Final = (
+    b'[{"conversation_id": "7", "title": "On tests", "mapping": {"a": {"message": {"author":'
+    b' {"role": "user"}, "content": {"parts": ["Is it flaky?"]}}}}}, {"mapping": {}}]'
+)
 SAMPLES: Final = {
     "My Clippings.txt": clippings.FORMAT.example.encode() * 3,
     "note.md": text_files.FORMAT.example.encode(),
@@ -60,6 +65,8 @@ SAMPLES: Final = {
     "hypothesis.json": hypothesis.JSON_FORMAT.example.encode(),
     "hypothesis.csv": hypothesis.TABLE_FORMAT.example.encode(),
     "raindrop.csv": raindrop.FORMAT.example.encode(),
+    "conversations.json": chats.FORMAT.example.encode(),
+    "chatgpt.json": CHATGPT,
     "notes.csv": notes_table.FORMAT.example.encode(),
     "notebook.html": notebook.FORMAT.example.encode() * 2,
     "page.html": make_article_page().encode(),
@@ -125,8 +132,8 @@ NOISE: Final = st.binary(max_size=40) | st.one_of(
 ).map(lambda text: text.encode("utf-8", "surrogatepass"))
 TOKEN: Final = re.compile(rb'"[^"]*"|[\w.]+')
 """A quoted string or a word: replacing a whole one keeps JSON, tables and markup valid."""
-HYPHENATED: Final = {"largely"}
-"""The words that a sample divides at the end of a line."""
+ADDED: Final = {"largely", "You", "Assistant"}
+"""The words that a sample divides at the end of a line, and those before messages."""
 
 
 @st.composite
@@ -228,7 +235,7 @@ def test_samples_of_all_formats_are_read_without_warnings(tmp_path: Path) -> Non
         copies = 2 if repeats_highlights(name) else 1
         assert {
             word for word, count in words.items() if count > copies * content.count(word)
-        } <= HYPHENATED
+        } <= ADDED
         file_format = detect_format(SourceFile(path, name, "x", name))
         formats.add(file_format and file_format.name)
     assert formats == {file_format.name for file_format in FORMATS}

@@ -45,8 +45,6 @@ def test_a_data_file_in_a_folder_is_counted(
         ("a.csv", "Title,URL,Document tags,Saved date\n", "Readwise Reader"),
         ("a.csv", "title,url,time_added,tags,status\n", "Pocket"),
         ("a.csv", "URL,Title,Selection,Folder,Timestamp\n", "Instapaper"),
-        ("conversations.json", '[{"create_time": 1, "mapping": {}}]', "ChatGPT"),
-        ("conversations.json", '[{"uuid": "a", "chat_messages": []}]', "Claude"),
         ("a.json", '{"roots": {"bookmark_bar": {}}}', "bookmarks"),
         ("a.html", "<!DOCTYPE NETSCAPE-Bookmark-file-1>\n<DL><p>", "bookmarks"),
         ("a.html", "<!-- mine -->\n<!DOCTYPE netscape-bookmark-file-1>\n<DL><p>", "bookmarks"),

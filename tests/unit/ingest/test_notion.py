@@ -159,7 +159,9 @@ def test_other_archives_are_counted_and_broken_exports_refused(tmp_path: Path) -
     write_file(tmp_path, "note.md", "Words.")
     other = write_file(tmp_path, "other.zip", make_zip({"a.md": "Words."}))
     assert list_files(tmp_path).not_read == "1 .zip"
-    assert read_problems(other) == [("other.zip", "is not an export of Notion as “Markdown & CSV”")]
+    assert read_problems(other) == [
+        ("other.zip", "is neither Notion's “Markdown & CSV” nor an export of conversations")
+    ]
     write_file(tmp_path, "Export-0123.zip", make_zip(PAGES)[:-40])
     assert read_problems(tmp_path) == [
         ("Export-0123.zip", "is not a ZIP archive, or was cut off: download it again")

@@ -64,7 +64,6 @@ def _html(name: str, pattern: str, advice: str) -> _KnownExport:
 
 _LINKS: Final = "add the links that you want to keep with save_link"
 _CONVERT: Final = "convert it to .md or .jsonl"
-_CHATS: Final = "save the conversations that you want to keep as Markdown"
 _NO_HIGHLIGHTS: Final = "it has no highlights"
 _KNOWN: Final = (
     _csv(
@@ -92,8 +91,6 @@ _KNOWN: Final = (
     _json("Calibre's annotations", "calibre_annotation_collection", _CONVERT),
     _json("a note of Google Keep", "isTrashed userEditedTimestampUsec", "save it as Markdown"),
     _csv("a table of a Kobo's bookmarks", "VolumeID,Text|Annotation", _CONVERT),
-    _json("ChatGPT's export of conversations", "mapping create_time", _CHATS),
-    _json("Claude's export of conversations", "chat_messages uuid", _CHATS),
     _json("a browser's bookmarks", "roots bookmark_bar", _LINKS),
     _json("a browser's bookmarks", "text/x-moz-place-container", _LINKS),
     _html("a browser's bookmarks", "<!DOCTYPE NETSCAPE-Bookmark-file-1", _LINKS),

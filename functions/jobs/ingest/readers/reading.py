@@ -9,7 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers import (
+    chats,
     docx,
+    export_archive,
     foreign,
     hypothesis,
     json_lines,
@@ -23,7 +25,7 @@ from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.formats import BEGINNING_BYTES, Identity
 from functions.jobs.ingest.readers.html import mhtml, page
 from functions.jobs.ingest.readers.kindle import clippings, notebook, notes_table
-from functions.jobs.ingest.readers.notion import archive, table
+from functions.jobs.ingest.readers.notion import table
 from functions.jobs.ingest.readers.pdf import document
 from functions.jobs.ingest.readers.readwise import csv_export, export
 from functions.jobs.ingest.readers.source_file import (
@@ -47,6 +49,7 @@ FORMATS: Final = (
     export.FORMAT,
     koreader.FORMAT,
     hypothesis.JSON_FORMAT,
+    chats.FORMAT,
     csv_export.FORMAT,
     notes_table.FORMAT,
     table.FORMAT,
@@ -58,7 +61,7 @@ FORMATS: Final = (
     document.FORMAT,
     book.FORMAT,
     docx.FORMAT,
-    archive.FORMAT,
+    export_archive.FORMAT,
 )
 """All formats. A file is read with the first format that matches its name and its content."""
 _EXTENSION: Final = re.compile(r"\.\w{1,10}")
@@ -145,7 +148,7 @@ def describe_foreign(name: PurePath, path: Path) -> str | None:
     if not path.is_file():
         return None
     if name.suffix.lower() == ".zip":
-        return None if archive.is_export(path) else ""
+        return None if export_archive.is_export(path) else ""
     if name.suffix.lower() not in foreign.EXTENSIONS:
         return None
     beginning = _read_beginning(path)
@@ -213,8 +216,9 @@ def describe_duplicate(first: str) -> str:
 
 def explain_excess(name: str, size: int) -> str | None:
     """Return why a file with this name is too large to read, or None. `size` is in bytes."""
-    file_format = find_format_by_name(PurePosixPath(name))
-    return describe_excess(size, file_format.max_bytes) if file_format else None
+    path = PurePosixPath(name)
+    limits = (candidate.max_bytes for candidate in FORMATS if candidate.matches_name(path))
+    return describe_excess(size, max(limits, default=size))
 
 
 def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | Unreadable]]:

@@ -64,6 +64,10 @@ DEGRADED: Final = {
     **TIMEOUT_MESSAGES,
 }
 NOT_INDEXED: Final = "Passages that were just added are not found yet: try again soon."
+CONVERSATIONS: Final = (
+    "These words are in {} of conversations with assistants, which only the filter category:"
+    " conversation finds."
+)
 ONLY_WORDS: Final = "Only words were searched."
 
 
@@ -109,6 +113,8 @@ async def explain_ranking(
         messages += _explain_no_match(query, ranking, any_hits=any_hits)
         if waiting:
             messages.append(NOT_INDEXED)
+        if ranking.hidden_count:
+            messages.append(CONVERSATIONS.format(format_count(ranking.hidden_count, "passage")))
     return messages
 
 

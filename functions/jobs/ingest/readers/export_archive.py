@@ -1,17 +1,19 @@
-"""Reads Notion's export in Markdown and CSV as the archive in which it comes.
+"""Reads exports as the archives in which they come: of Notion in Markdown and CSV, and of chats.
 
-A large export is an archive of archives, `Export-...-Part-1.zip`.
+A large export of Notion is an archive of archives, `Export-...-Part-1.zip`.
 """
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from io import TextIOWrapper
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers import text_files
+from functions.jobs.ingest.readers import chats, text_files
 from functions.jobs.ingest.readers.archives import open_archive
 from functions.jobs.ingest.readers.decoding import decode_any
 from functions.jobs.ingest.readers.file_names import NOTION_ID
@@ -37,11 +39,12 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 256 * MEGABYTE
 """The maximum size of a file. Most of a larger one is pictures: it can be unpacked to a folder."""
+_CHATS: Final = re.compile(r"conversations[\w-]*\.json")
 _Members = dict[PurePosixPath, "Archive"]
 
 
 def is_export(path: Path) -> bool:
-    """Return whether an archive looks like an export of Notion, which may be damaged."""
+    """Return whether an archive looks like an export, which may be damaged."""
     try:
         with open_archive(path) as archive:
             return any(map(_is_own, archive.names))
@@ -52,7 +55,7 @@ def is_export(path: Path) -> bool:
 def _is_own(name: str) -> bool:
     path = PurePosixPath(name)
     is_page = path.suffix in {".md", ".csv"} and NOTION_ID.search(path.stem)
-    return bool(is_page) or _is_part(name)
+    return bool(is_page) or _is_part(name) or bool(_CHATS.fullmatch(path.name))
 
 
 def _is_part(name: str) -> bool:
@@ -61,7 +64,7 @@ def _is_part(name: str) -> bool:
 
 
 def read_records(file: SourceFile) -> Iterator[Record]:
-    """Yield the pages, and the tables that have rows without a page.
+    """Yield the conversations or the pages, and the tables that have rows without a page.
 
     Raises:
         Unreadable: The archive is damaged, too large or another one.
@@ -71,7 +74,7 @@ def read_records(file: SourceFile) -> Iterator[Record]:
     with ExitStack() as stack:
         members = _list_members(file.path, stack)
         if not any(_is_own(str(path)) for path in members):
-            raise Unreadable("is not an export of Notion as “Markdown & CSV”")
+            raise Unreadable("is neither Notion's “Markdown & CSV” nor an export of conversations")
         ids = {path: _derive_id(file.collection, path) for path in members}
         for path, archive in members.items():
             name = f"{file.name}: {path}"
@@ -83,7 +86,10 @@ def read_records(file: SourceFile) -> Iterator[Record]:
                 link_resolver=LinkResolver(path, lambda linked: ids.get(PurePosixPath(linked))),
             )
             whole = path.with_name(table.whole_name(path.name))
-            if path.suffix == ".md":
+            if path.suffix == ".json":
+                with archive.open(str(path)) as member:
+                    yield from chats.read_stream(name, TextIOWrapper(member, "utf-8-sig"))
+            elif path.suffix == ".md":
                 yield Record(name, partial(_read_page, archive, page))
             elif whole == path or whole not in members:
                 yield from _read_table(archive, page, members)
@@ -97,7 +103,9 @@ def _list_members(path: Path, stack: ExitStack) -> _Members:
         PurePosixPath(name): archive
         for archive in (whole, *parts)
         for name in archive.names
-        if PurePosixPath(name).suffix in {".md", ".csv"} and not name.startswith("__MACOSX/")
+        if PurePosixPath(name).suffix in {".md", ".csv"}
+        or _CHATS.fullmatch(PurePosixPath(name).name)
+        if not name.startswith("__MACOSX/")
     }
 
 
@@ -126,13 +134,14 @@ def _read_table(
 
 
 FORMAT: Final = Format(
-    name="Notion's export",
+    name="Archive of Notion or of conversations",
     extensions=(".zip",),
     read=read_records,
     max_bytes=MAX_BYTES,
     fields={
         "pages (`.md`)": "as Markdown; the title without Notion's id, and links between pages",
         "databases (`.csv`)": "rows that are pages are left to them, others are one source",
+        "`conversations.json`": "as such a file",
         "pictures and files": "left out",
     },
     example="Export-0123.zip: Boats 0123456789abcdef0123456789abcdef.md and others; a folder with"
