@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import AliasChoices, Field
 
@@ -20,6 +22,7 @@ from functions.jobs.ingest.readers.fields import (
     Timestamp,
     Title,
     clean,
+    parse_timestamp,
     to_headline,
 )
 from functions.jobs.ingest.readers.formats import Format, Identity
@@ -36,7 +39,6 @@ from shared.index import on_request
 from shared.knowledge.source import Section, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
     from typing import TextIO
 
@@ -55,39 +57,8 @@ _PROGRAMS: Final = (("chatgpt", "https://chatgpt.com/c/"), ("claude", "https://c
 _SPEAKERS: Final = {"user": "You", "human": "You", "assistant": "Assistant"}
 _MAX_TITLE: Final = 80
 """The length to which the first message is cut to be a title, in characters."""
-
-
-class _Message(NamedTuple):
-    role: str | None
-    text: str
-    date: datetime | None = None
-
-
-class _Author(ExternalModel):
-    role: Line = None
-
-
-class _Content(ExternalModel):
-    """A text is in parts, beside pictures and files; of code, searches and thoughts it is not."""
-
-    content_type: Line = None
-    parts: tuple[Any, ...] | None = None
-    text: Any = None
-    type: Line = None
-
-
-class _ChatGptMessage(ExternalModel):
-    author: _Author = _Author()
-    content: _Content | None = None
-    create_time: Timestamp = None
-    recipient: Line = None
-    metadata: dict[str, Any] | None = None
-
-
-class _Node(ExternalModel):
-    message: _ChatGptMessage | None = None
-    parent: Line = None
-    children: tuple[str, ...] = ()
+_Message = tuple[Any, Iterable[Any], Any]
+"""Who said it, its parts and its date, as they are in the file."""
 
 
 class _Chat(ExternalModel):
@@ -96,60 +67,6 @@ class _Chat(ExternalModel):
     create_time: Timestamp = Field(
         default=None, validation_alias=AliasChoices("create_time", "created_at")
     )
-
-    def list_messages(self) -> Iterator[_Message]:
-        raise NotImplementedError
-
-
-class _ChatGpt(_Chat):
-    """A conversation of ChatGPT: a tree, as a question may have been asked in several versions."""
-
-    mapping: dict[str, _Node]
-
-    def list_messages(self) -> Iterator[_Message]:
-        """Yield the messages, each after the one that it follows."""
-        pending = [key for key, node in self.mapping.items() if node.parent not in self.mapping]
-        pending.reverse()
-        visited: set[str] = set()
-        while pending:
-            key = pending.pop()
-            node = self.mapping.get(key)
-            if node is None or key in visited:
-                continue
-            visited.add(key)
-            pending += reversed(node.children)
-            message = node.message
-            if message and message.content and message.recipient in {None, "all"}:
-                is_hidden = (message.metadata or {}).get("is_visually_hidden_from_conversation")
-                parts = () if is_hidden else message.content.parts or ()
-                text = "\n\n".join(filter(None, map(_get_text, parts)))
-                yield _Message(message.author.role, _MARKS.sub("", text), message.create_time)
-
-
-class _ClaudeMessage(ExternalModel):
-    sender: Line = None
-    text: Any = None
-    content: tuple[_Content, ...] | None = None
-    created_at: Timestamp = None
-
-
-class _Claude(_Chat):
-    """A conversation of Claude."""
-
-    chat_messages: tuple[_ClaudeMessage, ...]
-
-    def list_messages(self) -> Iterator[_Message]:
-        """Yield the messages. The parts of an answer leave out its thoughts and tools."""
-        for message in self.chat_messages:
-            parts = [part.text for part in message.content or () if part.type == "text"]
-            texts = map(_get_text, parts if any(parts) else [message.text])
-            yield _Message(message.sender, "\n\n".join(filter(None, texts)), message.created_at)
-
-
-def _get_text(part: Any) -> str:
-    """Return a part of a message if it is text, or the transcript of what was said."""
-    text = part.get("text") if isinstance(part, dict) else part
-    return text.strip() if isinstance(text, str) else ""
 
 
 def recognizes(beginning: str) -> bool:
@@ -210,32 +127,69 @@ def _read_piece(stream: TextIO, length: int) -> str:
 
 def _make_source(raw: Any) -> Source:
     is_claude = isinstance(raw, dict) and "chat_messages" in raw
-    optional = {"create_time", "created_at", "metadata", "title", "name"}
-    chat, faults = validate(_Claude if is_claude else _ChatGpt, raw, optional)
-    messages = [
-        message._replace(text=clean(message.text).strip())
-        for message in chat.list_messages()
-        if message.role in _SPEAKERS
-    ]
-    messages = [message for message in messages if message.text]
     program, address = _PROGRAMS[is_claude]
-    beginning = messages[0].text if messages else ""
+    chat, faults = validate(_Chat, raw, {"create_time", "created_at", "title", "name"})
+    try:
+        messages = [*(_list_claude(raw) if is_claude else _list_chatgpt(raw["mapping"]))]
+    except (AttributeError, LookupError, TypeError) as error:
+        raise Unreadable("is not a conversation with ChatGPT or Claude") from error
+    sections = [
+        Section(f"{_SPEAKERS[role]}: {text}", written_at=_parse_date(date) or chat.create_time)
+        for role, parts, date in messages
+        if role in _SPEAKERS and (text := _join_parts(parts))
+    ]
+    beginning = sections[0].text.partition(": ")[2] if sections else ""
     return Source(
         source_id=derive_source_id(program, chat.id or beginning),
         title=to_headline(chat.title or "") or to_headline(beginning, _MAX_TITLE) or "Untitled",
         origin=program,
         category=on_request.CATEGORY,
         source_url=f"{address}{chat.id}" if chat.id else None,
-        sections=tuple(
-            Section(
-                f"{_SPEAKERS[message.role or '']}: {message.text}",
-                written_at=message.date or chat.create_time,
-            )
-            for message in messages
-        ),
+        sections=tuple(sections),
         adds_only=True,
         warnings=describe_faults(faults),
     )
+
+
+def _list_claude(raw: dict[str, Any]) -> Iterator[_Message]:
+    """Yield the messages. The parts of an answer are its text, and its thoughts and tools."""
+    for message in raw["chat_messages"]:
+        parts = [part["text"] for part in message.get("content") or () if part["type"] == "text"]
+        yield message["sender"], parts or [message["text"]], message.get("created_at")
+
+
+def _list_chatgpt(mapping: dict[str, Any]) -> Iterator[_Message]:
+    """Yield the messages, each after the one that it follows.
+
+    They are a tree, as a question may have been asked in several versions. What the assistant wrote
+    to a tool, and what the page does not show, is left out.
+    """
+    pending = [key for key, node in mapping.items() if node.get("parent") not in mapping][::-1]
+    visited: set[str] = set()
+    while pending:
+        key = pending.pop()
+        if key in visited or key not in mapping:
+            continue
+        visited.add(key)
+        pending += reversed(mapping[key].get("children") or [])
+        message = mapping[key].get("message") or {}
+        is_hidden = (message.get("metadata") or {}).get("is_visually_hidden_from_conversation")
+        if message.get("recipient", "all") == "all" and not is_hidden:
+            parts = (message.get("content") or {}).get("parts") or []
+            yield message.get("author", {}).get("role"), parts, message.get("create_time")
+
+
+def _join_parts(parts: Iterable[Any]) -> str:
+    """Return the texts among parts, and the transcripts of what was said."""
+    texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
+    text = "\n\n".join(text.strip() for text in texts if isinstance(text, str) and text.strip())
+    return clean(_MARKS.sub("", text)).strip()
+
+
+def _parse_date(value: Any) -> datetime | None:
+    with suppress(ValueError):
+        return parse_timestamp(value)
+    return None
 
 
 FORMAT: Final = Format(

@@ -141,7 +141,12 @@ def parse_moment(value: Any) -> datetime | None:
         raise ValueError(f"“{excerpt}” is not an ISO 8601 date such as 2024-05-31") from error
 
 
-def _parse_timestamp(value: Any) -> datetime | None:
+def parse_timestamp(value: Any) -> datetime | None:
+    """Parse a date as `Timestamp` describes it; None if it is empty.
+
+    Raises:
+        ValueError: It is not a date.
+    """
     if isinstance(value, str) and _SECONDS.fullmatch(value.strip()):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -179,7 +184,7 @@ Moment = Annotated[datetime | None, BeforeValidator(parse_moment)]
 zone if the text names none: `chunk_source` reads it in the owner's."""
 
 
-Timestamp = Annotated[datetime | None, BeforeValidator(_parse_timestamp)]
+Timestamp = Annotated[datetime | None, BeforeValidator(parse_timestamp)]
 """A `Moment`, or a number of seconds since 1970; 0 is None."""
 
 DATES: Final = frozenset({"highlighted_at", "date"})

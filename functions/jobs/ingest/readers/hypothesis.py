@@ -7,14 +7,22 @@ https://h.readthedocs.io/en/latest/api-reference the fields of an annotation.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import Field
 
 from functions.jobs.ingest.readers.decoding import read_any_text, read_unicode_text
-from functions.jobs.ingest.readers.fields import Block, ExternalModel, Line, Moment, Tags
+from functions.jobs.ingest.readers.fields import (
+    Block,
+    ExternalModel,
+    Line,
+    Moment,
+    Tags,
+    Title,
+)
 from functions.jobs.ingest.readers.formats import Format, Identity
 from functions.jobs.ingest.readers.highlights import drop_empty, make_page_source, make_section
 from functions.jobs.ingest.readers.source_file import (
@@ -28,74 +36,35 @@ from functions.jobs.ingest.readers.tables import InvalidRow, list_columns, read_
 from functions.jobs.ingest.readers.validation import describe_faults, parse_json, validate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from shared.knowledge.source import Section, Source
+    from shared.knowledge.source import Source
 
 MAX_BYTES: Final = 64 * MEGABYTE
 """The maximum size of a file."""
 _TYPE: Final = "Annotation/Reply Type"
-_COLUMNS: Final = {
-    "created": ("Creation Date", "Created at"),
-    "uri": ("URL",),
-    "quote": ("Quote",),
-    "user": ("User", "Author"),
-    "text": ("Body", "Comment/Body", "Comment"),
-    "tags": ("Tags",),
-    "page": ("Page",),
+_FIELDS_BY_COLUMN: Final = {
+    **dict.fromkeys(("Creation Date", "Created at"), "created"),
+    "URL": "uri",
+    "Quote": "quote",
+    **dict.fromkeys(("Body", "Comment/Body", "Comment"), "text"),
+    "Tags": "tags",
+    "Page": "page",
 }
-"""The columns of a table by the names of fields. They had other names in earlier versions."""
+"""The fields by the columns of a table. Some had other names in earlier versions."""
 _JSON_KEYS: Final = re.compile(r'"export_userid"\s*:|"TextQuoteSelector"|"incontext"\s*:')
-_NAME: Final = re.compile(r"(?:acct:)?([^@]*)")
-
-
-class _Selector(ExternalModel):
-    """A part of where an annotation is: the quotation, the page, or the chapter of an EPUB."""
-
-    type: Line = None
-    exact: Block = ""
-    label: Line = None
-    title: Line = None
-
-
-class _Target(ExternalModel):
-    selector: tuple[_Selector, ...] | None = None
-
-
-class _Document(ExternalModel):
-    title: tuple[str, ...] | str | None = None
-
-
-class _Links(ExternalModel):
-    incontext: Line = None
 
 
 class _Annotation(ExternalModel):
-    """An annotation; `references` are the annotations that it replies to, the first one first."""
-
-    id: Line = None
     uri: Block = Field(min_length=1)
+    title: Title = None
+    quote: Block = ""
     text: Block = ""
     tags: Tags = ()
     created: Moment = None
-    user: Line = None
-    references: tuple[str, ...] | None = None
-    target: tuple[_Target, ...] | None = None
-    document: _Document | None = None
-    links: _Links | None = None
-
-    def find(self, kind: str) -> _Selector:
-        """Return the selector of a kind, which may be empty."""
-        selectors = (selector for part in self.target or () for selector in part.selector or ())
-        return next((item for item in selectors if item.type == kind), _Selector())
-
-
-class _Item(NamedTuple):
-    """An annotation with its sections' text so far, and warnings about its fields."""
-
-    annotation: _Annotation
-    notes: list[str]
-    warnings: tuple[str, ...]
+    page: Line = None
+    chapter: Title = None
+    link: Line = None
 
 
 def recognizes_json(beginning: str) -> bool:
@@ -117,92 +86,99 @@ def read_json(file: SourceFile) -> Iterator[Record]:
     if not isinstance(export, list):
         raise Unreadable("is not an export of Hypothesis: it has no list of annotations")
     numbered = ((f"annotation {number}", raw) for number, raw in enumerate(export, start=1))
-    yield from _read_pages(file, numbered, own_user)
+    yield from _read_pages(file, numbered, partial(_flatten, own_user=own_user))
+
+
+def _flatten(raw: Any, own_user: str | None) -> dict[str, Any]:
+    """Return the fields of an annotation. What others wrote has their name, if one's own is known.
+
+    Raises:
+        Unreadable: It has another layout.
+    """
+    try:
+        selectors = {
+            selector["type"]: selector
+            for target in raw.get("target") or ()
+            for selector in target.get("selector") or ()
+        }
+        title = (raw.get("document") or {}).get("title")
+        user, text = raw.get("user"), raw.get("text")
+        if own_user and user and user != own_user and text:
+            text = f"{user.removeprefix('acct:').partition('@')[0]}: {text}"
+        return {
+            **{name: raw.get(name) for name in ("uri", "tags", "created")},
+            "text": text,
+            "title": title[0] if isinstance(title, list) and title else title or None,
+            "quote": selectors.get("TextQuoteSelector", {}).get("exact"),
+            "page": selectors.get("PageSelector", {}).get("label"),
+            "chapter": selectors.get("EPUBContentSelector", {}).get("title"),
+            "link": (raw.get("links") or {}).get("incontext"),
+        }
+    except (AttributeError, LookupError, TypeError) as error:
+        raise Unreadable("is not an annotation of Hypothesis") from error
 
 
 def read_table(file: SourceFile) -> Iterator[Record]:
     """Yield the pages of a table, and the rows that cannot be read."""
     text, warnings = read_any_text(file.path, MAX_BYTES)
-    names = {name: field for field, columns in _COLUMNS.items() for name in columns}
-    rows: list[tuple[str, Any]] = []
-    for row in read_rows(text, (*names, _TYPE)):
+    rows: list[tuple[str, dict[str, Any]]] = []
+    for row in read_rows(text, _FIELDS_BY_COLUMN):
         if isinstance(row, InvalidRow):
             yield make_refusal(f"{file.name} line {row.line}", row.reason)
-            continue
-        raw: dict[str, Any] = {
-            names[column]: cell for column, cell in row.cells.items() if column in names
-        }
-        quote = {"type": "TextQuoteSelector", "exact": raw.pop("quote", "")}
-        page = {"type": "PageSelector", "label": raw.pop("page", "")}
-        rows.append((f"line {row.line}", raw | {"target": [{"selector": [quote, page]}]}))
-    yield from _read_pages(file, rows, None, warnings)
+        else:
+            cells = row.cells.items()
+            raw = {_FIELDS_BY_COLUMN.get(name, ""): cell.strip() for name, cell in cells}
+            rows.append((f"line {row.line}", raw))
+    yield from _read_pages(file, rows, dict, warnings)
 
 
 def _read_pages(
     file: SourceFile,
     numbered: Iterable[tuple[str, Any]],
-    own_user: str | None,
+    flatten: Callable[[Any], dict[str, Any]],
     warnings: tuple[str, ...] = (),
 ) -> Iterator[Record]:
-    """Yield a record for each annotated page, and one for each annotation that is not valid.
-
-    A reply belongs to its annotation. What others wrote has their name, if one's own is known.
-    """
-    pages: dict[str, list[_Item]] = {}
-    by_id: dict[str | None, _Item] = {}
+    """Yield a record for each annotated page, and one for each annotation that is not valid."""
+    pages: dict[str, list[_Annotation]] = defaultdict(list)
     for place, raw in numbered:
         try:
-            optional = {"created", "tags", "target", "document", "links", "references", "user"}
-            annotation, faults = validate(_Annotation, raw, optional)
+            annotation, faults = validate(
+                _Annotation,
+                flatten(raw),
+                _Annotation.model_fields.keys() - {"uri", "text", "quote"},
+            )
         except Unreadable as error:
             yield make_refusal(f"{file.name} {place}", str(error))
             continue
-        name = _NAME.match(annotation.user or "")
-        is_other = own_user and annotation.user and annotation.user != own_user
-        note = f"{name[1]}: {annotation.text}" if is_other and name else annotation.text
-        if annotation.references and (parent := by_id.get(annotation.references[0])):
-            parent.notes.append(note)
-            continue
-        item = _Item(annotation, [note], describe_faults(faults))
-        by_id[annotation.id] = item
-        pages.setdefault(annotation.uri, []).append(item)
+        warnings += tuple(f"{place}: {warning}" for warning in describe_faults(faults))
+        pages[annotation.uri].append(annotation)
     for url, items in pages.items():
         yield Record(f"{file.name}: {url}", partial(_make_source, url, items, warnings))
         warnings = ()
 
 
-def _make_source(url: str, items: list[_Item], warnings: tuple[str, ...]) -> Source:
-    documents = (item.annotation.document for item in items)
-    titles = (document.title for document in documents if document and document.title)
-    title = next(titles, url)
-    sections, counted = drop_empty([_make_section(item) for item in items])
-    source = make_page_source(
-        "hypothesis", url, title if isinstance(title, str) else title[0], sections
+def _make_source(url: str, items: list[_Annotation], warnings: tuple[str, ...]) -> Source:
+    title = next((item.title for item in items if item.title), url)
+    sections, counted = drop_empty(
+        [
+            replace(
+                make_section(item.quote, item.text, page=item.page, chapter=item.chapter),
+                tags=item.tags,
+                highlight_url=item.link,
+                highlighted_at=item.created,
+            )
+            for item in items
+        ]
     )
-    faults = dict.fromkeys(warning for item in items for warning in item.warnings)
-    return replace(source, warnings=(*warnings, *faults, *counted))
-
-
-def _make_section(item: _Item) -> Section:
-    annotation = item.annotation
-    section = make_section(
-        annotation.find("TextQuoteSelector").exact,
-        "\n\n".join(filter(None, item.notes)),
-        page=annotation.find("PageSelector").label,
-        chapter=annotation.find("EPUBContentSelector").title,
-    )
-    return replace(
-        section,
-        tags=annotation.tags,
-        highlight_url=annotation.links.incontext if annotation.links else None,
-        highlighted_at=annotation.created,
-    )
+    source = make_page_source("hypothesis", url, title, sections)
+    return replace(source, warnings=(*warnings, *counted))
 
 
 _FIELDS: Final = {
     "uri": "the address of a source, of which its id is made",
     "document.title": "the title",
-    "the quotation, text": "a passage: the quotation, an empty line, the note; replies after it",
+    "the quotation, text": "a passage: the quotation, an empty line, the note, with the name of"
+    " others who wrote it; replies are passages of their own",
     "tags, created": "the tags and the date of the passage",
     "the selectors of page and chapter": "the page and the chapter",
     "links.incontext": "the link of the passage",
