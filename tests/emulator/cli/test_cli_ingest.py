@@ -53,10 +53,10 @@ def run_ingest(path: Path | str, *options: str) -> tuple[int, str, str]:
 def test_only_what_is_left_out_exits_with_1(tmp_path: Path) -> None:
     vault = tmp_path / "vault"
     write_file(vault, "note.md", "---\ndate: soon\n---\nReef the mainsail early.")
-    write_file(vault, "paper.docx", "PK")
+    write_file(vault, "paper.pptx", "PK")
     code, output, errors = run_ingest(vault)
     assert code == 0, errors
-    assert "\ningest: Not read: 1 .docx.\n" in output.partition("\nindex: ")[2]
+    assert "\ningest: Not read: 1 .pptx.\n" in output.partition("\nindex: ")[2]
     assert "ingest: warning: note.md: line 2: date: “soon” is not an ISO 8601 date" in errors
 
     write_file(vault, "more.md", "Heave to.")
@@ -149,7 +149,7 @@ def test_a_dry_run_shows_contents_and_problems(tmp_path: Path, snapshot: Snapsho
         "readwise 2.json": export.FORMAT.example,
         "data 1.jsonl": record,
         "data 2.jsonl": record + format_json_lines({"id": "2"}),
-        "paper.docx": "PK",
+        "paper.pptx": "PK",
         **{
             f"note {number:02}.md": "---\ndate: soon\n---\nReef early."
             for number in range(jobs.MAX_PRINTED_WARNINGS + 1)

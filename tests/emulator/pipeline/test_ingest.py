@@ -186,12 +186,12 @@ async def test_unreadable_items_are_reported_and_others_are_stored(
 
 
 async def test_unsupported_files_are_counted_by_suffix(ctx: Context, tmp_path: Path) -> None:
-    unsupported = ["a.docx", "b.DOCX", "x/c.docx", "d.xlsx", "e.xlsx", "README", "2. No title"]
-    hidden = [".hidden.docx", ".obsidian/plugins/f.css"]
+    unsupported = ["a.pptx", "b.PPTX", "x/c.pptx", "d.xlsx", "e.xlsx", "README", "2. No title"]
+    hidden = [".hidden.pptx", ".obsidian/plugins/f.css"]
     for name in ["1. A title.md", *unsupported, *hidden]:
         write_file(tmp_path, name, REEF)
     report = await run_ingest(ctx)
-    assert report.note == "Not read: 3 .docx, 2 .xlsx, 2 without an extension."
+    assert report.note == "Not read: 3 .pptx, 2 .xlsx, 2 without an extension."
     assert report.counts["read"] == 1
     assert report.failures == []
 

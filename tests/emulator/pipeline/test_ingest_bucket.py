@@ -66,14 +66,14 @@ async def test_files_of_every_kind_are_ingested(ctx: Context, storage: FakeCloud
     upload(storage, "deep/er/b.txt", DOUGH)
     upload(storage, "c.jsonl", format_records(x="One.", y="Two."))
     upload(storage, "d.json", '[{"user_book_id": 7, "highlights": [{"id": 1, "text": "Three."}]}]')
-    for name in ("e.docx", "x/f.DOCX", "g.xlsx", ".hidden.md", ".hidden.docx", ".git/f.md", "x/"):
+    for name in ("e.pptx", "x/f.PPTX", "g.xlsx", ".hidden.md", ".hidden.pptx", ".git/f.md", "x/"):
         upload(storage, name, "Not read.")
     storage.put("library", "notes-2024/g.md", "Of another folder.")
 
     report = await run_ingest(ctx)
 
     counts = Counter({"sources": 5, "created": 5, "read": 5})
-    assert report == Report(counts, note="Not read: 2 .docx, 1 .xlsx.")
+    assert report == Report(counts, note="Not read: 2 .pptx, 1 .xlsx.")
     assert await read_chunk_texts(ctx) == [f"# Sails\n\n{REEF}", DOUGH, "One.", "Three.", "Two."]
     assert storage.calls["download"] == 4
     assert await count(ctx) == 0  # the files of a bucket are not counted
