@@ -8,15 +8,13 @@ postings lose them first.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from shared.index.facets import Kind, make_named_facet
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
-    from shared.index.bm25 import Postings
     from shared.index.facets import Facet
 
 CATEGORY: Final = "conversation"
@@ -49,19 +47,3 @@ def unmark(entry: int) -> int:
 def is_marked(entry: int) -> bool:
     """Return whether an entry in postings is marked."""
     return entry < -_OFFSET // 2
-
-
-def select(postings: Postings, *, asked: bool) -> tuple[Postings, Collection[str]]:
-    """Return postings as a search reads them, and the ids of the documents that they lose.
-
-    Args:
-        asked: Whether the documents with marked entries are asked for.
-    """
-    if not postings.entries or not is_marked(min(postings.entries.values())):
-        return postings, ()
-    if asked:
-        entries = {name: unmark(entry) for name, entry in postings.entries.items()}
-        return replace(postings, entries=entries, since=unmark(postings.since)), ()
-    hidden = {name for name, entry in postings.entries.items() if is_marked(entry)}
-    entries = {name: entry for name, entry in postings.entries.items() if name not in hidden}
-    return replace(postings, entries=entries, df=postings.df - len(hidden)), hidden

@@ -17,7 +17,7 @@ stay, with a `df` of 0, until the repair job deletes them. Readers treat them as
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.firestore.documents import Document, Reference
@@ -27,7 +27,7 @@ from shared.index.bm25 import Postings, Totals
 from shared.index.facets import Facet, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from shared.firestore.database import Database
 
@@ -237,11 +237,24 @@ def _select_in_use(
     hidden: set[str] = set()
     for snapshot in snapshots:
         if _get_collection(snapshot) == collection:
-            postings, dropped = on_request.select(_to_postings(snapshot), asked=asked)
+            postings, dropped = _select_entries(_to_postings(snapshot), asked=asked)
             hidden.update(dropped)
             if postings.df > 0:
                 in_use[snapshot.id] = postings
     return in_use, hidden
+
+
+def _select_entries(postings: Postings, *, asked: bool) -> tuple[Postings, Collection[str]]:
+    """Return postings without the marked entries unless asked, and the documents they lose."""
+    if not postings.entries or not on_request.is_marked(min(postings.entries.values())):
+        return postings, ()
+    if asked:
+        entries = {name: on_request.unmark(entry) for name, entry in postings.entries.items()}
+        since = on_request.unmark(postings.since)
+        return replace(postings, entries=entries, since=since), ()
+    hidden = {name for name, entry in postings.entries.items() if on_request.is_marked(entry)}
+    entries = {name: entry for name, entry in postings.entries.items() if name not in hidden}
+    return replace(postings, entries=entries, df=postings.df - len(hidden)), hidden
 
 
 def _get_collection(snapshot: Document) -> str:

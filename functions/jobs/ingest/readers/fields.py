@@ -224,3 +224,21 @@ class DocumentMetadata(ExternalModel):
             "language": self.language,
             "source_url": self.source_url,
         }
+
+
+def _split_tags(value: Any) -> Any:
+    """Split a text with several tags at commas and before `#`, or, if it has neither, at spaces."""
+    if not isinstance(value, str):
+        return value
+    text = value.replace(" #", ",#")
+    return text.split("," if "," in text else None)
+
+
+class NoteMetadata(DocumentMetadata):
+    """The metadata of a note, in its front matter or in its properties."""
+
+    tags: Annotated[Tags, BeforeValidator(_split_tags)] = Field(
+        default=(), validation_alias=AliasChoices("tags", "tag")
+    )
+    created: Moment = None
+    updated: Moment = Field(default=None, validation_alias=AliasChoices("updated", "modified"))

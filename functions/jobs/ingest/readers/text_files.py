@@ -6,17 +6,13 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath, PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, Final
-
-from pydantic import AliasChoices, BeforeValidator, Field
+from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.ingest.readers import file_names
 from functions.jobs.ingest.readers.decoding import read_any_text
 from functions.jobs.ingest.readers.fields import (
     MAX_TAGS,
-    DocumentMetadata,
-    Moment,
-    Tags,
+    NoteMetadata,
     clean,
     to_headline,
     to_one_line,
@@ -68,24 +64,6 @@ _ADDRESS: Final = re.compile(
 )
 """The address of a page, alone or as a link in Markdown: `<address>`, `[words](address)`."""
 _YAML_NULLS: Final = ("", "~", "null", "Null", "NULL")
-
-
-def _split_tags(value: Any) -> Any:
-    """Split a text with several tags at commas and before `#`, or, if it has neither, at spaces."""
-    if not isinstance(value, str):
-        return value
-    text = value.replace(" #", ",#")
-    return text.split("," if "," in text else None)
-
-
-class NoteMetadata(DocumentMetadata):
-    """The metadata in a file's front matter."""
-
-    tags: Annotated[Tags, BeforeValidator(_split_tags)] = Field(
-        default=(), validation_alias=AliasChoices("tags", "tag")
-    )
-    created: Moment = None
-    updated: Moment = Field(default=None, validation_alias=AliasChoices("updated", "modified"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.readers import file_names
 from functions.jobs.ingest.readers.decoding import read_any_text
-from functions.jobs.ingest.readers.fields import clean, to_alphanumerics, to_headline
+from functions.jobs.ingest.readers.fields import (
+    NoteMetadata,
+    clean,
+    to_alphanumerics,
+    to_headline,
+)
 from functions.jobs.ingest.readers.formats import Format, Identity
 from functions.jobs.ingest.readers.notion.page import read_properties
 from functions.jobs.ingest.readers.source_file import MEGABYTE, Record, SourceFile, make_refusal
 from functions.jobs.ingest.readers.tables import CsvRow, Row, name_cells, parse_rows
-from functions.jobs.ingest.readers.text_files import NoteMetadata
 from functions.jobs.ingest.readers.validation import validate
 from shared.knowledge.source import Section, Source
 
