@@ -50,11 +50,13 @@ class PassageKind(StrEnum):
     HIGHLIGHT = "highlight"
     NOTE = "own note"
     PAGE = "saved page"
+    CONVERSATION = "conversation"
     TEXT = "file"
 
 
 _KINDS_BY_ORIGIN: Final = {
-    "kindle": PassageKind.HIGHLIGHT,
+    **dict.fromkeys(("hypothesis", "kindle", "koreader", "raindrop"), PassageKind.HIGHLIGHT),
+    **dict.fromkeys(("chatgpt", "claude"), PassageKind.CONVERSATION),
     "link": PassageKind.PAGE,
     "note": PassageKind.NOTE,
 }

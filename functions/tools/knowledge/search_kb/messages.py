@@ -160,7 +160,8 @@ async def _suggest_word(word: str, ctx: Context) -> str | None:
         return None
     prefix = term[: len(term) // 2]
     known_terms = await get_knowledge_corpus(ctx.database).index.list_terms(prefix, MAX_COMPARED)
-    return find_nearest_word(word, term, known_terms)
+    # A conversation that is not searched may have the word itself.
+    return find_nearest_word(word, term, [known for known in known_terms if known != term])
 
 
 async def _count_waiting(ctx: Context, *, matches: bool) -> int:
