@@ -24,6 +24,11 @@ Boats are [here](Harbour%20{ROOT}/Boats%20{BOATS}.csv), and first of all
 [Keel & Co (old)](Harbour%20{ROOT}/Boats%20{BOATS}/Keel%20&%20Co%20(old)%20{KEEL}.md).
 See [the web](https://example.org/{ROOT}).
 
+<aside>
+💡 Moor well.
+
+</aside>
+
 ![A quay](Harbour%20{ROOT}/quay.png)
 """
 KEEL_PAGE = f"""# Keel & Co: (old)
@@ -101,7 +106,7 @@ def test_links_lead_to_pages_and_texts_have_no_ids(sources: dict[str, Source]) -
     assert keel.links_to == (sources["Gull"].source_id,)
     assert harbour.text == (
         "# Harbour\n\nBoats are here, and first of all\nKeel & Co (old).\n"
-        f"See [the web](https://example.org/{ROOT})."
+        f"See [the web](https://example.org/{ROOT}).\n\n💡 Moor well."
     )
 
 

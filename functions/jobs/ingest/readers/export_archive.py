@@ -48,6 +48,8 @@ def is_export(path: Path) -> bool:
     try:
         with open_archive(path) as archive:
             return any(map(_is_own, archive.names))
+    except OSError:
+        return True  # reading it says why
     except Unreadable:
         return path.name.lower().startswith(("export-", "exportblock-"))
 

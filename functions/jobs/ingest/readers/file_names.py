@@ -2,7 +2,7 @@
 
 | the name | says |
 |---|---|
-| `2024-05-31 Reefs`, `Reefs 20240531`, `2024_05_31` | the day |
+| `2024-05-31 Reefs`, `Reefs 20240531`, `2024_05_31`, `31.05.2024` | the day |
 | `May 31, 2024`, `31. Mai 2024`, `2024年5月31日` | the day, in the languages of `MONTHS` |
 | `202405311642 Reefs`, `Reefs 20240531164153` | the time, and the title `Reefs` (Zettelkasten) |
 | `Reefs 0123456789abcdef0123456789abcdef` | the title `Reefs` (Notion) |
@@ -33,6 +33,8 @@ _OUTER_TIME_ID: Final = re.compile(
     rf"\A{_TIME_ID.pattern}[ _.-]+(?=\w)|(?<=\w)[ _.-]+{_TIME_ID.pattern}\Z"
 )
 _DAY: Final = re.compile(r"(?<!\d)((?:19|20)\d\d)([-_.]?)(\d\d)\2(\d\d)(?!\d)")
+_DAY_FIRST: Final = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.((?:19|20)\d\d)(?!\d)")
+"""A day such as 31.05.2024: with dots, it comes first everywhere."""
 _GAP, _MONTH, _YEAR = r"[ _.,-]{1,2}(?:de[ _-])?", r"[^\W\d_]{3,12}", r"(?:19|20)\d\d"
 _WRITTEN: Final = re.compile(
     rf"(?<!\d)(?:{_MONTH}{_GAP}\d{{1,2}}(?:st|nd|rd|th)?{_GAP}{_YEAR}"
@@ -64,6 +66,9 @@ def _iterate_dates(name: str) -> Iterator[datetime]:
     for match in _DAY.finditer(name):
         with suppress(ValueError):
             yield datetime.combine(date(int(match[1]), int(match[3]), int(match[4])), time.min)
+    for match in _DAY_FIRST.finditer(name):
+        with suppress(ValueError):
+            yield datetime.combine(date(int(match[3]), int(match[2]), int(match[1])), time.min)
     for match in _WRITTEN.finditer(name):
         if written := parse_datetime(re.sub("[_.,-]", " ", match[0])):
             yield written

@@ -42,6 +42,7 @@ _ADDRESS: Final = r"\(((?:[^()\s]|\([^()\s]*\))*+)\)"
 _LINK: Final = re.compile(rf"!?\[([^\[\]\n]*+)\]{_ADDRESS}")
 _RELATION: Final = re.compile(rf" {_ADDRESS}")
 """The path of a page that a property names, after the page's title."""
+_ASIDE: Final = re.compile(r"^</?aside>[ \t]*(?:\n|\Z)", re.MULTILINE)
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -94,10 +95,10 @@ def _link_relation(match: re.Match[str]) -> str:
 
 
 def drop_addresses(text: str) -> str:
-    """Replace links to pages, pictures and files of the export with their words."""
+    """Replace links to pages, pictures and files with their words, and leave out HTML of boxes."""
 
     def replace(link: re.Match[str]) -> str:
         is_web = "://" in link[2] or not _ID.search(unquote(link[2]))
         return link[0] if is_web else "" if link[0].startswith("!") else link[1]
 
-    return _LINK.sub(replace, text)
+    return _ASIDE.sub("", _LINK.sub(replace, text))
