@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 _ONLY_OF_ANSWERS: Final = (
-    *("content", "summary", "takeaways", "cluster", "about", "notes", "further_notes", "answering"),
+    *("address", "content", "summary", "takeaways", "cluster", "answering"),
+    *("about", "notes", "further_notes"),
 )
 """The fields that a hit lacks which is only near."""
 
@@ -159,9 +160,7 @@ def format_hit(hit: Hit) -> str:
     """Return a hit as text."""
     if hit.near:
         heading = f"{format_title(hit.title, hit.author)} ({format_details(hit, hit.score)})"
-        return " ".join(
-            filter(None, [f"- {heading}:", hit.snippet, hit.address, f"ID: {hit.chunk_id}"])
-        )
+        return f"- {heading}: {hit.snippet} ID: {hit.chunk_id}"
     takeaways = [f"- {takeaway}" for takeaway in hit.takeaways or ()]
     answering = f"Answering passages: {hit.answering}" if hit.answering else None
     texts = [hit.content or hit.snippet, hit.summary, *takeaways, answering]

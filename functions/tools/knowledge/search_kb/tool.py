@@ -92,7 +92,7 @@ class In(PagedArguments):
         description="Only passages with a knowledge card.",
     )
     sort: DateOrder | None = Field(default=None, description="Which first.")
-    by_source: bool = Field(default=False, description="Each source once.")
+    by_source: bool = Field(default=False, description="Each source once, by a query.")
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of passages.")
     detail: Detail = Field(
         default=Detail.LEAN,
