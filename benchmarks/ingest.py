@@ -137,8 +137,8 @@ async def measure(app: MeteredApp, path: Path) -> None:
     print_table(f"{len(chunks)} chunks of SciFact", columns, rows)
     for question in QUESTIONS:
         out = await search_kb(In(query=question, limit=3), app.context(Caller(), Meter()))
-        rows = [[hit.title[:90], f"{hit.similarity:.2f}"] for hit in out.results]
-        print_table(question, ["title", "similarity"], rows)
+        rows = [[hit.title[:90], f"{hit.score or 0:.2f}"] for hit in out.results]
+        print_table(question, ["title", "score"], rows)
     await app.aclose()
 
 
