@@ -108,9 +108,6 @@ _CHANCE_COVERAGE: Final = 0.035
 the third percentile of the best hits of training claims: 0.039 among 64 abstracts, 0.036 among 500
 and among 5,183."""
 
-TRUSTED_COVERAGE: Final = 0.4
-"""From this coverage of the best hit on, words have their full weight in the ranking."""
-
 MIN_EVIDENCE: Final = -0.09
 """A hit answers from this evidence on. Fitted with `MAX_GAP`; see the module's docstring."""
 MAX_GAP: Final = 0.15
@@ -165,12 +162,16 @@ class Tuning:
         dense_weight: The weight of similarity, from 0 to 1; BM25 has the rest.
         noise: The range of the similarities of texts that are unrelated to the query.
         scripts: The scripts that the model can read, or none if it reads all.
+        trusted_coverage: From this coverage of the best hit on, words have their full weight. Where
+            passages are in several languages, few words may hide the right one in another: of 271
+            questions across languages, 60 % are answered first at 0.4, and 66 % at 0.6.
     """
 
     dense_weight: float
     calibration: Calibration
     noise: float = 0.0
     scripts: Sequence[str] = ()
+    trusted_coverage: float = 0.4
 
     def can_read(self, text: str) -> bool:
         """Return whether the model can read any of a text. If not, all similarities are noise."""
@@ -180,9 +181,9 @@ class Tuning:
     def trust_words(self, coverage: float) -> Tuning:
         """Return the tuning for a query of which the best hit covers this share.
 
-        Words that cover less than TRUSTED_COVERAGE count less, in proportion.
+        Words that cover less than `trusted_coverage` count less, in proportion.
         """
-        trust = min(1.0, coverage / TRUSTED_COVERAGE)
+        trust = min(1.0, coverage / self.trusted_coverage)
         return replace(self, dense_weight=1 - (1 - self.dense_weight) * trust)
 
 
@@ -192,8 +193,8 @@ _MULTILINGUAL_SCRIPTS: Final = (
 )
 _TUNINGS_OF_HALVES: Final = {
     Purpose.ENGLISH_QUERY: Tuning(DENSE_WEIGHT, MINILM, 0.3, ("Latin",)),
-    Purpose.QUERY: Tuning(DENSE_WEIGHT, MIXED, 0.2, _MULTILINGUAL_SCRIPTS),
-    Purpose.FOREIGN_QUERY: Tuning(DENSE_WEIGHT, MULTILINGUAL, 0.2, _MULTILINGUAL_SCRIPTS),
+    Purpose.QUERY: Tuning(DENSE_WEIGHT, MIXED, 0.2, _MULTILINGUAL_SCRIPTS, 0.6),
+    Purpose.FOREIGN_QUERY: Tuning(DENSE_WEIGHT, MULTILINGUAL, 0.2, _MULTILINGUAL_SCRIPTS, 0.6),
 }
 
 
