@@ -8,6 +8,7 @@ fuses the two scores.
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -161,7 +162,9 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
     hits, absent_phrases = lifts.apply(
         _score_and_sort(candidates, Mode.LEXICAL if is_lexical_only else query.mode, query_tuning)
     )
-    answer_line = find_answer_line(hit.evidence for hit in hits)
+    # Without a subject, nothing but what is lifted can answer.
+    is_lift_alone = not lifts.subject and any(hit.is_lifted for hit in hits)
+    answer_line = math.inf if is_lift_alone else find_answer_line(hit.evidence for hit in hits)
     hits = tuple(
         replace(
             hit,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.search.names import find_author_facets, find_named_authors, remove_name
 from shared.search.phrases import find_phrases, has_phrase
+from shared.search.relevance import MIN_EVIDENCE
 from shared.search.understanding import DateOrder, find_subject
 from shared.text.terms import terms
 
@@ -31,6 +32,10 @@ MAX_LIFTED: Final = 50
 """The number of documents that are read because they may be lifted, beside all other candidates."""
 GOOD_SHARE: Final = 0.6
 """Documents with at least this share of the best score of a tier are sorted by date."""
+
+_MIN_SUBJECT_EVIDENCE: Final = MIN_EVIDENCE - 0.1
+"""From this evidence on, a document of the period that a question names may be on its subject.
+Lower than for an answer, because the period is evidence, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +163,7 @@ class Lifts:
         for hit in hits:
             phrases = self._find_phrases(hit.document) if hit.document else []
             present_phrases.update(phrases)
-            tiers[len(phrases) + self._count_other_lifts(hit.document)].append(hit)
+            tiers[len(phrases) + self._count_other_lifts(hit)].append(hit)
         first_tier = max(tiers, default=0)
         # Each score is more than twice those of the tier below, so that the turns of sources
         # (see `shared.search.fusion`) do not mix tiers.
@@ -180,11 +185,14 @@ class Lifts:
     def _find_phrases(self, document: Searchable) -> list[str]:
         return [phrase for phrase in self.phrases if has_phrase(document.indexed_text, phrase)]
 
-    def _count_other_lifts(self, document: Searchable | None) -> int:
+    def _count_other_lifts(self, hit: Candidate[DocumentT]) -> int:
+        """Count the author and the period, which lifts a hit only if it is on the subject, too."""
+        document = hit.document
         if document is None:
             return 0
+        may_be_on_subject = not self.subject or hit.evidence >= _MIN_SUBJECT_EVIDENCE
         is_of_period = self.period and _is_of_period(document, self.period, self.date_phrase)
-        return (document.author in self.authors) + bool(is_of_period)
+        return (document.author in self.authors) + bool(is_of_period and may_be_on_subject)
 
     def _sort_by_date(self, hits: list[Candidate[DocumentT]]) -> list[Candidate[DocumentT]]:
         """Put the newest or oldest good hits first, if the question asks for an order by date.

@@ -1,6 +1,8 @@
 """Sources for tests of `search_kb`, changes to their index, and the pages of a search."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from functions.tools.knowledge.search_kb.hits import Hit
@@ -61,3 +63,13 @@ def collect_hits(pages: Sequence[Out]) -> list[Hit]:
 
 def collect_chunk_ids(pages: Sequence[Out]) -> list[str]:
     return [hit.chunk_id for hit in collect_hits(pages)]
+
+
+def date_source(source: Source, *dates: datetime | None) -> Source:
+    """Return a copy of a source with a date for each passage, or one date for all."""
+    all_dates = dates * len(source.sections) if len(dates) == 1 else dates
+    sections = [
+        replace(section, highlighted_at=date)
+        for section, date in zip(source.sections, all_dates, strict=True)
+    ]
+    return replace(source, sections=tuple(sections))

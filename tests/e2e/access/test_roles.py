@@ -42,9 +42,10 @@ def test_a_reader_cannot_change_a_source_whose_id_they_guess(
     response = carrel.call_tool(author, "save_note", text="The harbour master keeps the lamp oil.")
     note = response.json()["result"]["structuredContent"]
     before = carrel.call_tool(reader, "get_source", source_id=note["source_id"]).json()
+    [passage] = before["result"]["structuredContent"]["chunks"]
 
     errors = set()
-    for source_id, chunk_id in ((note["source_id"], note["chunk_ids"][0]), ("none", "none-1")):
+    for source_id, chunk_id in ((note["source_id"], passage["chunk_id"]), ("none", "none-1")):
         attempts: list[tuple[str, dict[str, Any]]] = [
             ("save_note", {"text": "Mine.", "about": chunk_id}),
             ("save_note", {"source_id": source_id, "revision": 1, "text": "Mine."}),

@@ -1,12 +1,19 @@
 """`search_kb` finds passages by meaning with the real local embedding models."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from functions.tools.knowledge.search_kb import messages
 from shared.ai.local_embedding import LocalEmbedder
 from shared.runtime.context import Context
 from tests.support.knowledge import BAKING, SAILING, store_sources
-from tests.support.searches import collect_chunk_ids, make_source_of_texts, search_all_pages
+from tests.support.searches import (
+    collect_chunk_ids,
+    date_source,
+    make_source_of_texts,
+    search_all_pages,
+)
 
 
 @pytest.fixture
@@ -22,6 +29,16 @@ async def test_meaning_finds_passages_without_the_query_words(ctx: Context) -> N
     assert lexical_page.results == []
     about_sailing = {chunk.chunk_id for chunk in chunks[3:]}
     assert set(collect_chunk_ids([semantic_page])[:2]) == about_sailing
+
+
+async def test_a_period_lifts_only_passages_that_may_be_on_the_subject(ctx: Context) -> None:
+    texts = "The invoices failed because no connection was free.", "A leek tart with old cheese."
+    dates = datetime(2023, 3, 1, tzinfo=UTC), datetime(2024, 5, 8, tzinfo=UTC)
+    await store_sources(ctx, date_source(make_source_of_texts(texts, "both"), *dates))
+    [page] = await search_all_pages(ctx, query="why did the invoices fail in May 2024")
+    assert [hit.snippet for hit in page.results if not hit.near] == [texts[0]]
+    [page] = await search_all_pages(ctx, query="what did I read in May 2024")
+    assert [hit.snippet for hit in page.results] == [texts[1]]
 
 
 async def test_what_the_model_cannot_read_is_found_by_words_alone(ctx: Context) -> None:

@@ -9,7 +9,6 @@ from functions.tools.knowledge.search_kb.messages import NO_PERIOD
 from functions.tools.knowledge.search_kb.tool import In, format_result, search_kb
 from shared.core.errors import InvalidInput
 from shared.knowledge.chunk_repository import UNDATED
-from shared.knowledge.source import Source
 from shared.runtime.context import App, Context
 from shared.search.candidates import DENSE_POOL, LEXICAL_POOL
 from shared.search.lifts import MAX_LIFTED
@@ -21,6 +20,7 @@ from tests.support.read_cost import get_read_cost, make_call_context
 from tests.support.searches import (
     collect_chunk_ids,
     collect_hits,
+    date_source,
     make_source_of_text,
     make_source_of_texts,
     search_all_pages,
@@ -37,16 +37,6 @@ every_mode = pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
 @pytest.fixture
 def clock() -> SettableClock:
     return SettableClock(NOW)
-
-
-def date_source(source: Source, *dates: datetime | None) -> Source:
-    """Return a copy of a source with a date for each passage, or one date for all."""
-    all_dates = dates * len(source.sections) if len(dates) == 1 else dates
-    sections = [
-        replace(section, highlighted_at=date)
-        for section, date in zip(source.sections, all_dates, strict=True)
-    ]
-    return replace(source, sections=tuple(sections))
 
 
 @pytest.mark.parametrize("in_period", [1, 60])
