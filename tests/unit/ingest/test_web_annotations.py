@@ -117,6 +117,16 @@ def test_a_table_of_annotations_is_read(tmp_path: Path, data: bytes) -> None:
     assert reply.text == "Is it?"
 
 
+def test_a_table_of_the_newest_client_is_read(tmp_path: Path) -> None:
+    header = "Tags,Created at,Author,Page,URL,Group,Type,Quote,Comment"
+    row = f"sea,2024-05-31T16:41:00Z,ann,4,{URL},Public,Annotation,{TEXT},So true."
+    source = read_only_source(write_file(tmp_path, "a.csv", f"{header}\n{row}\n"))
+    [section] = source.sections
+    assert (source.source_url, section.text) == (URL, f"{TEXT}\n\nSo true.")
+    assert (section.tags, section.highlighted_at) == (("sea",), MOMENT)
+    assert section.find_locator(0) == Locator(page=4)
+
+
 def test_both_exports_of_a_page_are_one_source(tmp_path: Path) -> None:
     write_annotations(tmp_path, make_annotation())
     write_file(tmp_path, "a.csv", TABLE.format(body="Body"))

@@ -74,7 +74,9 @@ def recognizes_json(beginning: str) -> bool:
 
 def recognizes_table(beginning: str) -> bool:
     """Return whether a table that begins like this is one of Hypothesis."""
-    return {_TYPE.casefold(), "url", "quote"} <= list_columns(beginning)
+    columns = list_columns(beginning)
+    is_own = _TYPE.casefold() in columns or {"type", "comment"} <= columns
+    return is_own and {"url", "quote"} <= columns
 
 
 def read_json(file: SourceFile) -> Iterator[Record]:
