@@ -139,6 +139,19 @@ def test_earlier_exports_have_fewer_fields(tmp_path: Path) -> None:
     assert sources[1].source_url == f"https://chatgpt.com/c/{CHAT_ID}"
 
 
+def test_a_message_without_author_or_text_loses_only_itself(tmp_path: Path) -> None:
+    chatgpt = make_chatgpt()
+    chatgpt["mapping"]["again"]["message"] |= {"author": None, "content": None}
+    chatgpt["mapping"]["ask"]["message"]["recipient"] = None
+    claude = make_claude({"sender": "human", "content": []}, ANSWER, uuid="two")
+    first, second = read_sources(write_chats(tmp_path, chatgpt, claude))
+    assert [section.text for section in first.sections] == [
+        "You: Is elm strong?",
+        "Assistant: Yes .",
+    ]
+    assert second.text == "Assistant: A bowline."
+
+
 def test_two_exports_of_a_conversation_are_one_source(tmp_path: Path) -> None:
     write_chats(tmp_path, make_claude(QUESTION), name="may/conversations.json")
     write_chats(tmp_path, make_claude(QUESTION, ANSWER), name="june/conversations.json")

@@ -155,7 +155,7 @@ def _list_claude(raw: dict[str, Any]) -> Iterator[_Message]:
     """Yield the messages. The parts of an answer are its text, and its thoughts and tools."""
     for message in raw["chat_messages"]:
         parts = [part["text"] for part in message.get("content") or () if part["type"] == "text"]
-        yield message["sender"], parts or [message["text"]], message.get("created_at")
+        yield message["sender"], parts or [message.get("text")], message.get("created_at")
 
 
 def _list_chatgpt(mapping: dict[str, Any]) -> Iterator[_Message]:
@@ -174,9 +174,9 @@ def _list_chatgpt(mapping: dict[str, Any]) -> Iterator[_Message]:
         pending += reversed(mapping[key].get("children") or [])
         message = mapping[key].get("message") or {}
         is_hidden = (message.get("metadata") or {}).get("is_visually_hidden_from_conversation")
-        if message.get("recipient", "all") == "all" and not is_hidden:
+        if (message.get("recipient") or "all") == "all" and not is_hidden:
             parts = (message.get("content") or {}).get("parts") or []
-            yield message.get("author", {}).get("role"), parts, message.get("create_time")
+            yield (message.get("author") or {}).get("role"), parts, message.get("create_time")
 
 
 def _join_parts(parts: Iterable[Any]) -> str:
