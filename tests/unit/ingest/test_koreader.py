@@ -73,9 +73,15 @@ def test_an_export_of_all_books_has_a_source_for_each(tmp_path: Path) -> None:
         ("Salt", "Ann Helm, Bo Sea"),
         ("Of a file", "Ida Holm"),
     ]
-    assert sources[1].sections[0].find_locator(0) == Locator(location="xii")
+    assert sources[1].sections[0].find_locator(0) == Locator(location="page xii")
     assert sources[1].sections[0].highlighted_at is None
     assert sources[2].sections[0].locators == ()
+
+
+@pytest.mark.parametrize("name", ["Unknown Author", "unknown", "N/A", None])
+def test_a_placeholder_is_no_author(tmp_path: Path, name: str | None) -> None:
+    source = read_only_source(write_book(tmp_path, make_book(ENTRY, author=name)))
+    assert source.author is None
 
 
 def test_two_exports_of_a_book_are_one_source(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def make_section(
     locator = Locator(
         page=int(number[1]) if number else None,
         chapter=chapter,
-        location=None if number else page,
+        location=f"page {page}" if page and not number else None,
     )
     return Section(
         PARAGRAPH.join(filter(None, (text, note))),

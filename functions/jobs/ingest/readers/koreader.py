@@ -38,6 +38,8 @@ _ENTRIES: Final = re.compile(r'"entries"\s*:\s*[\[{]')
 _OWN_KEYS: Final = re.compile(
     r'"(?:drawer|number_of_pages|pn_xp)"\s*:|"sort"\s*:\s*"highlight"|"version"\s*:\s*"json/'
 )
+_NO_AUTHOR: Final = frozenset({"unknown author", "unknown", "n/a"})
+"""What KOReader shows if a book names no author."""
 
 
 class _Entry(ExternalModel):
@@ -94,11 +96,12 @@ def _make_source(raw: Any) -> Source:
             for entry in book.entries
         ]
     )
+    author = None if (book.author or "").casefold() in _NO_AUTHOR else book.author
     title = book.title or PurePosixPath(book.file or "").stem
     return Source(
-        source_id=derive_source_id("koreader", title, book.author),
+        source_id=derive_source_id("koreader", title, author),
         title=to_headline(title) or "Untitled",
-        author=book.author,
+        author=author,
         origin="koreader",
         category="books",
         sections=sections,
