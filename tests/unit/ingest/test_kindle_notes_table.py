@@ -42,6 +42,7 @@ def test_a_table_becomes_a_source_with_notes_and_places(tmp_path: Path, data: by
     source = read_only_source(write_file(tmp_path, "On-Knots-Notebook.csv", data))
     assert source.title == "ON KNOTS AND ROPES: A SHORT GUIDE (ENGLISH EDITION)"
     assert (source.author, source.origin, source.category) == ("Vera Lind", "kindle", "books")
+    assert not any(section.dates for section in source.sections)
     assert [
         (section.text, section.tags, section.find_locator(0)) for section in source.sections
     ] == [

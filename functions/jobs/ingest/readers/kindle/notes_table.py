@@ -14,7 +14,6 @@ The words above the table are in the language of the app; its columns are always
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -82,7 +81,7 @@ def read_records(file: SourceFile) -> Iterator[Record]:
             yield make_refusal(f"{file.name} line {row.line}", row.reason)
         else:
             rows.append(row)
-    yield Record(file.name, partial(_make_source, file, book, rows, warnings))
+    yield Record(file.name, partial(_make_source, book, rows, warnings))
 
 
 def _split(rows: Sequence[CsvRow]) -> tuple[list[str], Sequence[CsvRow]]:
@@ -97,7 +96,7 @@ def _split(rows: Sequence[CsvRow]) -> tuple[list[str], Sequence[CsvRow]]:
 
 
 def _make_source(
-    file: SourceFile, book: Sequence[str], rows: Sequence[Row], warnings: tuple[str, ...]
+    book: Sequence[str], rows: Sequence[Row], warnings: tuple[str, ...]
 ) -> Source:
     title, author = (*(line for line in book[:2] if not _NO_AUTHOR.fullmatch(line)), "", "")[:2]
     author = _BY.sub("", author)
@@ -120,9 +119,7 @@ def _make_source(
         author=author or None,
         origin="kindle",
         category="books",
-        sections=tuple(
-            replace(section, saved_at=file.modified_at) for section in make_sections(present)
-        ),
+        sections=tuple(make_sections(present)),
         warnings=warnings,
     )
 
