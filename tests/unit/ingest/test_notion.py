@@ -167,10 +167,20 @@ def test_other_archives_are_counted_and_broken_exports_refused(tmp_path: Path) -
     assert read_problems(other) == [
         ("other.zip", "is neither Notion's “Markdown & CSV” nor an export of conversations")
     ]
-    write_file(tmp_path, "Export-0123.zip", make_zip(PAGES)[:-40])
-    assert read_problems(tmp_path) == [
-        ("Export-0123.zip", "is not a ZIP archive, or was cut off: download it again")
-    ]
+    names = ["0a-b1_ExportBlock-2.zip", "Export-0123.zip", "data-2024.zip"]
+    for name in names:
+        write_file(tmp_path, name, make_zip(PAGES)[:-40])
+    reason = "is not a ZIP archive, or was cut off: download it again"
+    assert read_problems(tmp_path) == [(name, reason) for name in names]
+
+
+def test_a_large_archive_is_refused_only_if_its_name_is_notions(tmp_path: Path) -> None:
+    write_file(tmp_path, "note.md", "Words.")
+    many = make_zip({f"{number}.jpg": "" for number in range(10_001)})
+    write_file(tmp_path, "photos.zip", many)
+    write_file(tmp_path, "0a-b1_Export-2.zip", many)
+    assert list_files(tmp_path).not_read == "1 .zip"
+    assert [name for name, _ in read_problems(tmp_path)] == ["0a-b1_Export-2.zip"]
 
 
 def test_a_page_that_cannot_be_read_loses_only_itself(tmp_path: Path) -> None:

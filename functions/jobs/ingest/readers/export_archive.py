@@ -6,6 +6,7 @@ A large export of Notion is an archive of archives, `Export-...-Part-1.zip`.
 from __future__ import annotations
 
 import re
+import zipfile
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -40,18 +41,21 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 256 * MEGABYTE
 """The maximum size of a file. Most of a larger one is pictures: it can be unpacked to a folder."""
 _CHATS: Final = re.compile(r"conversations[\w-]*\.json")
+_NAME: Final = re.compile(r"(?:[\da-f-]+[_-])?Export(?:Block)?[-.]", re.IGNORECASE)
+"""How the names of Notion's archives begin; of newer ones with an id."""
 _Members = dict[PurePosixPath, "Archive"]
 
 
 def is_export(path: Path) -> bool:
-    """Return whether an archive looks like an export, which may be damaged."""
+    """Return whether an archive is an export, or damaged so that it may be one."""
     try:
         with open_archive(path) as archive:
             return any(map(_is_own, archive.names))
     except OSError:
         return True  # reading it says why
     except Unreadable:
-        return path.name.lower().startswith(("export-", "exportblock-"))
+        # What has an end record was not cut off: it may only be large.
+        return not zipfile.is_zipfile(path) or bool(_NAME.match(path.name))
 
 
 def _is_own(name: str) -> bool:
@@ -62,7 +66,7 @@ def _is_own(name: str) -> bool:
 
 def _is_part(name: str) -> bool:
     path = PurePosixPath(name)
-    return path.suffix == ".zip" and path.name.startswith("Export")
+    return path.suffix == ".zip" and bool(_NAME.match(path.name))
 
 
 def read_records(file: SourceFile) -> Iterator[Record]:
