@@ -27,6 +27,7 @@ from tests.support.source_files import (
         ("empty.json", ""),
         ("pictures.zip", make_zip({"a.md": "Words.", "b.png": "x"})),
         ("search.json", '{"results": [{"name": "Keel"}], "count": 1}'),
+        ("chat.html", "<html><head><title>ChatGPT Data Export</title><script>var jsonData = ["),
     ],
 )
 def test_a_data_file_in_a_folder_is_counted(

@@ -83,6 +83,12 @@ def sources(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Source]
     return {source.title: source for source in read_sources(tmp_path)}
 
 
+def test_the_list_of_an_unpacked_export_is_counted(tmp_path: Path) -> None:
+    write_files(tmp_path, PAGES | {"index.html": "<ul><li>Harbour</ul>"})
+    assert read_problems(tmp_path) == []
+    assert list_files(tmp_path).not_read == "1 .html, 1 .png"
+
+
 def test_titles_are_without_ids_and_rows_not_read_twice(sources: dict[str, Source]) -> None:
     assert sources.keys() == {"Harbour", "Keel & Co: (old)", "Gull", "Boats"}
     assert {source.origin for source in sources.values()} == {"notion"}

@@ -98,6 +98,8 @@ _KNOWN: Final = (
     _csv("a table of highlights that is not Readwise's", "Highlights?|Book Title", _CONVERT),
     _json("a file of highlights that is not Readwise's", "highlights", _CONVERT),
 )
+_CHATGPT: Final = re.compile(r"<title>\s*ChatGPT Data Export")
+"""The page that repeats `conversations.json`."""
 
 
 def describe_foreign(file: PurePath, text: str) -> str | None:
@@ -112,7 +114,7 @@ def describe_foreign(file: PurePath, text: str) -> str | None:
     for kind in _KNOWN:
         if extension in kind.extensions and kind.pattern.search(text):
             return f"is {kind.name}, which is not read yet: {kind.advice}"
-    return "" if extension in {".csv", ".json"} else None
+    return "" if extension in {".csv", ".json"} or _CHATGPT.search(text) else None
 
 
 def _is_readwise(extension: str, text: str) -> bool:

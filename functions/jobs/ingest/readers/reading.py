@@ -22,6 +22,7 @@ from functions.jobs.ingest.readers import (
 from functions.jobs.ingest.readers.decoding import UTF16_MARKS
 from functions.jobs.ingest.readers.epub import book
 from functions.jobs.ingest.readers.fields import to_one_line
+from functions.jobs.ingest.readers.file_names import NOTION_ID
 from functions.jobs.ingest.readers.formats import BEGINNING_BYTES, Identity
 from functions.jobs.ingest.readers.html import mhtml, page
 from functions.jobs.ingest.readers.kindle import clippings, notebook, notes_table
@@ -151,10 +152,20 @@ def describe_foreign(name: PurePath, path: Path) -> str | None:
         return None if export_archive.is_export(path) else ""
     if name.suffix.lower() not in foreign.EXTENSIONS:
         return None
+    if path.name == "index.html" and _is_beside_notion(path):
+        return ""
     beginning = _read_beginning(path)
     if _recognize(_list_special_formats(name), beginning):
         return None
     return foreign.describe_foreign(name, beginning)
+
+
+def _is_beside_notion(path: Path) -> bool:
+    """Return whether a file is in the folder of an export of Notion, of which it is a list."""
+    return any(
+        file.suffix in {".md", ".csv"} and NOTION_ID.search(file.stem)
+        for file in path.parent.iterdir()
+    )
 
 
 def get_extension(file: PurePath) -> str:
