@@ -399,6 +399,25 @@ def test_a_page_of_logseq_is_text_without_its_bookkeeping(tmp_path: Path) -> Non
     )
 
 
+def test_properties_and_dates_of_tasks_in_a_graph_of_logseq_are_no_text(tmp_path: Path) -> None:
+    write_file(tmp_path, "logseq/config.edn", "{}")
+    content = (
+        "- status:: reading\n  author:: Ann\n- Mud stores carbon.\n  source:: field guide\n"
+        "- TODO ask\n  SCHEDULED: <2024-06-01 Sat>\n  DEADLINE: <2024-06-02 Sun 10:00>\n"
+        "- {{embed [[Crabs]]}}\n- The rule a:: b stays.\n- ```\n  key:: value\n  ```\n"
+    )
+    source = read_only_source(write_file(tmp_path, "pages/Flats.md", content))
+    assert source.author == "Ann"
+    assert source.text == (
+        "- Mud stores carbon.\n- TODO ask\n- The rule a:: b stays.\n- ```\n  key:: value\n  ```"
+    )
+    file = write_file(tmp_path, "pages/Silt.md", "title:: Silts\nkind:: book\n\n- Silt.\n")
+    assert (read_only_source(file).title, read_only_source(file).text) == ("Silts", "- Silt.")
+    file = write_file(tmp_path, "pages/Watt.md", "alias:: Flats\n")
+    assert read_only_source(file).text == "alias:: Flats"
+    assert read_problems(write_file(tmp_path, "journals/2024_05_31.md", "-\n")) == []
+
+
 def test_properties_without_a_text_below_them_are_the_text(tmp_path: Path) -> None:
     path = write_file(tmp_path, "Watt.md", "alias:: Flats\ntags:: sea\n")
     assert read_only_source(path).text == "alias:: Flats\ntags:: sea"

@@ -14,6 +14,7 @@ snippets and summaries.
 | `[label]: address` | nothing |
 | `<!-- comment -->` | nothing |
 | of Logseq `id:: 6657...`, `collapsed:: true`, `((6657...))`, `{{query ...}}` | nothing |
+| in a graph of Logseq: `key:: value`, `SCHEDULED: <...>` on lines of their own | nothing |
 | in a vault: `%% comment %%`, and block ids such as ` ^37066d` at the end of a line | nothing |
 | in a vault: code blocks with queries for Dataview, Tasks or Obsidian's search | nothing |
 | in a vault: the field `Rating:: 5` | `Rating: 5` |
@@ -76,6 +77,13 @@ _LOGSEQ: Final = (
     rf"|\(\({_UUID}\)\)|\{{\{{(?:embed|query|renderer)\b[^{{}}\n]*+\}}\}}"  # other blocks, queries
 )
 """What only Logseq understands in its Markdown."""
+_GRAPH: Final = re.compile(
+    r"^[ \t]*+(?:-[ \t]++)?(?:[\w./-]++::(?:[ \t][^\n]*+)?"
+    r"|(?:SCHEDULED|DEADLINE):[ \t]*+<[^<>\n]*+>[ \t]*+)(?:\n|\Z)",
+    re.MULTILINE,
+)
+"""A line with a property, or the date of a task, in Logseq."""
+_EMPTY_BULLET: Final = re.compile(r"^[ \t]*+-[ \t]*+(?:\n|\Z)", re.MULTILINE)
 _TOKEN: Final = re.compile(
     rf"{_CODE}"
     r"|(?P<comment><!--)"  # the beginning of a comment
@@ -121,17 +129,21 @@ class Markdown:
     tags: list[str] = field(default_factory=list)
 
 
-def read_markdown(text: str, *, in_vault: bool) -> Markdown:
+def read_markdown(text: str, *, in_vault: bool, in_graph: bool = False) -> Markdown:
     """Read a Markdown text.
 
     Args:
         text: The text, without front matter.
         in_vault: Whether the text is in an Obsidian vault, where `%%` begins a comment and `^` a
             block id.
+        in_graph: Whether the text is in a graph of Logseq, whose properties are no text unless
+            there is nothing else.
     """
     markdown = Markdown()
     lines = text.splitlines()
     text = _resolve_references("\n".join(_set_code_aside(text, in_vault=in_vault)))
+    if in_graph and (rest := _GRAPH.sub("", text)).strip("- \t\n"):
+        text = rest
     # A comment without an end stays. Looking for its end each time would take quadratic time.
     last_comment_end = text.rfind(_END_OF_COMMENT)
     parts: list[str] = []
@@ -159,6 +171,8 @@ def read_markdown(text: str, *, in_vault: bool) -> Markdown:
                 position = _close_gap(parts, text, position)
             copied_to = position
     text = "".join([*parts, text[copied_to:]])
+    if in_graph:
+        text = _EMPTY_BULLET.sub("", text)
     markdown.tags += _find_tags(text)
     markdown.text = _PLACEHOLDER.sub(lambda match: lines[int(match[1])], text)
     return markdown

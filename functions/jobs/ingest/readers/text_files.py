@@ -63,6 +63,8 @@ _ADDRESS: Final = re.compile(
     r"|https?://.*"
 )
 """The address of a page, alone or as a link in Markdown: `<address>`, `[words](address)`."""
+_FIRST_BULLET: Final = re.compile(r"\A-[ \t]+((?:[ \t]*+[\w-]++::(?:[ \t][^\n]*+)?(?:\n|\Z))++)")
+_INDENTATION: Final = re.compile(r"^[ \t]+", re.MULTILINE)
 _YAML_NULLS: Final = ("", "~", "null", "Null", "NULL")
 
 
@@ -102,7 +104,9 @@ def make_source(file: SourceFile, content: DecodedText) -> Source:
     is_markdown = path.suffix.lower() != ".txt"
     is_notion = is_markdown and bool(file_names.NOTION_ID.search(path.stem))
     parse = notion_page.parse if is_notion else vault_note.parse if is_markdown else None
-    document = _split_front_matter(clean(text), parse)
+    graph = file.path.parent.parent
+    in_graph = is_markdown and (graph / "logseq" / "config.edn").is_file()
+    document = _split_front_matter(clean(text), parse, in_graph=in_graph)
     metadata, sections = document.metadata, document.sections
     warnings += document.warnings
     resolver = file.link_resolver or _make_download_resolver(file)
@@ -110,7 +114,10 @@ def make_source(file: SourceFile, content: DecodedText) -> Source:
     links_to: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     if is_markdown:
-        parts = [read_markdown(section.text, in_vault=in_vault) for section in sections]
+        parts = [
+            read_markdown(section.text, in_vault=in_vault, in_graph=in_graph)
+            for section in sections
+        ]
         markdown = join_markdown(parts)
         markdown.wikilinks = document.wikilinks + markdown.wikilinks
         links_to = resolver.resolve(markdown)
@@ -123,7 +130,7 @@ def make_source(file: SourceFile, content: DecodedText) -> Source:
             for section, part in zip(sections, parts, strict=True)
         ]
     text = sections[0].text if sections else ""
-    if not any(section.text for section in sections) and not in_vault:
+    if not any(section.text for section in sections) and not (in_vault or in_graph):
         raise Unreadable("has no text")
     if not is_markdown and clippings.recognizes(text):
         raise Unreadable(f"contains Kindle clippings: rename it to `{clippings.NAME}`")
@@ -168,19 +175,25 @@ def _make_download_resolver(file: SourceFile) -> LinkResolver:
     return LinkResolver(PurePosixPath(file.relative_path), get_source_id)
 
 
-def _split_front_matter(text: str, parse: Callable[[str], VaultNote | None] | None) -> _Document:
+def _split_front_matter(
+    text: str, parse: Callable[[str], VaultNote | None] | None, *, in_graph: bool
+) -> _Document:
     """Separate the metadata from the text, if a leading `---` is not a horizontal rule.
 
     Args:
         parse: Parses what another program may have written below front matter.
+        in_graph: Whether the file is in a graph of Logseq.
     """
+    if in_graph:  # the properties of a page may be in its first bullet
+        text = _FIRST_BULLET.sub(lambda bullet: f"{_INDENTATION.sub('', bullet[1])}\n", text)
     match = match_front_matter(text)
     front_matter = parse_front_matter(match) if match else None
     if match is None or front_matter is None:
         front_matter, metadata_end = FrontMatter(), 0
     else:
         metadata_end = match.end()
-    body = f"{front_matter.text}\n{text[metadata_end:].strip()}".strip()
+    others = "" if in_graph else front_matter.text
+    body = f"{others}\n{text[metadata_end:].strip()}".strip()
     note = parse(body) if parse else None
     fields = (note.fields if note else {}) | {
         key: value for key, value in front_matter.fields.items() if value not in _YAML_NULLS
@@ -258,7 +271,8 @@ FORMAT: Final = Format(
         "in a page of Notion the lines below the title": "Tags, URL, Author, Date and Created are"
         " fields; others stay in the text",
         "in Logseq `title::`, `tags::`, `author::`, `date::`, `url::` at the top": "as in front"
-        " matter; ids, references and embeds of blocks, queries, and log books are left out",
+        " matter; ids, references and embeds of blocks, queries, and log books are left out,"
+        " and in a graph (a folder with `logseq` in it) other properties and dates of tasks",
     },
     example="---\ntitle: On tests\ntags: [testing]\n---\nA flaky test is worse than none. #ci\n"
     "See [the runner](runner.md).\n",
