@@ -55,10 +55,22 @@ def test_a_document_has_its_structure_and_its_comments(tmp_path: Path) -> None:
     assert text.find_locator(0).chapter is None
     assert text.find_locator(len(text.text)).chapter == "Reefs"
     assert text.written_at == datetime(2024, 5, 31, 16, 41, 53, tzinfo=UTC)
+    assert [note.find_locator(0).chapter for note in notes] == ["Reefs", None]
     assert [(note.text, note.highlighted_at) for note in notes] == [
         ("early\n\nBo Sea: Is it so?\nYes.", datetime(2024, 6, 1, 10, tzinfo=UTC)),
         ("Of the whole.", None),
     ]
+
+
+def test_the_letters_of_an_equation_are_text(tmp_path: Path) -> None:
+    math = "http://schemas.openxmlformats.org/officeDocument/2006/math"
+    power = "<m:r><m:t>E=mc</m:t></m:r><m:sSup><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup>"
+    equation = f'<m:oMath xmlns:m="{math}">{power}</m:oMath>'
+    alone = f'<m:oMathPara xmlns:m="{math}">{equation}</m:oMathPara>'
+    runs = make_run("So ") + equation + make_run(" holds.")
+    data = make_docx(make_paragraph(runs) + f"<w:p>{alone}</w:p>")
+    source = read_only_source(write_file(tmp_path, "a.docx", data))
+    assert source.text == "So E=mc2 holds.\n\nE=mc2"
 
 
 @pytest.mark.parametrize(

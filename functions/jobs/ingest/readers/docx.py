@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import suppress
 from functools import partial
+from io import BytesIO
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 from xml.parsers.expat import ExpatError
+from zipfile import ZipFile
 
 from functions.jobs.ingest.readers import file_names
 from functions.jobs.ingest.readers.archives import open_archive
@@ -31,7 +33,7 @@ from functions.jobs.ingest.readers.source_file import (
     describe_excess,
 )
 from functions.jobs.ingest.readers.xml_parts import find_elements, parse_xml
-from shared.knowledge.source import Section, Source
+from shared.knowledge.source import Locator, Section, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,11 +60,11 @@ def read_records(file: SourceFile) -> Iterator[Record]:
 
 
 def _make_source(file: SourceFile) -> Source:
-    parts = _parse_parts(file.path)
+    parts, copy = _parse_parts(file.path)
     properties = parts.get("coreproperties")
     names = {"Title": _find_text(properties, "title"), "Author": _find_text(properties, "creator")}
     metadata = parse_metadata(names, _find_text(properties, "language"), None)
-    body = _convert(file.path)
+    body = _convert(copy)
     first = next((element for element in body if "".join(element.itertext()).strip()), None)
     heading = first.text_content() if first is not None and HEADING.fullmatch(first.tag) else ""
     stem = file_names.find_title(PurePosixPath(file.relative_path).stem)
@@ -72,7 +74,7 @@ def _make_source(file: SourceFile) -> Source:
     section = Section(
         text, locators=locators, written_at=_parse_date(created), saved_at=file.modified_at
     )
-    sections = [section, *_read_comments(parts)]
+    sections = [section, *_read_comments(parts, section)]
     if not any(section.text for section in sections):
         raise Unreadable("has no text: it may consist of pictures")
     return Source(
@@ -83,11 +85,12 @@ def _make_source(file: SourceFile) -> Source:
     )
 
 
-def _parse_parts(path: Path) -> dict[str, Element]:
+def _parse_parts(path: Path) -> tuple[dict[str, Element], BytesIO]:
     """Parse all XML of a document, so that mammoth opens nothing that is hostile or too large.
 
     Returns:
-        The parts by the names of their root elements.
+        The parts by the names of their root elements, and a copy of the document with them alone,
+        in which the letters of equations, which mammoth does not know, are text.
 
     Raises:
         Unreadable: The file is no document, damaged, encrypted or hostile.
@@ -101,23 +104,48 @@ def _parse_parts(path: Path) -> dict[str, Element]:
             )
     with open_archive(path) as archive:
         names = [name for name in archive.names if name.endswith((".xml", ".rels"))]
-        return {get_local_name(tree): tree for tree in map(parse_xml, map(archive.read, names))}
+        trees = {name: parse_xml(archive.read(name)) for name in names}
+    from lxml.etree import tostring  # only here, because it is heavy
+
+    copy = BytesIO()
+    with ZipFile(copy, "w") as target:
+        for name, tree in trees.items():
+            _replace_equations(tree)
+            target.writestr(name, tostring(tree))
+    return {get_local_name(tree): tree for tree in trees.values()}, copy
 
 
-def _convert(path: Path) -> Element:
+def _replace_equations(tree: Element) -> None:
+    """Make a run of text of each equation."""
+    from lxml.etree import SubElement
+
+    for equation in list(find_elements(tree, "omath")):
+        text, tail = "".join(_list_texts(equation)), equation.tail
+        paragraph = next(equation.iterancestors("{*}p"), None)
+        if paragraph is None:
+            continue
+        namespace = paragraph.tag.partition("}")[0]
+        equation.clear()
+        equation.tag, equation.tail = f"{namespace}}}r", tail
+        SubElement(equation, f"{namespace}}}t").text = text
+        parent = equation.getparent()
+        if parent is not None and get_local_name(parent) == "omathpara":
+            parent.tag = f"{namespace}}}smartTag"
+
+
+def _convert(document: BytesIO) -> Element:
     """Return the text of a document as HTML."""
     import mammoth
     from lxml import etree
     from lxml import html as lxml_html
 
     try:
-        with path.open("rb") as file:
-            html = mammoth.convert_to_html(
-                file,
-                style_map=_STYLES,
-                include_embedded_style_map=False,
-                convert_image=lambda _image: [],
-            ).value
+        html = mammoth.convert_to_html(
+            document,
+            style_map=_STYLES,
+            include_embedded_style_map=False,
+            convert_image=lambda _image: [],
+        ).value
     except _FAULTS as error:
         raise Unreadable("is not a Word document, or a damaged one: save it again") from error
     body = lxml_html.fragment_fromstring(clean(html), create_parent="div")
@@ -133,7 +161,7 @@ def _convert(path: Path) -> Element:
     return body
 
 
-def _read_comments(parts: dict[str, Element]) -> Iterator[Section]:
+def _read_comments(parts: dict[str, Element], body: Section) -> Iterator[Section]:
     """Yield a note for each comment: the text that it is about, its author, and what it says."""
     if "comments" not in parts:
         return
@@ -143,11 +171,14 @@ def _read_comments(parts: dict[str, Element]) -> Iterator[Section]:
         note = clean("\n".join(paragraphs)).strip()
         quotation = clean(quotations.get(_get(comment, "id"), "")).strip()
         author = _get(comment, "author")
+        is_found = bool(quotation) and body.text.count(quotation) == 1
+        chapter = body.find_locator(body.text.find(quotation)).chapter if is_found else None
         yield Section(
             PARAGRAPH.join(
                 filter(None, (quotation, f"{author}: {note}" if author and note else note))
             ),
             highlighted_at=_parse_date(_get(comment, "date")),
+            locators=((0, Locator(chapter=chapter)),) if chapter else (),
         )
 
 
@@ -195,11 +226,11 @@ FORMAT: Final = Format(
     read=read_records,
     max_bytes=MAX_BYTES,
     fields={
-        "text": "the passages, with lists, tables and footnotes; pictures and deleted text are left"
-        " out",
+        "text": "the passages, with lists, tables and footnotes; pictures, deleted text and the"
+        " structure of equations are left out",
         "headings": "the chapter of a passage",
         "comments": "passages of their own: the text that they are about, an empty line, their"
-        " author and what they say, with their date",
+        " author and what they say, with their date, and their chapter if that text occurs once",
         "title": "the title; if it is missing or comes from a program, the heading at the top, or"
         " else the file's name",
         "author, language": "the author and the language; account names are left out",
