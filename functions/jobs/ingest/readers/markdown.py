@@ -142,8 +142,7 @@ def read_markdown(text: str, *, in_vault: bool, in_graph: bool = False) -> Markd
     markdown = Markdown()
     lines = text.splitlines()
     text = _resolve_references("\n".join(_set_code_aside(text, in_vault=in_vault)))
-    if in_graph and (rest := _GRAPH.sub("", text)).strip("- \t\n"):
-        text = rest
+    text = _drop_properties(text) if in_graph else text
     # A comment without an end stays. Looking for its end each time would take quadratic time.
     last_comment_end = text.rfind(_END_OF_COMMENT)
     parts: list[str] = []
@@ -171,8 +170,7 @@ def read_markdown(text: str, *, in_vault: bool, in_graph: bool = False) -> Markd
                 position = _close_gap(parts, text, position)
             copied_to = position
     text = "".join([*parts, text[copied_to:]])
-    if in_graph:
-        text = _EMPTY_BULLET.sub("", text)
+    text = _EMPTY_BULLET.sub("", text) if in_graph else text
     markdown.tags += _find_tags(text)
     markdown.text = _PLACEHOLDER.sub(lambda match: lines[int(match[1])], text)
     return markdown
@@ -205,6 +203,11 @@ def _set_code_aside(text: str, *, in_vault: bool) -> Iterator[str]:
             yield line
         elif not (in_vault and language in _QUERIES):
             yield f"\0{number}\0"
+
+
+def _drop_properties(text: str) -> str:
+    rest = _GRAPH.sub("", text)
+    return rest if rest.strip("- \t\n") else text
 
 
 def _find_tags(text: str) -> Iterator[str]:

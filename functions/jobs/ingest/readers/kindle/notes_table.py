@@ -95,9 +95,7 @@ def _split(rows: Sequence[CsvRow]) -> tuple[list[str], Sequence[CsvRow]]:
     raise Unreadable("is not a whole table of Kindle notes: it has no row with four columns")
 
 
-def _make_source(
-    book: Sequence[str], rows: Sequence[Row], warnings: tuple[str, ...]
-) -> Source:
+def _make_source(book: Sequence[str], rows: Sequence[Row], warnings: tuple[str, ...]) -> Source:
     title, author = (*(line for line in book[:2] if not _NO_AUTHOR.fullmatch(line)), "", "")[:2]
     author = _BY.sub("", author)
     annotations = [_parse_annotation(row) for row in rows]
