@@ -252,7 +252,7 @@ class FollowedFiles(ABC):
         ids: list[str] = []
         deleted: set[str] = set()
         is_whole = True
-        for _, entry in read_entries(file):  # of which one at a time is in memory
+        for _, entry in read_entries(file):  # one at a time, to save memory
             if not isinstance(entry, Source):
                 is_whole = False
             elif entry.is_deleted:

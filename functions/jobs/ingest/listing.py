@@ -64,7 +64,7 @@ _SEPARATOR: Final = re.compile(r"[ _.(\[-]")
 """Where a sync program may have begun to add to a name."""
 _TEMPLATES: Final = "in the templates folder"
 _LOGSEQ_BACKUPS: Final = frozenset({"bak", "version-files"})
-"""The folders beside Logseq's settings with former versions of pages."""
+"""The folders beside Logseq's settings that contain former versions of pages."""
 _BACKUPS: Final = "among Logseq's backups"
 _DRAWING: Final = ".excalidraw.md"
 """The extension of Excalidraw drawings in a vault, which contain drawing data instead of text."""

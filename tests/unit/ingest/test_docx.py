@@ -97,11 +97,11 @@ def test_a_title_is_a_property_or_a_heading_or_the_name(
         (make_docx(BODY)[:300], "is not a ZIP archive, or was cut off: download it again"),
         (
             b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
-            "needs a password, or is in Word's former format: save a copy as .docx",
+            "needs a password, or is an old .doc file: save a copy as .docx",
         ),
         (make_docx(""), "has no text: it may consist of pictures"),
         (make_docx("</w:body>"), "contains malformed XML: download it again"),
-        (make_docx(BODY).replace(b"word/document", b"word/documend"), "is not a Word document"),
+        (make_docx(BODY).replace(b"word/document", b"word/documend"), "is damaged or not a Word document"),
         (make_docx(make_paragraph("x" * 17_000_000)), "has a part of more than 16 MB"),
         (make_docx(make_paragraph("x" * 2_000_000)), "has a part that unpacks to 200 times"),
     ],

@@ -115,7 +115,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     ("table", "reason"),
     [
         (HEAD, "has no highlights and no notes"),
-        (HEAD[:60], "is not a whole table of Kindle notes: it has no row with four columns"),
+        (HEAD[:60], "is not a complete table of Kindle notes: no row has four columns"),
         (TABLE + '"Note","Location 93","","cut', "is cut off in the row at line 13"),
     ],
 )

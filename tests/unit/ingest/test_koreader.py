@@ -110,7 +110,7 @@ def test_what_cannot_be_read_is_counted(tmp_path: Path) -> None:
         (json.dumps(make_book()), "has no highlights and no notes"),
         (json.dumps(make_book(ENTRY))[:-20], "is not JSON: "),
         (json.dumps(make_book("no entry")), "entries.0: "),
-        ('{"documents": {"entries": []}, "version": "json/1.0.0"}', "is not an export of KOReader"),
+        ('{"documents": {"entries": []}, "version": "json/1.0.0"}', "is not a KOReader export"),
     ],
 )
 def test_a_broken_export_is_refused_in_words(tmp_path: Path, content: str, reason: str) -> None:

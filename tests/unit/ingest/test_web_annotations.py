@@ -159,7 +159,7 @@ def test_highlights_and_notes_of_bookmarks_are_read(tmp_path: Path, encoding: st
     assert old.text == "Without a prefix"
     assert old.sections[0].saved_at == MOMENT
     [(_, warning)] = read_warnings(path)
-    assert warning.startswith("has 1 bookmark without highlights and notes; left out: add the")
+    assert warning.startswith("has 1 bookmark without highlights or notes; left out: add the")
 
 
 def test_bookmarks_alone_are_counted_and_no_failure(tmp_path: Path) -> None:
@@ -169,14 +169,14 @@ def test_bookmarks_alone_are_counted_and_no_failure(tmp_path: Path) -> None:
     assert [source.sections for source in read_sources(tmp_path)] == [()]
     assert read_problems(tmp_path) == []
     [(_, warning)] = read_warnings(tmp_path)
-    assert warning.startswith("has 1 bookmark without highlights and notes; left out")
+    assert warning.startswith("has 1 bookmark without highlights or notes; left out")
 
 
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
         ("a.json", '{"export_userid": "ann", "annotations": [{', "is not JSON"),
-        ("a.json", '{"export_userid": "ann"}', "is not an export of Hypothesis"),
+        ("a.json", '{"export_userid": "ann"}', "is not a Hypothesis export"),
         ("a.csv", TABLE.format(body="Body") + '2024,"cut', "is cut off in the row at line 4"),
         ("a.csv", BOOKMARKS + '4,"cut', "is cut off in the row at line 10"),
         ("a.csv", BOOKMARKS.replace(URL, ""), "has no url"),

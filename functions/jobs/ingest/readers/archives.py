@@ -1,9 +1,9 @@
 """Reads members of a ZIP archive from an untrusted author.
 
-Members are read into memory by name, so a member called `../../x` does no harm. Only an archive in
-an archive is copied to a disk, to a file without a name. A ZIP bomb is refused by the sizes that it
-declares, before anything is unpacked. If it declares too small a size, `zipfile` unpacks only that
-much, and the checksum fails.
+Members are read into memory by name, so a member called `../../x` does no harm. Only an archive
+inside an archive is written to disk, to an unnamed temporary file. A ZIP bomb is rejected by its
+declared sizes, before anything is unpacked. If it declares too small a size, `zipfile` unpacks only
+that much, and the checksum fails.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Archive:
 
     @property
     def names(self) -> list[str]:
-        """The names of the members that are no folders, in order."""
+        """The names of the members in order, without folders."""
         return [name for name, entry in self._entries.items() if not entry.is_dir()]
 
     def read(self, name: str) -> bytes:
@@ -97,10 +97,10 @@ class Archive:
 
     @contextmanager
     def open_part(self, name: str) -> Iterator[Archive]:
-        """Open a member that is an archive.
+        """Open a member that is itself an archive.
 
         Raises:
-            Unreadable: The member or the archive in it is damaged, encrypted, too large or a bomb.
+            Unreadable: The member is missing, damaged, encrypted, too large or a bomb.
         """
         with TemporaryFile() as file:
             with self.open(name) as member:

@@ -1,7 +1,7 @@
 """Reads the conversations that ChatGPT and Claude export: `conversations.json`.
 
-A file may have hundreds of megabytes, so its conversations are parsed one at a time. What an
-assistant said is not what its owner read: a search finds conversations only if it asks for their
+A file may run to hundreds of megabytes, so its conversations are parsed one at a time. What an
+assistant said is not what the user read, so a search finds conversations only if it asks for their
 category (`shared.index.on_request`).
 """
 
@@ -43,22 +43,24 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 MAX_BYTES: Final = 1_000 * MEGABYTE
-"""The maximum size of a file. It is read piece by piece, but in the cloud it is in memory."""
+"""The maximum size of a file. It is read in pieces, but in the cloud all of it is in memory."""
 MAX_CONVERSATION: Final = 64 * MEGABYTE
-"""The maximum length of a conversation, in characters. A longer one is taken for damage."""
+"""The maximum length of a conversation, in characters. A longer one is treated as damaged."""
 _PIECE: Final = 1_000_000
 """The number of characters that are read at once."""
 _GAP: Final = re.compile(r"[\s,\[\]]*")
-"""What precedes a conversation in the list."""
+"""The white space and punctuation before a conversation in the list."""
 _MARKS: Final = re.compile(r"\ue200[^\ue201]*\ue201|【\d[^【】]{0,60}】|[\ue200-\ue206]")
-"""References to search results in an answer of ChatGPT, which its page shows as links."""
+"""References to search results in ChatGPT's answers. Its page shows them as links."""
 _OWN_KEYS: Final = re.compile(r'"mapping"\s*:\s*\{|"chat_messages"\s*:\s*\[')
-_PROGRAMS: Final = (("chatgpt", "https://chatgpt.com/c/"), ("claude", "https://claude.ai/chat/"))
+_CHATGPT: Final = ("chatgpt", "https://chatgpt.com/c/")
+_CLAUDE: Final = ("claude", "https://claude.ai/chat/")
+"""The origin of a conversation, and the address before its id."""
 _SPEAKERS: Final = {"user": "You", "human": "You", "assistant": "Assistant"}
 _MAX_TITLE: Final = 80
-"""The length to which the first message is cut to be a title, in characters."""
+"""The maximum length of a title taken from the first message, in characters."""
 _Message = tuple[Any, Iterable[Any], Any]
-"""Who said it, its parts and its date, as they are in the file."""
+"""The speaker, the parts and the date of a message, as in the file."""
 
 
 class _Chat(ExternalModel):
@@ -70,7 +72,7 @@ class _Chat(ExternalModel):
 
 
 def recognizes(beginning: str) -> bool:
-    """Return whether a JSON file that begins like this has conversations."""
+    """Return whether a JSON file that begins like this contains conversations."""
     return bool(_OWN_KEYS.search(beginning))
 
 
@@ -78,7 +80,7 @@ def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the conversations of a file.
 
     Raises:
-        Unreadable: The file is too large, or is not JSON from here on.
+        Unreadable: The file is too large, or the rest of it is not JSON.
     """
     if reason := describe_excess(file.path.stat().st_size, MAX_BYTES):
         raise Unreadable(reason)
@@ -87,7 +89,7 @@ def read_records(file: SourceFile) -> Iterator[Record]:
 
 
 def read_stream(name: str, stream: TextIO) -> Iterator[Record]:
-    """Yield the conversations of an open file with this name; see `read_records`."""
+    """Yield the conversations of an open file. Raises what `read_records` raises."""
     for number, raw in enumerate(_iterate_values(stream), start=1):
         yield Record(f"{name} conversation {number}", partial(_make_source, raw))
 
@@ -105,7 +107,7 @@ def _iterate_values(stream: TextIO) -> Iterator[Any]:
             raise Unreadable(f"is nested too deeply after {count:,} conversations") from error
         except ValueError as error:
             buffer, position = buffer[position:], 0
-            # As much again: so no conversation is parsed too often.
+            # Double the buffer each time, so that a long conversation is reparsed only a few times.
             piece = _read_piece(stream, max(_PIECE, len(buffer)))
             if not piece and not buffer:
                 return
@@ -127,7 +129,7 @@ def _read_piece(stream: TextIO, length: int) -> str:
 
 def _make_source(raw: Any) -> Source:
     is_claude = isinstance(raw, dict) and "chat_messages" in raw
-    program, address = _PROGRAMS[is_claude]
+    program, address = _CLAUDE if is_claude else _CHATGPT
     chat, faults = validate(_Chat, raw, {"create_time", "created_at", "title", "name"})
     try:
         messages = [*(_list_claude(raw) if is_claude else _list_chatgpt(raw["mapping"]))]
@@ -152,17 +154,17 @@ def _make_source(raw: Any) -> Source:
 
 
 def _list_claude(raw: dict[str, Any]) -> Iterator[_Message]:
-    """Yield the messages. The parts of an answer are its text, and its thoughts and tools."""
+    """Yield the messages. Only the text of an answer is kept, not its thoughts and tool calls."""
     for message in raw["chat_messages"]:
         parts = [part["text"] for part in message.get("content") or () if part["type"] == "text"]
         yield message["sender"], parts or [message.get("text")], message.get("created_at")
 
 
 def _list_chatgpt(mapping: dict[str, Any]) -> Iterator[_Message]:
-    """Yield the messages, each after the one that it follows.
+    """Yield the messages, each after its parent.
 
-    They are a tree, as a question may have been asked in several versions. What the assistant wrote
-    to a tool, and what the page does not show, is left out.
+    They form a tree, because a question may have been asked in several versions. Messages to tools
+    and messages that the page hides are left out.
     """
     pending = [key for key, node in mapping.items() if node.get("parent") not in mapping][::-1]
     visited: set[str] = set()
@@ -180,7 +182,7 @@ def _list_chatgpt(mapping: dict[str, Any]) -> Iterator[_Message]:
 
 
 def _join_parts(parts: Iterable[Any]) -> str:
-    """Return the texts among parts, and the transcripts of what was said."""
+    """Join the parts that are text or transcripts of speech."""
     texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
     text = "\n\n".join(text.strip() for text in texts if isinstance(text, str) and text.strip())
     return clean(_MARKS.sub("", text)).strip()
@@ -199,11 +201,11 @@ FORMAT: Final = Format(
     max_bytes=MAX_BYTES,
     recognizes=recognizes,
     fields={
-        "title, name": "the title of a source of the category `conversation`, which a search finds"
-        " only with this category as a filter, by its words; if missing, the first message",
-        "messages": "passages, which begin with `You:` or `Assistant:`, with their dates; those of"
+        "title, name": "the title of a source in the category `conversation`; if missing, the first"
+        " message. A search finds it only by words, and only if it filters by this category",
+        "messages": "passages that begin with `You:` or `Assistant:`, with their dates, including"
         " all versions of a question",
-        "id, uuid": "the id of the source, and its address",
+        "id, uuid": "the id and the address of the source",
         "thoughts, tools, system messages, pictures, files": "left out",
     },
     example='[{"uuid": "7", "name": "On tests", "created_at": "2024-05-31T16:41:53Z",'

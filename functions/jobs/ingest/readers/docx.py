@@ -1,8 +1,8 @@
-"""Reads Word documents, and the comments in them as notes.
+"""Reads Word documents. Their comments become notes.
 
 mammoth converts a document to HTML with headings, lists, tables and footnotes. It is maintained,
-BSD-2-Clause, and opens no other file. The ranges of comments, which it does not know, are read here
-(ECMA-376 Part 1, 17.13.4).
+has a BSD-2-Clause license, and opens no other file. It does not know which text a comment is about,
+so that is read here (ECMA-376 Part 1, 17.13.4).
 """
 
 from __future__ import annotations
@@ -43,13 +43,20 @@ if TYPE_CHECKING:
     from functions.jobs.ingest.readers.html.blocks import Element
 
 MAX_BYTES: Final = 100 * MEGABYTE
-"""The maximum size of a file. Most of a large one is pictures, which are not read."""
+"""The maximum size of a file. Large files consist mostly of pictures, which are not read."""
 _OLE: Final = b"\xd0\xcf\x11\xe0"
-"""How a file begins that Word encrypted, or saved in its former format."""
+"""The signature of a file that Word encrypted or saved in its old .doc format."""
 _STYLES: Final = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => h2:fresh"
 _FAULTS: Final = (
-    *(ArithmeticError, AssertionError, AttributeError, ExpatError, LookupError, OSError),
-    *(RecursionError, TypeError, ValueError),
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ExpatError,
+    LookupError,
+    OSError,
+    RecursionError,
+    TypeError,
+    ValueError,
 )
 """What mammoth raises for a document that does not follow the standard."""
 
@@ -86,22 +93,20 @@ def _make_source(file: SourceFile) -> Source:
 
 
 def _parse_parts(path: Path) -> tuple[dict[str, Element], BytesIO]:
-    """Parse all XML of a document, so that mammoth opens nothing that is hostile or too large.
+    """Parse all XML in a document, so that mammoth opens nothing hostile or too large.
 
     Returns:
         The parts by the names of their root elements, and a copy of the document with them alone,
         in which the letters of equations, which mammoth does not know, are text.
 
     Raises:
-        Unreadable: The file is no document, damaged, encrypted or hostile.
+        Unreadable: The file is not a document, or is damaged, encrypted, too large or hostile.
     """
     if reason := describe_excess(path.stat().st_size, MAX_BYTES):
         raise Unreadable(reason)
     with path.open("rb") as file:
         if file.read(len(_OLE)) == _OLE:
-            raise Unreadable(
-                "needs a password, or is in Word's former format: save a copy as .docx"
-            )
+            raise Unreadable("needs a password, or is an old .doc file: save a copy as .docx")
     with open_archive(path) as archive:
         names = [name for name in archive.names if name.endswith((".xml", ".rels"))]
         trees = {name: parse_xml(archive.read(name)) for name in names}
@@ -116,7 +121,7 @@ def _parse_parts(path: Path) -> tuple[dict[str, Element], BytesIO]:
 
 
 def _replace_equations(tree: Element) -> None:
-    """Make a run of text of each equation."""
+    """Turn each equation into a run of text."""
     from lxml.etree import SubElement
 
     for equation in list(find_elements(tree, "omath")):
@@ -134,7 +139,7 @@ def _replace_equations(tree: Element) -> None:
 
 
 def _convert(document: BytesIO) -> Element:
-    """Return the text of a document as HTML."""
+    """Convert a document to HTML."""
     import mammoth
     from lxml import etree
     from lxml import html as lxml_html
@@ -147,7 +152,7 @@ def _convert(document: BytesIO) -> Element:
             convert_image=lambda _image: [],
         ).value
     except _FAULTS as error:
-        raise Unreadable("is not a Word document, or a damaged one: save it again") from error
+        raise Unreadable("is damaged or not a Word document: save it again") from error
     body = lxml_html.fragment_fromstring(clean(html), create_parent="div")
     for arrow in body.xpath(
         "//a[starts-with(@href, '#footnote-ref') or starts-with(@href, '#endnote-ref')]"
@@ -162,7 +167,7 @@ def _convert(document: BytesIO) -> Element:
 
 
 def _read_comments(parts: dict[str, Element], body: Section) -> Iterator[Section]:
-    """Yield a note for each comment: the text that it is about, its author, and what it says."""
+    """Yield a note for each comment: the text it is about, its author, and what it says."""
     if "comments" not in parts:
         return
     quotations = _read_quotations(parts["document"])
@@ -204,7 +209,7 @@ def _list_texts(element: Element) -> Iterator[str]:
 
 
 def _get(element: Element, name: str) -> str:
-    """Return an attribute in any namespace, or ""."""
+    """Return an attribute of any namespace, or "" if it is missing."""
     values = (value for key, value in element.attrib.items() if key.rpartition("}")[2] == name)
     return str(next(values, ""))
 
@@ -229,9 +234,9 @@ FORMAT: Final = Format(
         "text": "the passages, with lists, tables and footnotes; pictures, deleted text and the"
         " structure of equations are left out",
         "headings": "the chapter of a passage",
-        "comments": "passages of their own: the text that they are about, an empty line, their"
-        " author and what they say, with their date, and their chapter if that text occurs once",
-        "title": "the title; if it is missing or comes from a program, the heading at the top, or"
+        "comments": "separate passages: the text they are about, an empty line, the author and what"
+        " they say, with their date, and their chapter if that text occurs once",
+        "title": "the title; if it is missing or was set by a program, the heading at the top, or"
         " else the file's name",
         "author, language": "the author and the language; account names are left out",
         "created, modified": "the date of a new text; if missing, the file's date",

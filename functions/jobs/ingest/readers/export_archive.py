@@ -1,6 +1,7 @@
-"""Reads exports as the archives in which they come: of Notion in Markdown and CSV, and of chats.
+"""Reads the ZIP archives that Notion, ChatGPT and Claude export.
 
-A large export of Notion is an archive of archives, `Export-...-Part-1.zip`.
+A large Notion export is an archive of archives, `Export-...-Part-1.zip`. Its pages are Markdown,
+and its databases CSV.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from shared.knowledge.source import Source
 
 MAX_BYTES: Final = 256 * MEGABYTE
-"""The maximum size of a file. Most of a larger one is pictures: it can be unpacked to a folder."""
+"""The maximum size of a file. Larger ones consist mostly of pictures, and can be unpacked first."""
 _CHATS: Final = re.compile(r"conversations[\w-]*\.json")
 _NAME: Final = re.compile(r"(?:[\da-f-]+[_-])?Export(?:Block)?[-.]", re.IGNORECASE)
 """How the names of Notion's archives begin; of newer ones with an id."""
@@ -47,12 +48,12 @@ _Members = dict[PurePosixPath, "Archive"]
 
 
 def is_export(path: Path) -> bool:
-    """Return whether an archive is an export, or damaged so that it may be one."""
+    """Return whether an archive looks like an export, even a damaged one."""
     try:
         with open_archive(path) as archive:
             return any(map(_is_own, archive.names))
     except OSError:
-        return True  # reading it says why
+        return True  # reading it reports the error
     except Unreadable:
         # What has an end record was not cut off: it may only be large.
         return not zipfile.is_zipfile(path) or bool(_NAME.match(path.name))
@@ -70,10 +71,10 @@ def _is_part(name: str) -> bool:
 
 
 def read_records(file: SourceFile) -> Iterator[Record]:
-    """Yield the conversations or the pages, and the tables that have rows without a page.
+    """Yield the conversations, the pages, and the tables that have rows without a page.
 
     Raises:
-        Unreadable: The archive is damaged, too large or another one.
+        Unreadable: The archive is damaged, too large or not an export.
     """
     if reason := describe_excess(file.path.stat().st_size, MAX_BYTES):
         raise Unreadable(reason)
@@ -102,7 +103,7 @@ def read_records(file: SourceFile) -> Iterator[Record]:
 
 
 def _list_members(path: Path, stack: ExitStack) -> _Members:
-    """Return the pages and tables with the archive that contains each."""
+    """Return the pages, tables and conversations, each with the archive that contains it."""
     whole = stack.enter_context(open_archive(path))
     parts = [stack.enter_context(whole.open_part(name)) for name in filter(_is_part, whole.names)]
     return {
@@ -140,17 +141,17 @@ def _read_table(
 
 
 FORMAT: Final = Format(
-    name="Archive of Notion or of conversations",
+    name="Archive exported by Notion, ChatGPT or Claude",
     extensions=(".zip",),
     read=read_records,
     max_bytes=MAX_BYTES,
     fields={
-        "pages (`.md`)": "as Markdown; the title without Notion's id, and links between pages",
-        "databases (`.csv`)": "rows that are pages are left to them, others are one source",
-        "`conversations.json`": "as such a file",
+        "pages (`.md`)": "read as Markdown, with links between pages; titles lose Notion's id",
+        "databases (`.csv`)": "one source of the rows that have no page of their own",
+        "`conversations.json`": "read as that file is",
         "pictures and files": "left out",
     },
-    example="Export-0123.zip: Boats 0123456789abcdef0123456789abcdef.md and others; a folder with"
-    " these files is read in the same way\n",
+    example="Export-0123.zip: Boats 0123456789abcdef0123456789abcdef.md and other files; a folder"
+    " with the same files is read in the same way\n",
     identity=Identity.RECORD,
 )

@@ -27,7 +27,7 @@ _YEAR_FIRST: Final = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)", re.
 """The beginning of a date such as 2024/05/31 or 2024-5-31."""
 _DATE_LENGTH: Final = len("2024-05-31")
 _SECONDS: Final = re.compile(r"\d{9,11}", re.ASCII)
-"""A time in seconds since 1970, of the years 1973 to 5138."""
+"""A time in seconds since 1970, in the years 1973 to 5138."""
 _DAY_FIRST: Final = re.compile(r"(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})", re.ASCII)
 """A date such as 31.05.2024. With dots, the day comes first everywhere; with slashes, it does not:
 06/01/2024 is a day in June or in January."""
@@ -109,7 +109,7 @@ def _get_tag_name(item: Any) -> str:
 
 
 def parse_moment(value: Any) -> datetime | None:
-    """Parse a date as `Moment` describes it; None if it is empty.
+    """Parse a date as described at `Moment`. An empty one is None.
 
     Raises:
         ValueError: It is not a date.
@@ -142,7 +142,7 @@ def parse_moment(value: Any) -> datetime | None:
 
 
 def parse_timestamp(value: Any) -> datetime | None:
-    """Parse a date as `Timestamp` describes it; None if it is empty.
+    """Parse a date as described at `Timestamp`. An empty one is None.
 
     Raises:
         ValueError: It is not a date.
@@ -227,7 +227,7 @@ class DocumentMetadata(ExternalModel):
 
 
 def _split_tags(value: Any) -> Any:
-    """Split a text with several tags at commas and before `#`, or, if it has neither, at spaces."""
+    """Split a text into tags at commas and before `#`, or at spaces if it has neither."""
     if not isinstance(value, str):
         return value
     text = value.replace(" #", ",#")
@@ -235,7 +235,7 @@ def _split_tags(value: Any) -> Any:
 
 
 class NoteMetadata(DocumentMetadata):
-    """The metadata of a note, in its front matter or in its properties."""
+    """The metadata of a note, from its front matter or its properties."""
 
     tags: Annotated[Tags, BeforeValidator(_split_tags)] = Field(
         default=(), validation_alias=AliasChoices("tags", "tag")

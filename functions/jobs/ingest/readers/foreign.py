@@ -31,7 +31,7 @@ class _KnownExport(NamedTuple):
     """A file that another program exported.
 
     Attributes:
-        pattern: Matches in its beginning.
+        pattern: A pattern that is found at the beginning of such a file.
     """
 
     name: str
@@ -103,7 +103,7 @@ _CHATGPT: Final = re.compile(r"<title>\s*ChatGPT Data Export")
 
 
 def describe_foreign(file: PurePath, text: str) -> str | None:
-    """Return why a file is not read, "" if nothing is known of it, or None if it is read.
+    """Return why a file is not read: "" if its format is unknown, None if it is read.
 
     Args:
         text: The beginning of the file.

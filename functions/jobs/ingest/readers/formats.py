@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 BEGINNING_BYTES: Final = 64_000
-"""The number of leading bytes by which a format is recognized: enough for pages that begin with
-long style sheets."""
+"""The number of leading bytes that are examined to recognize a format. It is enough for pages that
+begin with long style sheets."""
 
 
 class Identity(Enum):
@@ -48,8 +48,8 @@ class Format:
             and its fallback must have the same identity.
         adds_only: Whether a file is a log of additions: what it lacks is not deleted, because
             another device or an earlier export may have it.
-        name_pattern: A file has this format only if this matches in its name without the extension,
-            in lower case.
+        name_pattern: A pattern that must be found in the name of the file, which is searched in
+            lower case and without its extension.
     """
 
     name: str

@@ -22,7 +22,7 @@ _FRONT_MATTER: Final = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _PROPERTIES: Final = re.compile(r"\A(?:[\w-]+::(?:[ \t][^\n]*)?(?:\n|\Z))++(?=\s*\S)")
-"""Properties of a page in Logseq, such as `tags:: sea, ecology`."""
+"""The properties of a Logseq page, such as `tags:: sea, ecology`."""
 _KNOWN_PROPERTIES: Final = frozenset(
     [
         *("title", "tags", "tag", "author", "authors", "date", "created", "updated", "url"),
@@ -30,7 +30,7 @@ _KNOWN_PROPERTIES: Final = frozenset(
         "exclude-from-graph-view",
     ]
 )
-"""Those that are read or mean nothing outside Logseq. Others stay in the text."""
+"""Properties that are read, or that mean nothing outside Logseq. Others stay in the text."""
 _LEADING_TABS: Final = re.compile(r"^\t+", re.MULTILINE)
 _FIRST_LINE: Final = 2
 """The line of the file on which the block begins, after `---`."""
@@ -67,7 +67,7 @@ class FrontMatter:
         fields: The values by key: strings, lists and dictionaries.
         line_numbers: Each key's line number in the file.
         warnings: A warning for each line that is ignored.
-        text: What belongs to the text.
+        text: Lines of the block that belong to the text.
     """
 
     fields: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Makes the passages of highlights that other programs exported."""
+"""Makes passages of highlights exported by other programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ _PAGE: Final = re.compile(r"0*([1-9]\d{0,6})", re.ASCII)
 
 
 def derive_source_id(program: str, *parts: str | None) -> str:
-    """Return the id of a source that a program exported, whose parts tell it from others."""
+    """Return the id of an exported source.
+
+    Args:
+        parts: What tells the source from others of the same program, such as its address.
+    """
     name = "\0".join((program, *(part or "" for part in parts)))
     return make_id(IdKind.EXPORT, unicodedata.normalize("NFKC", name).casefold())
 
@@ -28,10 +32,10 @@ def derive_source_id(program: str, *parts: str | None) -> str:
 def make_section(
     text: str, note: str = "", *, page: str | None = None, chapter: str | None = None
 ) -> Section:
-    """Return the section of a highlight with the reader's note; its text may be empty.
+    """Return the section of a highlight and the reader's note on it. Its text may be empty.
 
     Args:
-        page: A page's number, or its label such as `xii`.
+        page: A page number, or a label such as `xii`.
     """
     number = _PAGE.fullmatch(page or "")
     locator = Locator(
@@ -46,7 +50,7 @@ def make_section(
 
 
 def make_page_source(program: str, url: str, title: str, sections: tuple[Section, ...]) -> Source:
-    """Return the source of a page on the web."""
+    """Return the source of a web page."""
     return Source(
         source_id=derive_source_id(program, url),
         title=to_headline(title) or "Untitled",
@@ -58,7 +62,7 @@ def make_page_source(program: str, url: str, title: str, sections: tuple[Section
 
 
 def drop_empty(sections: Sequence[Section]) -> tuple[tuple[Section, ...], tuple[str, ...]]:
-    """Return the sections with text, and a warning that counts the others.
+    """Return the sections with text, and a warning that counts the rest, if any.
 
     Raises:
         Unreadable: No section has text.

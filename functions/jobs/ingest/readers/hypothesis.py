@@ -1,7 +1,7 @@
-"""Reads the annotations that Hypothesis exports as JSON or CSV, or that its API returns.
+"""Reads annotations that Hypothesis exports as JSON or CSV, or that its API returns.
 
-`services/annotations-exporter` in github.com/hypothesis/client defines both files, and
-https://h.readthedocs.io/en/latest/api-reference the fields of an annotation.
+`services/annotations-exporter` in github.com/hypothesis/client defines both files. The fields of an
+annotation are documented at https://h.readthedocs.io/en/latest/api-reference.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _FIELDS_BY_COLUMN: Final = {
     "Tags": "tags",
     "Page": "page",
 }
-"""The fields by the columns of a table. Some had other names in earlier versions."""
+"""The field of each column of a table. Some columns had other names in earlier versions."""
 _JSON_KEYS: Final = re.compile(r'"export_userid"\s*:|"TextQuoteSelector"|"incontext"\s*:')
 
 
@@ -68,34 +68,37 @@ class _Annotation(ExternalModel):
 
 
 def recognizes_json(beginning: str) -> bool:
-    """Return whether a JSON file that begins like this has annotations of Hypothesis."""
+    """Return whether a JSON file that begins like this contains Hypothesis annotations."""
     return bool(_JSON_KEYS.search(beginning))
 
 
 def recognizes_table(beginning: str) -> bool:
-    """Return whether a table that begins like this is one of Hypothesis."""
+    """Return whether a table that begins like this comes from Hypothesis."""
     columns = list_columns(beginning)
     is_own = _TYPE.casefold() in columns or {"type", "comment"} <= columns
     return is_own and {"url", "quote"} <= columns
 
 
 def read_json(file: SourceFile) -> Iterator[Record]:
-    """Yield the pages of an export, of a response of the API, or of a list of annotations."""
+    """Yield the pages of an export, of an API response, or of a list of annotations."""
     export = parse_json(read_unicode_text(file.path, MAX_BYTES))
     own_user = export.get("export_userid") if isinstance(export, dict) else None
     if isinstance(export, dict):
         export = export.get("annotations", export.get("rows"))
     if not isinstance(export, list):
-        raise Unreadable("is not an export of Hypothesis: it has no list of annotations")
+        raise Unreadable("is not a Hypothesis export: it has no list of annotations")
     numbered = ((f"annotation {number}", raw) for number, raw in enumerate(export, start=1))
     yield from _read_pages(file, numbered, partial(_flatten, own_user=own_user))
 
 
 def _flatten(raw: Any, own_user: str | None) -> dict[str, Any]:
-    """Return the fields of an annotation. What others wrote has their name, if one's own is known.
+    """Return the fields of an annotation. Texts by others are preceded by their names.
+
+    Args:
+        own_user: The user who exported the file. If None, no names are added.
 
     Raises:
-        Unreadable: It has another layout.
+        Unreadable: The annotation has another layout.
     """
     try:
         selectors = {
@@ -117,7 +120,7 @@ def _flatten(raw: Any, own_user: str | None) -> dict[str, Any]:
             "link": (raw.get("links") or {}).get("incontext"),
         }
     except (AttributeError, LookupError, TypeError) as error:
-        raise Unreadable("is not an annotation of Hypothesis") from error
+        raise Unreadable("is not a Hypothesis annotation") from error
 
 
 def read_table(file: SourceFile) -> Iterator[Record]:
@@ -177,16 +180,16 @@ def _make_source(url: str, items: list[_Annotation], warnings: tuple[str, ...]) 
 
 
 _FIELDS: Final = {
-    "uri": "the address of a source, of which its id is made",
+    "uri": "the address of a source; its id is made from it",
     "document.title": "the title",
-    "the quotation, text": "a passage: the quotation, an empty line, the note, with the name of"
-    " others who wrote it; replies are passages of their own",
+    "quotation, text": "a passage: the quotation, an empty line and the note, which begins with the"
+    " name of its author if somebody else wrote it; replies are separate passages",
     "tags, created": "the tags and the date of the passage",
-    "the selectors of page and chapter": "the page and the chapter",
+    "page and chapter selectors": "the page and the chapter",
     "links.incontext": "the link of the passage",
 }
 JSON_FORMAT: Final = Format(
-    name="Hypothesis' annotations",
+    name="Hypothesis annotations",
     extensions=(".json",),
     read=read_json,
     max_bytes=MAX_BYTES,
@@ -199,14 +202,14 @@ JSON_FORMAT: Final = Format(
     adds_only=True,
 )
 TABLE_FORMAT: Final = Format(
-    name="Hypothesis' annotations as a table",
+    name="Hypothesis annotations as a table",
     extensions=(".csv",),
     read=read_table,
     max_bytes=MAX_BYTES,
     recognizes=recognizes_table,
     fields={
-        "URL": "the address of a source, of which its id is made, and its title",
-        "Quote, Body": "a passage: the quotation, an empty line, the note",
+        "URL": "the address and the title of a source; its id is made from it",
+        "Quote, Body": "a passage: the quotation, an empty line and the note",
         "Tags, Creation Date, Page": "the tags, the date and the page of the passage",
     },
     example=f"Creation Date,URL,Group,{_TYPE},Quote,User,Body,Tags,Page\n"

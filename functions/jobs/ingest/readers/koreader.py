@@ -1,6 +1,6 @@
-"""Reads the JSON that KOReader's exporter writes: one book, or several in `documents`.
+"""Reads the JSON that KOReader exports: one book, or several in `documents`.
 
-plugins/exporter.koplugin in github.com/koreader/koreader defines the fields.
+`plugins/exporter.koplugin` in github.com/koreader/koreader defines the fields.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NO_AUTHOR: Final = frozenset({"unknown author", "unknown", "n/a"})
 
 
 class _Entry(ExternalModel):
-    """A highlight. A page is a number, or a label of the printed edition."""
+    """A highlight. Its page is a number, or a label in the printed edition."""
 
     text: Block = ""
     note: Block = ""
@@ -53,7 +53,7 @@ class _Entry(ExternalModel):
 
 
 class _Document(ExternalModel):
-    """A book. Lua writes an empty list as an object, and several authors on lines of their own."""
+    """A book. Lua writes an empty list as an object, and each author on a separate line."""
 
     title: Title = None
     author: Annotated[
@@ -65,7 +65,7 @@ class _Document(ExternalModel):
 
 
 def recognizes(beginning: str) -> bool:
-    """Return whether a JSON file that begins like this is an export of KOReader."""
+    """Return whether a JSON file that begins like this is a KOReader export."""
     return bool(_ENTRIES.search(beginning) and _OWN_KEYS.search(beginning))
 
 
@@ -78,7 +78,7 @@ def read_records(file: SourceFile) -> Iterator[Record]:
     export = parse_json(read_unicode_text(file.path, MAX_BYTES))
     books = export.get("documents", [export]) if isinstance(export, dict) else export
     if not isinstance(books, list):
-        raise Unreadable("is not an export of KOReader: `documents` is not a list")
+        raise Unreadable("is not a KOReader export: `documents` is not a list")
     for number, book in enumerate(books, start=1):
         title = book.get("title") if isinstance(book, dict) else None
         name = to_headline(title, 80) if isinstance(title, str) and title else f"book {number}"
@@ -110,15 +110,15 @@ def _make_source(raw: Any) -> Source:
 
 
 FORMAT: Final = Format(
-    name="KOReader's highlights",
+    name="KOReader highlights",
     extensions=(".json",),
     read=read_records,
     max_bytes=MAX_BYTES,
     recognizes=recognizes,
     fields={
-        "title, author": "the title and the author of a source; its id is made of both",
+        "title, author": "the title and the author of a source; its id is made from both",
         "documents": "several books",
-        "entries.text, entries.note": "a passage: the text, an empty line, the note",
+        "entries.text, entries.note": "a passage: the text, an empty line and the note",
         "entries.chapter, entries.page": "the chapter and the page",
         "entries.time": "the date of the passage",
         "entries without text, such as pictures": "left out",

@@ -1,6 +1,6 @@
-"""Reads the highlights and notes in the table of bookmarks that Raindrop exports.
+"""Reads highlights and notes from the table of bookmarks that Raindrop exports.
 
-A bookmark without either is only an address: such bookmarks are counted.
+Bookmarks without either are only addresses. They are counted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 64 * MEGABYTE
 """The maximum size of a file."""
 _PART: Final = re.compile(r"^(Highlight|Note):", re.MULTILINE)
-"""What precedes a highlight, and the note about it, in the column `highlights`."""
+"""The labels of a highlight and of the note on it, in the column `highlights`."""
 
 _ADVICE: Final = "add the links that you want to keep with save_link"
 
@@ -51,14 +51,14 @@ class _Bookmark(ExternalModel):
 
 
 def recognizes(beginning: str) -> bool:
-    """Return whether a table that begins like this is one of Raindrop."""
+    """Return whether a table that begins like this comes from Raindrop."""
     return {"id", "title", "note", "excerpt", "url"} <= list_columns(beginning)
 
 
 def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the bookmarks with highlights or a note, and the rows that cannot be read.
 
-    The first source has the warnings about the file. Without highlights, it is empty.
+    The first source carries the warnings about the file. It is empty if no bookmark is annotated.
     """
     text, warnings = read_any_text(file.path, MAX_BYTES)
     annotated: list[Row] = []
@@ -72,7 +72,7 @@ def read_records(file: SourceFile) -> Iterator[Record]:
             others.append(row)
     if others:
         count = format_count(len(others), "bookmark")
-        warnings += (f"has {count} without highlights and notes; left out: {_ADVICE}",)
+        warnings += (f"has {count} without highlights or notes; left out: {_ADVICE}",)
     for row in annotated or others[:1]:
         yield Record(f"{file.name} line {row.line}", partial(_make_source, row, warnings))
         warnings = ()
@@ -101,7 +101,7 @@ def _make_source(row: Row, warnings: tuple[str, ...]) -> Source:
 
 
 def _list_sections(bookmark: _Bookmark) -> Iterator[Section]:
-    """Yield the note about the page, and its highlights, each with the note that follows it."""
+    """Yield the note on the page, and each highlight with the note that follows it."""
     yield make_section(bookmark.note)
     first, *parts = _PART.split(bookmark.highlights)
     yield make_section(first.strip())
@@ -117,18 +117,18 @@ def _list_sections(bookmark: _Bookmark) -> Iterator[Section]:
 
 
 FORMAT: Final = Format(
-    name="Raindrop's highlights",
+    name="Raindrop highlights",
     extensions=(".csv",),
     read=read_records,
     max_bytes=MAX_BYTES,
     recognizes=recognizes,
     fields={
-        "url": "the address of a source, of which its id is made",
-        "title, tags, favorite": "the title and the tags; a favourite has the tag `favorite`",
-        "highlights": "a passage each, with the note after it",
+        "url": "the address of a source; its id is made from it",
+        "title, tags, favorite": "the title and the tags; favourites have the tag `favorite`",
+        "highlights": "one passage each, with the note after it",
         "note": "a passage",
         "created": "the date of the passages",
-        "bookmarks without highlights and notes": "counted",
+        "bookmarks without highlights or notes": "counted",
         "excerpt, folder, cover": "left out",
     },
     example="id,title,note,excerpt,url,folder,tags,created,cover,highlights,favorite\n"

@@ -112,7 +112,7 @@ def detect_format(file: SourceFile) -> Format | None:
 
 
 def _list_special_formats(name: PurePath) -> list[Format]:
-    """Return the formats of files with this name that are recognized by content."""
+    """Return the formats that match this name and are recognized by content."""
     return [
         candidate for candidate in FORMATS if candidate.recognizes and candidate.matches_name(name)
     ]
@@ -145,7 +145,7 @@ def find_identity(file: PurePath) -> Identity:
 
 
 def describe_foreign(name: PurePath, path: Path) -> str | None:
-    """Return why a file of another program is not read, "" to count it, None if it is read."""
+    """Return why another program's file is not read: "" to count it only, None if it is read."""
     if not path.is_file():
         return None
     if name.suffix.lower() == ".zip":

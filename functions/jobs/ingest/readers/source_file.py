@@ -85,7 +85,7 @@ class Record(NamedTuple):
 
 
 def make_refusal(name: str, reason: str) -> Record:
-    """Return a record that cannot be read."""
+    """Return a record that fails with this reason when it is read."""
 
     def refuse() -> Source:
         raise Unreadable(reason)

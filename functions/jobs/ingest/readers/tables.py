@@ -1,4 +1,4 @@
-"""Parses CSV files that programs exported and spreadsheets may have saved since.
+"""Parses CSV files that programs exported, even if a spreadsheet has saved them since.
 
 The delimiter is a comma, a semicolon or a tab. A row that is not valid CSV, such as one with an
 unpaired quotation mark, loses only itself.
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 REST: Final = ""
-"""The key under which a row's cells beyond the last column of the header are stored."""
+"""The key of a row's cells beyond the last column of the header."""
 _MAX_CELL: Final = 64 * MEGABYTE
-"""A cell may be a whole article."""
+"""The maximum length of a cell. It may be a whole article."""
 _CUT_OFF: Final = "unexpected end of data"
 """The message of the csv module for a file that ends within quotes."""
 _DELIMITERS: Final = ",;\t"
@@ -92,19 +92,19 @@ def _iterate_rows(text: str) -> Iterator[CsvRow]:
 
 
 def list_columns(beginning: str) -> set[str]:
-    """Return the columns of the table that a file begins with, in lower case."""
+    """Return the column names in the first line of a file, in lower case."""
     cells = re.split(r"[,;\t]", beginning.lstrip().partition("\n")[0])
     return {" ".join(cell.strip().strip('"').split()).casefold() for cell in cells}
 
 
 def read_rows(text: str, names: Iterable[str]) -> Iterator[Row | InvalidRow]:
-    """Yield the rows of a table whose first row names the columns; see the functions below."""
+    """Yield the rows of a table whose first row names the columns. See `name_cells`."""
     header, *rows = parse_rows(text) or [CsvRow(1)]
     return name_cells(rows, name_columns(header, names))
 
 
 def name_columns(header: CsvRow, names: Iterable[str]) -> list[str]:
-    """Return the columns of a header; those that differ from known names in case have these."""
+    """Return the columns of a header. Known names get the spelling in `names`."""
     spellings = {name.casefold(): name for name in names}
     columns = map(to_one_line, header.cells)
     return [spellings.get(column.casefold(), column) for column in columns]
@@ -137,6 +137,6 @@ def name_cells(rows: Iterable[CsvRow], columns: Sequence[str]) -> Iterator[Row |
 
 
 def _skip(row: CsvRow, last_line: int) -> InvalidRow:
-    """Return the report of a row that is not valid CSV, and of the skipped lines after it."""
+    """Report a row that is not valid CSV, and the skipped lines after it."""
     left_out = f"; left out up to line {last_line}" if last_line > row.line else ""
     return InvalidRow(row.line, f"is not valid CSV: {row.error}{left_out}")

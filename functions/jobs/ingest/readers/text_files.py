@@ -94,7 +94,7 @@ def _read_source(file: SourceFile) -> Source:
 
 
 def make_source(file: SourceFile, content: DecodedText) -> Source:
-    """Make the source of a file with this text.
+    """Make the source of a file whose text is given.
 
     Raises:
         Unreadable: The text is blank, or contains Kindle clippings.
@@ -181,7 +181,7 @@ def _split_front_matter(
     """Separate the metadata from the text, if a leading `---` is not a horizontal rule.
 
     Args:
-        parse: Parses what another program may have written below front matter.
+        parse: Parses metadata that another program may have written below the front matter.
         in_graph: Whether the file is in a graph of Logseq.
     """
     if in_graph:  # the properties of a page may be in its first bullet
@@ -257,8 +257,8 @@ FORMAT: Final = Format(
         "date, highlighted_at": "the date of the passages, as 2024-05-31, 31.05.2024 or"
         " May 31, 2024; 06/01/2024"
         " is none, as it may be in June or in January",
-        "created, updated, modified": "the date, when the text is first stored; if missing or not"
-        " understood, a date in the file's name such as `2024-05-31`, `202405311642` or"
+        "created, updated, modified": "the date when the text is first stored; if it is missing or"
+        " not understood, a date in the file's name such as `2024-05-31`, `202405311642` or"
         " `May 31, 2024`, or else the file's date",
         "`[[Note]]`, `[[Note#Part]]`, `[words](other.md)`": "links to other sources; in an Obsidian"
         " vault by name and by `aliases`, elsewhere by path",
@@ -268,7 +268,7 @@ FORMAT: Final = Format(
         "`## Metadata`, `## Highlights` of Readwise": "in its Markdown and in a vault: title,"
         " author, category, tags and address; each highlight a passage with its note, tags, place"
         " and chapter",
-        "in a page of Notion the lines below the title": "Tags, URL, Author, Date and Created are"
+        "the lines below the title of a Notion page": "Tags, URL, Author, Date and Created are"
         " fields; others stay in the text",
         "in Logseq `title::`, `tags::`, `author::`, `date::`, `url::` at the top": "as in front"
         " matter; ids, references and embeds of blocks, queries, and log books are left out,"

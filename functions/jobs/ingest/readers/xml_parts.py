@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def parse_xml(data: bytes) -> Element:
-    """Parse XML; refuse entity declarations, which could expand endlessly or expose local files.
+    """Parse XML. Entity declarations are rejected: they can expand endlessly or expose local files.
 
     Raises:
         Unreadable: The data is not well-formed XML, or declares entities.

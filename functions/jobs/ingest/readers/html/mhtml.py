@@ -61,7 +61,7 @@ def _make_source(file: SourceFile) -> Source:
 
 
 def _decode_part(part: Message) -> bytes:
-    """Return a page in UTF-8 if the part names its encoding, which the page may not do."""
+    """Return a page. If only the part names its encoding, the page is converted to UTF-8."""
     content = part.get_payload(decode=True)
     html = content if isinstance(content, bytes) else b""
     try:
@@ -83,13 +83,13 @@ def _find_url(message: Message, part: Message) -> str | None:
 
 def _decode_header(message: Message, name: str) -> str:
     value = str(message.get(name, ""))
-    with suppress(LookupError, UnicodeError, HeaderParseError):  # then as it is written
+    with suppress(LookupError, UnicodeError, HeaderParseError):  # otherwise it stays as written
         value = str(make_header(decode_header(value)))
     return to_one_line(value)
 
 
 def _parse_date(message: Message) -> datetime | None:
-    """Return when the page was saved. A zone of `-0000` means UTC (RFC 5322, 3.3)."""
+    """Return when the page was saved. The zone `-0000` means UTC (RFC 5322, 3.3)."""
     try:
         date = parsedate_to_datetime(str(message.get("Date", "")))
         return date.astimezone(UTC) if date.tzinfo else date.replace(tzinfo=UTC)
@@ -103,11 +103,11 @@ FORMAT: Final = Format(
     read=read_records,
     max_bytes=MAX_FILE_BYTES,
     fields={
-        "the first HTML part": "as an HTML page; frames and pictures are left out",
+        "the first HTML part": "read as an HTML page; frames and pictures are left out",
         "Subject": "the title, if the page has none",
         "Snapshot-Content-Location, Content-Location": "the URL of the original, if the page names"
         " no canonical one",
-        "Date": "when the page was saved, which counts if it names no publication date",
+        "Date": "the date on which the page was saved, used if the page has no publication date",
     },
     example="Snapshot-Content-Location: https://example.com/reefing\nSubject: Reefing early\n"
     "Date: Fri, 31 May 2024 16:41:53 -0000\nContent-Type: text/html\n\n"

@@ -82,9 +82,9 @@ _SAVED_FROM_BYTES: Final = 4096
 """Programs that save a page write its URL within this many leading bytes."""
 WEB_SCHEMES: Final = ("http://", "https://")
 _LINK: Final = "ref"
-"""A tag of TEI, which trafilatura uses."""
+"""A TEI tag, as trafilatura uses it."""
 HEADING: Final = re.compile("head|h[1-6]")
-"""The tags of headings, in TEI and HTML."""
+"""The heading tags of TEI and HTML."""
 _SAVED_FROM: Final = re.compile(
     # What Chrome and Edge write, and what SingleFile writes.
     rb"<!--\s*(?:saved from url=\(\d+\)|Page saved with SingleFile\s+url:\s*)(https?://[^\s>]{1,2000})"
@@ -156,7 +156,11 @@ def _make_source(file: SourceFile) -> Source:
 
 
 def read_page(file: SourceFile) -> bytes:
-    """Read a file, unless it is too large."""
+    """Read a file.
+
+    Raises:
+        Unreadable: The file is too large.
+    """
     if reason := describe_excess(file.path.stat().st_size, MAX_FILE_BYTES):
         raise Unreadable(reason)
     return file.path.read_bytes()

@@ -251,7 +251,7 @@ FORMAT: Final = Format(
     read=read_records,
     max_bytes=MAX_BYTES,
     fields={
-        "the file's name": f"contains one of {', '.join(f'`{name}`' for name in _NAMES)}",
+        "the file's name": f"must contain one of {', '.join(f'`{name}`' for name in _NAMES)}",
         "Title (Series) (Author)": "the title with the series, and the author, of a source; its id"
         " is made of both",
         "Highlight": "a passage; if it was repeated or extended, the longest version is kept",

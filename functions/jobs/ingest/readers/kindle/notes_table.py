@@ -1,4 +1,4 @@
-"""Reads the table of a book's highlights that a Kindle app sends by mail ("Export notes").
+"""Reads the table of a book's highlights that a Kindle app sends by email ("Export notes").
 
     "Your Kindle Notes For:",,,
     "ON KNOTS",,,
@@ -8,7 +8,7 @@
     "Highlight (Yellow)","Location 93","*","A knot is a promise."
     "Note","Location 93","","So true."
 
-The words above the table are in the language of the app; its columns are always these four.
+The words are in the language of the app. The table always has these four columns.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _BY: Final = re.compile(
 
 
 def recognizes(beginning: str) -> bool:
-    """Return whether a table that begins like this is one of a Kindle app."""
+    """Return whether a table that begins like this comes from a Kindle app."""
     return bool(_BEGINNING.match(beginning))
 
 
@@ -85,14 +85,14 @@ def read_records(file: SourceFile) -> Iterator[Record]:
 
 
 def _split(rows: Sequence[CsvRow]) -> tuple[list[str], Sequence[CsvRow]]:
-    """Return the lines about the book, without those before them, and the rows of the table."""
+    """Return the lines about the book, without the first line of the file, and the table's rows."""
     lines: list[str] = []
     for index, row in enumerate(rows):
         cells = [cell for cell in map(to_one_line, row.cells) if cell]
         if len(cells) >= len(_COLUMNS):
             return lines[1:], rows[index + 1 :]
         lines += cells[:1]
-    raise Unreadable("is not a whole table of Kindle notes: it has no row with four columns")
+    raise Unreadable("is not a complete table of Kindle notes: no row has four columns")
 
 
 def _make_source(book: Sequence[str], rows: Sequence[Row], warnings: tuple[str, ...]) -> Source:
@@ -123,7 +123,7 @@ def _make_source(book: Sequence[str], rows: Sequence[Row], warnings: tuple[str, 
 
 
 def _parse_annotation(row: Row) -> Annotation:
-    """Parse a row. In a language whose words are not known, what has a colour is a highlight."""
+    """Parse a row. In an unknown language, a row that names a colour is a highlight."""
     kind_name, location = row.cells[_KIND], row.cells[_LOCATION]
     kind = parse_kind(kind_name) or (
         AnnotationKind.HIGHLIGHT if "(" in kind_name else AnnotationKind.NOTE
@@ -142,8 +142,8 @@ FORMAT: Final = Format(
     max_bytes=MAX_BYTES,
     recognizes=recognizes,
     fields={
-        "the lines above the table": "the title and the author of a source; its id is made of both,"
-        " as in Kindle clippings",
+        "the lines above the table": "the title and the author of a source; its id is made from"
+        " both, as in Kindle clippings",
         "Annotation": "a passage; a note is joined to the highlight before it, after an empty line",
         "Annotation Type": "highlight or note; colours and bookmarks are left out",
         "Location": "the page or the location",

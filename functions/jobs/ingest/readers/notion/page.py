@@ -1,4 +1,4 @@
-"""Parses a page of a Notion export in Markdown, with its properties below the title.
+"""Parses a page that Notion exported as Markdown, with its properties below the title.
 
 # Keel
 
@@ -35,13 +35,13 @@ _FIELDS: Final = {
     }.items()
     for word in words.split()
 }
-"""The fields that are read, by the names that people give to properties."""
+"""The fields that are read, by common names of properties."""
 _TITLE: Final = re.compile(r"\A\s*# [^\n]*\n+")
 _PROPERTY: Final = re.compile(r"(?P<key>[^\s:][^\n:]{0,60}): (?P<value>[^\n]*)(?:\n|\Z)")
 _ADDRESS: Final = r"\(((?:[^()\s]|\([^()\s]*\))*+)\)"
 _LINK: Final = re.compile(rf"!?\[([^\[\]\n]*+)\]{_ADDRESS}")
 _RELATION: Final = re.compile(rf" {_ADDRESS}")
-"""The path of a page that a property names, after the page's title."""
+"""The path that follows the title of a linked page in a property."""
 _ASIDE: Final = re.compile(r"^</?aside>[ \t]*(?:\n|\Z)", re.MULTILINE)
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -61,9 +61,9 @@ def parse(text: str) -> VaultNote:
 
 
 def read_properties(pairs: Iterable[tuple[str, str]]) -> tuple[dict[str, Any], list[str]]:
-    """Return the fields among properties, and the lines of the others.
+    """Return the properties that are fields, and the lines of the others.
 
-    A date that is not understood and a source that is no address stay lines.
+    A date that cannot be parsed and a source that is not an address stay lines.
     """
     fields: dict[str, Any] = {}
     lines: list[str] = []
@@ -95,7 +95,7 @@ def _link_relation(match: re.Match[str]) -> str:
 
 
 def drop_addresses(text: str) -> str:
-    """Replace links to pages, pictures and files with their words, and leave out HTML of boxes."""
+    """Replace links to pages and files with their words, and remove pictures and callout tags."""
 
     def replace(link: re.Match[str]) -> str:
         is_web = "://" in link[2] or not _ID.search(unquote(link[2]))

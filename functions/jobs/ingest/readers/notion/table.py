@@ -1,6 +1,6 @@
-"""Reads the table of a Notion database, whose rows are usually pages of their own beside it.
+"""Reads the table of a Notion database. Most of its rows are also exported as pages beside it.
 
-Rows that have a page are left to it. The others become a source.
+Rows with a page are skipped. The others become a source.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ MAX_BYTES: Final = 64 * MEGABYTE
 """The maximum size of a file."""
 _NAME: Final = re.compile(rf"{file_names.NOTION_ID.pattern}")
 _CUT_NAME: Final = 40
-"""Notion cuts the names of files to some 50 characters: a longer title may only begin like one."""
+"""Notion cuts file names at about 50 characters: a name this long may be the start of a title."""
 
 
 def read_records(file: SourceFile) -> Iterator[Record]:
-    """Yield the rows without a page as one source, and those that cannot be read.
+    """Yield the rows without a page as one source, and the rows that cannot be read.
 
-    Of a table and its longer version, which has the rows that the view hides, only that is read.
+    If there is a longer version with the rows that the view hides, only that version is read.
     """
     whole = whole_name(file.path.name)
     if whole != file.path.name and file.path.with_name(whole).exists():
@@ -56,17 +56,17 @@ def whole_name(name: str) -> str:
 
 
 def list_folders(stem: str) -> list[str]:
-    """Return the names that the folder with a table's pages may have."""
+    """Return the possible names of the folder that contains a table's pages."""
     return [stem.removesuffix("_all"), file_names.find_title(stem)]
 
 
 def read_rows(
     file: SourceFile, content: DecodedText, page_stems: Collection[str]
 ) -> Iterator[Record]:
-    """Yield the rows without a page as one source, and those that cannot be read.
+    """Yield the rows without a page as one source, and the rows that cannot be read.
 
     Args:
-        page_stems: The names of the pages, without their extension.
+        page_stems: The file names of the pages, without their extensions.
     """
     header, *others = parse_rows(content.text) or [CsvRow(1)]
     pages = {to_alphanumerics(file_names.find_title(stem)) for stem in page_stems}
@@ -96,7 +96,7 @@ def _make_source(file: SourceFile, rows: Sequence[Row], warnings: tuple[str, ...
 
 
 def _make_section(row: Row, file: SourceFile) -> Section:
-    """Return a row as text: its title, and a line for each other property that is not a field."""
+    """Return a row as text: its title, and a line for each property that is not a field."""
     (_, title), *pairs = row.cells.items()
     fields, lines = read_properties((key, " ".join(value.split())) for key, value in pairs)
     lines += [f"Author: {author}" for author in [fields.pop("author", None)] if author]
@@ -118,8 +118,8 @@ FORMAT: Final = Format(
     recognizes=lambda _beginning: True,
     name_pattern=_NAME,
     fields={
-        "the file's name": "ends with an id of Notion; the title without it",
-        "rows that are pages beside the table": "left to the pages",
+        "the file's name": "the title; it must end with a Notion id, which is removed",
+        "rows with a page beside the table": "skipped, because the page is read",
         "other rows": "a passage: the title, and a line for each property",
         "Tags, Date, Created, URL": "tags, date and address of the passage",
     },
