@@ -40,7 +40,7 @@ from shared.search.relevance import (
     Evidence,
     compute_coverage,
     compute_information,
-    find_answer_line,
+    find_answer_threshold,
     get_tuning,
     measure_evidence,
 )
@@ -164,11 +164,11 @@ async def rank(query: SearchQuery, corpus: Corpus[DocumentT], ctx: Context) -> R
     )
     # Without a subject, nothing but what is lifted can answer.
     is_lift_alone = not lifts.subject and any(hit.is_lifted for hit in hits)
-    answer_line = math.inf if is_lift_alone else find_answer_line(hit.evidence for hit in hits)
+    threshold = math.inf if is_lift_alone else find_answer_threshold(hit.evidence for hit in hits)
     hits = tuple(
         replace(
             hit,
-            answers=hit.has_all_words or hit.is_lifted or hit.evidence >= answer_line,
+            answers=hit.has_all_words or hit.is_lifted or hit.evidence >= threshold,
         )
         for hit in hits
     )

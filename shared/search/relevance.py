@@ -46,36 +46,43 @@ Four other signals were tried:
 - BM25 divided by the idf of the whole query: equal to coverage, but low for a single mention in a
   long passage.
 
-To a base in several languages, the multilingual half of the vectors counts, too. Its similarities
-are lower, and tell less. Passages in another language than an English question need less of them.
-The constants were chosen on three bases: that of `benchmarks.everyday`, both halves; `household`
-there, with easier questions, and 86 without an answer, two thirds of them near the base's subjects;
-and XQuAD, with 240 of its paragraphs in five languages and 711 questions. The table lists the
-errors of hybrid searches in per cent.
+In a base in several languages, the multilingual half of the vectors counts, too. Its similarities
+are lower and less telling. A passage in another language than an English question needs less
+similarity. The constants were chosen on three bases: both halves of `benchmarks.everyday`; its
+`household` base, which has easier questions and 86 without an answer, two thirds of them near the
+base's subjects; and XQuAD, with 240 paragraphs in five languages and 711 questions. The table lists
+the errors of hybrid searches in per cent.
 
 | | everyday | household | XQuAD |
 |---|---|---|---|
 | false alarms | 15 | 14 | 4 |
 | misses | 23 | 43 | |
 
-Of the questions whose right passage is first, 10, 9 and 2 per cent are false alarms.
+If the right passage is ranked first, 10, 9 and 2 per cent of the questions are false alarms.
 
-Easier questions have more evidence, and so have questions that are near the base's subjects. No
-signal removed that difference between bases. These were tried, on questions with an answer and on
-the same questions without the passages that have it: how far the best similarity exceeds the
-fourth, the tenth, the 26th or the mean of the nearest, also in units of their deviation; what the
-base answers to 58 questions about nothing in it; the number of words; similarity and coverage of
-different hits; other weights of the halves. A line chosen on all bases but one by any of them is no
-better on that one than a line by similarity and coverage. Three more gained a little on one base
-and lost on another: coverage without function words, the multilingual half alone for passages in
-other languages, and the embeddings of single words.
+Easier questions have more evidence, and so do questions near the base's subjects. No signal removed
+that difference between bases. The following were tried, on questions with an answer and on the same
+questions without the passages that contain it:
 
-Which hits answer is decided for each of them. A hit answers if it has all words of the query, or
-what the query lifts, such as the author, or evidence of at least `MIN_EVIDENCE`, and at most
-`MAX_GAP` below the best. Both were fitted on the tuning half, where 1.7 per cent of the 118 right
-passages fall below, and 4.0 passages a question answer; with a gap of 0.12, 4.2 per cent fall
-below. Of the 117 in the reported half, 8.5 per cent fall below, but only 4.3 per cent are not among
-the five with the most evidence below, which are shown as near.
+- how far the best similarity exceeds the fourth, the tenth, the 26th or the mean of the nearest,
+  also in units of their deviation;
+- the results for 58 questions about nothing in the base;
+- the number of words;
+- similarity and coverage of different hits;
+- other weights of the halves.
+
+With each of them, a threshold was chosen on all bases but one. On that one, it was no better than a
+threshold on similarity and coverage. Three more signals gained a little on one base and lost on
+another: coverage without function words, the multilingual half alone for passages in other
+languages, and the embeddings of single words.
+
+Each hit is judged separately. It answers if it has all words of the query or something that the
+query lifts, such as its author. It also answers if its evidence is at least `MIN_EVIDENCE` and at
+most `MAX_GAP` below the best. Both constants were fitted on the tuning half, where 4.0 passages
+answer a question on average, and 1.7 per cent of the 118 right passages fall below the threshold;
+with a gap of 0.12, 4.2 per cent would. In the reported half, 8.5 per cent of the 117 right passages
+fall below. Half of these are still shown as near, because they are among the five with the most
+evidence: only 4.3 per cent are not shown at all.
 
 A query without any letter of a script that the model reads, such as an emoji or a Greek word, is
 judged by its words alone.
@@ -109,7 +116,7 @@ the third percentile of the best hits of training claims: 0.039 among 64 abstrac
 and among 5,183."""
 
 MIN_EVIDENCE: Final = -0.09
-"""A hit answers from this evidence on. Fitted with `MAX_GAP`; see the module's docstring."""
+"""The minimum evidence of a hit that answers. Fitted with `MAX_GAP`; see the module's docstring."""
 MAX_GAP: Final = 0.15
 """A hit answers if its evidence is at most this much below the best."""
 
@@ -280,8 +287,8 @@ def measure_evidence(hit: Evidence, calibration: Calibration, documents: int) ->
     return max(0.0, evidence) if has_all_words else evidence
 
 
-def find_answer_line(evidence: Iterable[float], minimum: float = MIN_EVIDENCE) -> float:
-    """Return the evidence from which on a hit answers, given that of all hits."""
+def find_answer_threshold(evidence: Iterable[float], minimum: float = MIN_EVIDENCE) -> float:
+    """Return the minimum evidence of a hit that answers, given the evidence of all hits."""
     return max(minimum, max(evidence, default=0.0) - MAX_GAP)
 
 

@@ -103,7 +103,7 @@ async def test_only_who_is_signed_in_has_own_traces(
     assert (error.code, error.message) == ("UNAUTHORIZED", "Sign in to search your own traces.")
     monkeypatch.setattr("functions.tools.traces.search_traces.tool.MAX_OWN", 1)
     error = await call_error(app, "search_traces", ANNA, mine=True)
-    assert error.message == "You have more than 1 traces: search all, where yours are marked."
+    assert error.message == "You have more than 1 traces: search without mine. Yours are marked."
 
 
 @pytest.mark.requirement("002-A4", "002-F1", "002-M1", "002-S5")

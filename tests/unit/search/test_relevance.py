@@ -22,7 +22,7 @@ from shared.search.relevance import (
     compute_coverage,
     compute_information,
     compute_min_coverage,
-    find_answer_line,
+    find_answer_threshold,
     measure_evidence,
 )
 from tests.support.jottings import Jotting
@@ -143,5 +143,5 @@ def test_another_hit_or_higher_scores_never_undo_a_match(
 
 
 def test_a_hit_answers_if_it_is_near_the_best_and_not_far_below_a_match() -> None:
-    assert find_answer_line([]) == find_answer_line([-0.4, -0.3]) == MIN_EVIDENCE
-    assert find_answer_line([0.5, 0.1]) == 0.5 - MAX_GAP
+    assert find_answer_threshold([]) == find_answer_threshold([-0.4, -0.3]) == MIN_EVIDENCE
+    assert find_answer_threshold([0.5, 0.1]) == 0.5 - MAX_GAP

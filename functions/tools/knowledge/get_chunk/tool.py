@@ -75,14 +75,14 @@ class RelatedChunk(Result):
     similarity_score: float = Field(
         description="Cosine similarity of the two passages: 1 the same, 0 unrelated.", ge=0, le=1
     )
-    address: str | None = Field(description="Where it, or its source, can be read outside Carrel.")
+    address: str | None = Field(description="URL of the passage or of its source.")
 
 
 class Out(Addresses):
     """A passage with its card, clusters and related passages."""
 
     always_included: ClassVar = ("readwise_url", "source_url", "highlight_url")
-    chunk_id: str = Field(description="The passage's id, also for get_source.")
+    chunk_id: str = Field(description="Its id. get_source takes it, too.")
     source_id: str = Field(description="Id of its source.", json_schema_extra=FOR_APPS)
     title: str = Field(description="Title of its source.")
     author: str | None = Field(description="Author of its source, if known.")

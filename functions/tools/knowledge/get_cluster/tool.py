@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 MEMBER_LENGTH: Final = 160
-"""How many characters are shown of each passage, of which there are many."""
+"""The maximum number of characters shown of each passage. It is low, as there are many passages."""
 _POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId])
 """The shape of a cursor: the date and the id of a page's last passage."""
 

@@ -42,7 +42,7 @@ MAX_TOP_ENTRIES: Final = 5
 
 
 class TimelineEntry(Result):
-    """A day, or a month if the period is long."""
+    """The passages of a day, or of a month if the period is long."""
 
     date: str = Field(description="YYYY-MM-DD, or YYYY-MM.")
     chunks: int = Field(description="How many passages are dated in this day or month.")
@@ -69,10 +69,10 @@ class Activity(Result):
 
     total: int = Field(description="How many passages are in the period.")
     timeline: list[TimelineEntry] = Field(
-        description="Passages by day, of more than 92 days by month; those without are left out."
+        description="Passages by day, or by month beyond 92 days, without empty ones."
     )
     top_sources: list[TopSource] = Field(
-        description="The five sources with the most passages in the period, of those with several."
+        description="Up to five sources with the most passages in the period, at least two each."
     )
     top_authors: list[TopAuthor] = Field(
         description="The five authors with the most passages in the period."

@@ -49,7 +49,7 @@ MAX_ADDED: Final = 5
 _DAY: Final = timedelta(days=1)
 _YEAR: Final = 365 * _DAY
 _MAX_DAILY: Final = 92 * _DAY
-"""The passages of more days are counted by month."""
+"""In a longer period, passages are counted by month."""
 _Ordinal = Annotated[int, Field(ge=date.min.toordinal(), le=date.max.toordinal())]
 """A day as a number, see `date.toordinal`."""
 _POSITION: Final = TypeAdapter(tuple[CursorMoment, DocumentId, _Ordinal, _Ordinal])
@@ -69,8 +69,12 @@ class In(PagedArguments):
         default=Period.LAST_7_DAYS,
         description=PERIODS,
     )
-    after: DayText | None = Field(default=None, description="Or after a day, oldest first.")
-    before: DayText | None = Field(default=None, description="Or before one: YYYY-MM-DD.")
+    after: DayText | None = Field(
+        default=None, description="Instead: after this day, oldest first."
+    )
+    before: DayText | None = Field(
+        default=None, description="Instead: before this day (YYYY-MM-DD)."
+    )
     time_zone: ZoneName | None = Field(
         default=None,
         description="Such as Europe/Berlin.",
@@ -119,7 +123,7 @@ class Out(Result):
         " first. Returned to users who are signed in, on the first page only, if there are any."
     )
     chunks: list[AnnotatedPassage] = Field(
-        description="Passages of the period, newest first; with after alone, oldest first."
+        description="The passages, newest first; with only after, oldest first."
     )
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
 
@@ -180,10 +184,10 @@ async def get_recent(args: In, ctx: Context) -> Out:
 
 
 def _resolve_span(args: In, now: datetime, zone: tzinfo) -> DateSpan:
-    """Return the days of the period, or instead those after or before a day, at most a year.
+    """Return the days of the period, or up to a year after or before the given day.
 
     Raises:
-        InvalidInput: There are no days between the two, or more than a year.
+        InvalidInput: No days are between `after` and `before`, or more than a year is.
     """
     after = parse_days(args.after, zone).last if args.after else None
     before = parse_days(args.before, zone).first if args.before else None
@@ -197,8 +201,8 @@ def _resolve_span(args: In, now: datetime, zone: tzinfo) -> DateSpan:
     except OverflowError:  # the first or the last year of the calendar
         span = DateSpan(zone=zone)
     if not timedelta() <= span.last - span.first <= _YEAR:
-        message = "Give the earlier day as after, and the later one, at most a year on, as before."
-        raise InvalidInput(message, details={"after": "not at most a year earlier than before"})
+        message = "There must be at least one day, and at most a year, between after and before."
+        raise InvalidInput(message, details={"after": "too early or too late for before"})
     return span
 
 
@@ -238,7 +242,7 @@ async def _explain_empty(zone: tzinfo, ctx: Context) -> str:
         return "No passage has a date. To browse call list_sources."
     return (
         f"No passage is dated in this period. The newest is from {day}."
-        " For others, give after or before."
+        " To see others, pass after or before."
     )
 
 

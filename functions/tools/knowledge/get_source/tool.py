@@ -71,7 +71,7 @@ class SourcePassage(Result):
     takeaways: list[str] | None = Field(
         description="Its main points, if it has a card.", json_schema_extra=FOR_APPS
     )
-    address: str | None = Field(description="Where it can be read outside Carrel.")
+    address: str | None = Field(description="URL of the passage.")
     readwise_url: str | None = Field(
         description="The highlight in Readwise.", json_schema_extra=FOR_APPS
     )

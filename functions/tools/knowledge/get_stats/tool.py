@@ -63,7 +63,7 @@ class Out(Result):
     )
     extractions: dict[str, int] = Field(
         description="Number of decisions, patterns, warnings and methodologies found in them, by"
-        " type; types without any are left out."
+        " type. Types without any are left out."
     )
     newest: str | None = Field(description="Latest day of a passage, in TIME_ZONE.")
     top_tags: list[NamedCount] = Field(description="The ten most common tags.")
@@ -71,12 +71,12 @@ class Out(Result):
     categories: list[NamedCount] = Field(description="The kinds of sources, most common first.")
     languages: list[NamedCount] = Field(description="The languages of passages, most common first.")
     embedding: EmbeddingModel | None = Field(
-        description="The embedding model, once one was used.", json_schema_extra=FOR_APPS
+        description="The embedding model, once one has been used.", json_schema_extra=FOR_APPS
     )
     waiting: dict[str, int] = Field(
         description="How many passages wait for each step. Search does not find those that wait for"
         " index, and finds those that wait for embed by words alone; card, cluster and extract add"
-        " to what other tools return. Steps for which none waits are left out."
+        " to what other tools return. Steps that no passage waits for are left out."
     )
     parked: dict[str, int] = Field(
         description="How many passages each step gave up on after five tries; steps without any"

@@ -39,7 +39,7 @@ class Out(Result):
     """A page of clusters."""
 
     total: int | None = Field(description="How many there are; on the first page only.")
-    unclustered: int | None = Field(description="How many passages were in none; likewise.")
+    unclustered: int | None = Field(description="How many passages are in none; first page only.")
     clusters: list[ClusterSummary] = Field(description="The clusters, largest first.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
     message: str | None = Field(description="Why the list is empty, and what to do next.")
@@ -48,7 +48,7 @@ class Out(Result):
 async def list_clusters(args: In, ctx: Context) -> Out:
     """List clusters.
 
-    Costs one round trip and limit + 2 documents, and on the first page a count.
+    Costs one round trip, which reads limit + 2 documents. The first page also costs a count.
     """
     after = decode_cursor(args, args.cursor, _POSITION)
     stored, total, clustering = await asyncio.gather(

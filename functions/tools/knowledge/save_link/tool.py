@@ -279,8 +279,8 @@ TOOL = Tool(
     name="save_link",
     title="Save a web page",
     description=(
-        "Add a public web page, PDF or text file when the user asks to save, keep or read later"
-        " an address. get_recent says what became of it. For a thought or a quote use save_note."
+        "Add a public web page, PDF or text file when the user asks to save, keep or read it"
+        " later. get_recent shows its progress. For a thought or a quote use save_note."
     ),
     input=In,
     output=Out,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from enum import StrEnum
-from itertools import count
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,13 +31,21 @@ if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
     from shared.runtime.context import Context
     from shared.search.query import Candidate
+    from shared.text.excerpts import Excerpt
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
-_ONLY_OF_ANSWERS: Final = (
-    *("address", "content", "summary", "takeaways", "cluster", "answering"),
-    *("about", "notes", "further_notes"),
+_ANSWER_ONLY_FIELDS: Final = (
+    "address",
+    "content",
+    "summary",
+    "takeaways",
+    "cluster",
+    "answering",
+    "about",
+    "notes",
+    "further_notes",
 )
-"""The fields that a hit lacks which is only near."""
+"""The fields that a merely near hit lacks."""
 
 
 class Detail(StrEnum):
@@ -52,22 +59,24 @@ class Hit(AnnotatedPassage):
     """A passage that was found."""
 
     near: bool | None = Field(
-        description="true: it is not likely to answer, only near. Its beginning is shown."
+        description="true: merely near, not likely to answer. Only its beginning is shown."
     )
-    answering: int | None = Field(description="How many passages of its source answer.")
+    answering: int | None = Field(
+        description="How many passages of its source answer, with by_source."
+    )
     content: str | None = Field(description="With detail full, the whole text instead of snippet.")
     summary: str | None = Field(
         description="Summary of its knowledge card: with detail full, or with search_cards_only."
     )
-    takeaways: list[str] | None = Field(description="Its main points, likewise.")
+    takeaways: list[str] | None = Field(description="Its main points, in the same cases.")
     rank: int = Field(
         description="1 for the best; numbering continues across pages.", json_schema_extra=FOR_APPS
     )
     score: float | None = Field(
         description="Cosine similarity of query and passage: 1 the same, 0 unrelated; missing if"
-        " they were not compared by meaning. The order also depends on words."
+        " their meaning was not compared. The order also depends on words."
     )
-    cluster: str | None = Field(description="Id of its main cluster, which clusters names.")
+    cluster: str | None = Field(description="Id of its main cluster; clusters has the name.")
     matched_terms: list[str] = Field(
         description="The query's words in the spelling of the passage, or else of its title or"
         " author.",
@@ -85,53 +94,78 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     zone: tzinfo,
     first_rank: int,
     detail: Detail,
-    takeaways: bool,
+    include_card: bool,
     terms: Collection[str] = (),
     candidates: Mapping[str, Candidate[Chunk]] = _NOTHING,
     answering: Mapping[str, int] = _NOTHING,
 ) -> tuple[list[Hit], dict[str, str]]:
-    """Convert chunks to hits, and return the names of clusters by id.
-
-    Costs one round trip, for the names of clusters and for notes about the chunks.
+    """Convert chunks to hits. Costs one round trip, for cluster names and notes about the chunks.
 
     Args:
         chunks: The chunks, best first.
-        takeaways: Whether to return knowledge cards even without full detail.
+        include_card: Whether to return summaries and takeaways even without full detail.
         terms: The query's terms, which excerpts show.
         candidates: The chunks' scores, by chunk id; empty for a listing by date.
-        answering: The number of passages that answer, by source id, if each is shown once.
+        answering: The number of passages that answer, by source id, if each source is shown once.
+
+    Returns:
+        The hits, and the names of their clusters by id.
     """
-    main_clusters = {chunk.chunk_id: chunk.cluster_id[0] for chunk in chunks if chunk.cluster_id}
+    cluster_ids = {chunk.cluster_id[0] for chunk in chunks if chunk.cluster_id}
     names, annotations = await asyncio.gather(
-        Clusters(ctx.database).list_names({*main_clusters.values()}),
+        Clusters(ctx.database).list_names(cluster_ids),
         load_annotations(chunks, zone, ctx.database),
     )
-    full = detail is Detail.FULL
-    ranks = count(first_rank)
+    is_full = detail is Detail.FULL
     excerpts = share_excerpts([chunk.content for chunk in chunks], terms)
     hits = [
-        to_passage(
-            Hit,
-            chunk.cite(excerpt.offset),
+        _make_hit(
+            chunk,
+            excerpt,
             zone,
-            rank=next(ranks),
-            near=None,
+            include_card=is_full or include_card,
+            include_content=is_full,
+            rank=rank,
             answering=answering.get(chunk.source_id),
-            snippet=None if full else excerpt.text,
+            cluster=_find_main_cluster(chunk, names),
             **_match(
                 excerpt.matched
                 or find_matching_words(f"{chunk.title} {chunk.author or ''}", terms),
                 candidates.get(chunk.chunk_id),
             ),
-            cluster=cluster if (cluster := main_clusters.get(chunk.chunk_id)) in names else None,
-            summary=chunk.summary if full or takeaways else None,
-            takeaways=_get_takeaways(chunk) if full or takeaways else None,
-            content=chunk.content if full else None,
             **annotations[chunk.chunk_id],
         )
-        for chunk, excerpt in zip(chunks, excerpts, strict=True)
+        for rank, (chunk, excerpt) in enumerate(zip(chunks, excerpts, strict=True), first_rank)
     ]
     return hits, names
+
+
+def _make_hit(
+    chunk: Chunk,
+    excerpt: Excerpt,
+    zone: tzinfo,
+    *,
+    include_card: bool,
+    include_content: bool,
+    **fields: Any,
+) -> Hit:
+    return to_passage(
+        Hit,
+        chunk.cite(excerpt.offset),
+        zone,
+        near=None,
+        snippet=None if include_content else excerpt.text,
+        content=chunk.content if include_content else None,
+        summary=chunk.summary if include_card else None,
+        takeaways=_get_takeaways(chunk) if include_card else None,
+        **fields,
+    )
+
+
+def _find_main_cluster(chunk: Chunk, names: Mapping[str, str]) -> str | None:
+    """Return the id of a chunk's first cluster, or None if that no longer exists."""
+    cluster_id = chunk.cluster_id[0] if chunk.cluster_id else None
+    return cluster_id if cluster_id in names else None
 
 
 def make_near_hits(
@@ -140,7 +174,7 @@ def make_near_hits(
     first_rank: int,
     candidates: Mapping[str, Candidate[Chunk]],
 ) -> list[Hit]:
-    """Convert chunks that do not answer to hits with what one needs to choose among them."""
+    """Convert chunks that do not answer to hits that show only what helps to choose among them."""
     return [
         to_passage(
             Hit,
@@ -150,7 +184,7 @@ def make_near_hits(
             near=True,
             snippet=make_snippet(chunk.content, NEAR_LENGTH),
             **_match([], candidates[chunk.chunk_id]),
-            **dict.fromkeys(_ONLY_OF_ANSWERS),
+            **dict.fromkeys(_ANSWER_ONLY_FIELDS),
         )
         for rank, chunk in enumerate(chunks, first_rank)
     ]

@@ -55,7 +55,7 @@ _MAX_VALUES: Final = 20
 TRUNCATED: Final = (
     "More passages may pass the filters than could be checked: a narrower filter finds them."
 )
-UNCHECKED: Final = "Exclusions were checked only on what was found."
+UNCHECKED: Final = "Exclusions were checked only in the passages found."
 DEGRADED: Final = {
     Degradation.EMBEDDING_UNAVAILABLE: "The embedding provider cannot be reached right now.",
     Degradation.NOTHING_EMBEDDED: "Nothing has been embedded yet.",
@@ -65,8 +65,8 @@ DEGRADED: Final = {
 }
 NOT_INDEXED: Final = "Passages that were just added are not found yet: try again soon."
 CONVERSATIONS: Final = (
-    "These words are in {} of conversations with assistants, which only the filter category:"
-    " conversation finds."
+    "These words occur in {} from conversations with assistants. To find them, set the filter"
+    " category: conversation."
 )
 ONLY_WORDS: Final = "Only words were searched."
 
@@ -160,7 +160,7 @@ async def _suggest_word(word: str, ctx: Context) -> str | None:
         return None
     prefix = term[: len(term) // 2]
     known_terms = await get_knowledge_corpus(ctx.database).index.list_terms(prefix, MAX_COMPARED)
-    # A conversation that is not searched may have the word itself.
+    # The word itself may occur in a conversation that is not searched.
     return find_nearest_word(word, term, [known for known in known_terms if known != term])
 
 

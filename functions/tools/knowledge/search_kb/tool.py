@@ -92,7 +92,7 @@ class In(PagedArguments):
         description="Only passages with a knowledge card.",
     )
     sort: DateOrder | None = Field(default=None, description="Which first.")
-    by_source: bool = Field(default=False, description="Each source once, by a query.")
+    by_source: bool = Field(default=False, description="Each source once. Needs a query.")
     limit: int = Field(default=10, ge=1, le=50, description="Maximum number of passages.")
     detail: Detail = Field(
         default=Detail.LEAN,
@@ -114,7 +114,7 @@ class Out(Result):
         " from these hits, which are merely the nearest."
     )
     results: list[Hit] = Field(description="The passages, best first; without a query by date.")
-    clusters: dict[str, str] | None = Field(description="Their clusters: ids and names.")
+    clusters: dict[str, str] | None = Field(description="The names of their clusters, by id.")
     next_cursor: str | None = Field(description="For the next page; missing on the last.")
     query: str | None = Field(
         description="The query that was searched for.", json_schema_extra=FOR_APPS
@@ -146,8 +146,8 @@ async def search_kb(args: In, ctx: Context) -> Out:
             )
         if args.sort is DateOrder.OLDEST or args.by_source:
             raise InvalidInput(
-                "Without a query, passages are listed newest first, and list_sources lists sources."
-                " Give a query, or leave out sort and by_source.",
+                "sort oldest and by_source need a query. Without one, passages are listed newest"
+                " first. To list sources, call list_sources.",
                 details={"query": "required with by_source, and with sort oldest"},
             )
         after = decode_cursor(args, args.cursor, _DATE_POSITION)
@@ -202,7 +202,7 @@ async def _search(args: In, query: SearchQuery, position: RankPosition | None, c
             zone=zone,
             first_rank=first_rank,
             detail=args.detail,
-            takeaways=args.search_cards_only,
+            include_card=args.search_cards_only,
             terms=ranking.terms,
             candidates=candidates,
             answering=answering,
@@ -230,7 +230,7 @@ async def _search(args: In, query: SearchQuery, position: RankPosition | None, c
 
 
 def _take_best(ids: Iterable[str], excluded: Container[str] = ()) -> list[str]:
-    """Return the first passage of each source that is not excluded."""
+    """Return the first passage of each source, without excluded sources."""
     best: dict[str, str] = {}
     for chunk_id in ids:
         best.setdefault(parse_source_id(chunk_id), chunk_id)
@@ -259,7 +259,7 @@ async def _list(
             zone=selection.span.zone,
             first_rank=earlier + 1,
             detail=args.detail,
-            takeaways=args.search_cards_only,
+            include_card=args.search_cards_only,
         ),
         messages.explain_unknown_filters(listing.unknown, ctx),
         _count(selection, listing, ctx),
@@ -285,7 +285,7 @@ async def _list(
 
 
 async def _count(selection: Selection, listing: Listing[Chunk], ctx: Context) -> int | None:
-    """Return how many passages a first page is of, or None if only reading them shows it."""
+    """Return the number of passages on all pages, or None if only reading them would show it."""
     if selection.filters or not listing.next:
         return listing.total if listing.next else len(listing.documents)
     return await Chunks(ctx.database).count(selection.span)
@@ -324,9 +324,9 @@ def format_result(out: Out) -> str:
 
 
 def _format_clusters(names: dict[str, str], hits: Sequence[Hit]) -> str:
-    """Name the clusters, each with the ranks of its hits: `Bread (ID: c1): 1, 3; Sea (ID: c2): 2`.
+    """List the clusters with the ranks of their hits: `Bread (ID: c1): 1, 3; Sea (ID: c2): 2`.
 
-    So a hit costs a number, and the name of its cluster stands once.
+    Each name occurs only once, so a hit costs no more than its rank.
     """
     ranks = {key: [str(hit.rank) for hit in hits if hit.cluster == key] for key in names}
     return "; ".join(f"{name} (ID: {key}): {', '.join(ranks[key])}" for key, name in names.items())
@@ -339,7 +339,7 @@ TOOL = Tool(
         "Search what the owner has read, highlighted and noted, by meaning and words. Use it"
         " first for what these may answer. It understands dates, authors, 'latest'."
         " matches: false means nothing is likely to answer. Filters alone list by date."
-        " get_chunk reads one."
+        " get_chunk returns one passage."
     ),
     input=In,
     output=Out,

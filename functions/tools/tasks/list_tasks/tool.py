@@ -40,7 +40,7 @@ NOTHING_YET: Final = "No task matches so far, but not all were checked: call aga
 _POSITION: Final = TypeAdapter(
     tuple[CursorCount, Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")] | None]
 )
-"""The cursor contains the key of the last task that was listed or checked."""
+"""A cursor contains the key of the last task listed or checked."""
 
 
 class StatusFilter(StrEnum):
@@ -98,11 +98,11 @@ class In(PagedArguments):
     query: str | None = Field(
         default=None,
         max_length=200,
-        description="Words that it has, all of them.",
+        description="Words the task must contain (all of them).",
     )
     order: TaskOrder = Field(
         default=TaskOrder.NEWEST,
-        description="due: those with a due day, earliest first.",
+        description="due: only tasks with a due day, earliest first.",
         validation_alias=AliasChoices("order", "sort"),
     )
     time_zone: ZoneName | None = Field(
@@ -135,8 +135,8 @@ class Out(Result):
 async def list_tasks(args: In, ctx: Context) -> Out:
     """List tasks.
 
-    Costs one round trip, which reads limit + 1 tasks, and if there are more, on the first page
-    another, which counts them.
+    Costs one round trip, reading limit + 1 tasks. If there are more, the first page costs a second
+    one to count them.
 
     A condition that the database cannot check (query, overdue false, status deleted) costs up to
     three round trips and 300 reads.
@@ -144,28 +144,33 @@ async def list_tasks(args: In, ctx: Context) -> Out:
     zone = args.time_zone or ctx.settings.time_zone
     today = ctx.clock().astimezone(load_time_zone(zone)).date()
     task_filter = _build_task_filter(args, today)
-    tasks, last = await _read_page(args, task_filter, today, ctx)
+    tasks, resume_after = await _read_page(args, task_filter, today, ctx)
     page = fit_page(
         [ListedTask.of_task(task, overdue=task.is_overdue(today) or None) for task in tasks],
         args.max_tokens,
     )
-    total = None if args.cursor else len(tasks)
-    if last and not args.cursor:
-        total = None if _checks_after_read(args) else await get_own_tasks(ctx).count(task_filter)
+    total = len(tasks) if resume_after is None else await _count_total(args, task_filter, ctx)
     if len(page) < len(tasks):
-        last = tasks[len(page) - 1]
+        resume_after = tasks[len(page) - 1]
     return Out(
-        total=total,
+        total=None if args.cursor else total,
         tasks=page,
-        next_cursor=encode_cursor(args, make_task_key(last)) if last else None,
-        message=NOTHING_YET if last and not page else None,
+        next_cursor=encode_cursor(args, make_task_key(resume_after)) if resume_after else None,
+        message=NOTHING_YET if resume_after and not page else None,
         today=today,
         time_zone=zone,
     )
 
 
+async def _count_total(args: In, task_filter: TaskFilter, ctx: Context) -> int | None:
+    """Count all tasks for the first page, or return None if the database cannot check them."""
+    if args.cursor or _checks_after_read(args):
+        return None
+    return await get_own_tasks(ctx).count(task_filter)
+
+
 def _checks_after_read(args: In) -> bool:
-    """Return whether there are conditions that the database cannot check."""
+    """Return whether some conditions can be checked only after reading the tasks."""
     has_words = bool(fold(args.query or "").split())
     return has_words or args.overdue is False or args.status is StatusFilter.DELETED
 
@@ -176,7 +181,7 @@ async def _read_page(
     """Read the tasks of a page.
 
     Returns:
-        The tasks, and the last task that was listed or checked, or None if this is the last page.
+        The tasks, and the last task listed or checked; None instead of it on the last page.
     """
     repository = get_own_tasks(ctx)
     after: TaskKey | None = decode_cursor(args, args.cursor, _POSITION)
@@ -188,7 +193,7 @@ async def _read_page(
     # More tasks are read than the page contains if some may not match.
     size = BATCH_SIZE if _checks_after_read(args) else args.limit + 1
     tasks: list[Task] = []
-    last = None
+    last_checked = None
     for _ in range(0, MAX_READS, size):
         batch = await repository.load_page(task_filter, size, after)
         tasks += [
@@ -202,9 +207,9 @@ async def _read_page(
             return tasks[: args.limit], tasks[args.limit - 1]
         if len(batch) < size:
             return tasks, None
-        last = batch[-1]
-        after = make_task_key(last)
-    return tasks, last
+        last_checked = batch[-1]
+        after = make_task_key(last_checked)
+    return tasks, last_checked
 
 
 def _build_task_filter(args: In, today: date) -> TaskFilter:
@@ -231,8 +236,8 @@ TOOL = Tool(
     name="list_tasks",
     title="List tasks",
     description=(
-        "List the tasks of the user's to-do list that meet all conditions, to see what there is"
-        " to do or to find a task_id. order due lists those with a due day, earliest first."
+        "List the tasks on the user's to-do list that meet all conditions, to see what there is"
+        " to do or to find a task_id. order due lists only those with a due day, earliest first."
     ),
     input=In,
     output=Out,

@@ -66,13 +66,13 @@ class TraceHit(TraceSummary):
     )
     yours: bool | None = Field(description="true: you contributed it.")
     context: str = Field(description="How the problem begins.")
-    solution: str = Field(description="How the solution begins; get_trace returns all of it.")
+    solution: str = Field(description="The beginning of the solution; get_trace returns all of it.")
 
 
 class NearTrace(Result):
-    """A trace that is not likely to answer, but near."""
+    """A trace that is merely near, not likely to answer."""
 
-    near: Literal[True] = Field(description="It is only near.")
+    near: Literal[True] = Field(description="Merely near, not likely to answer.")
     trace_id: str = Field(description="Its id, for get_trace.")
     title: str = Field(description="The problem in one line.")
     yours: bool | None = Field(description="true: you contributed it.")
@@ -109,7 +109,7 @@ async def load_page_by_date(
     hits = fit([_build_hit(trace, next(ranks), ctx) for trace in listing.documents])
     is_cut = len(hits) < len(listing.documents)
     following = listing.cursors[len(hits) - 1] if is_cut else listing.next
-    # The postings do not show which traces are flagged.
+    # Postings do not show which traces are flagged, so a total would include those.
     has_total = listing.total and selection.include_flagged and not count_before
     counts = [f"{len(hits)} of {listing.total}."] if has_total else []
     return TracePage(

@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from shared.search.filter_plan import Dates
 
 MAX_OWN: Final = 500
-"""The maximum number of own traces that are searched apart. Each costs a read."""
+"""The maximum number of own traces that `mine` can search. Each costs a read."""
 NO_MATCHES: Final = "No traces found matching your query."
 
 
 class In(PagedArguments):
-    """A query, tags, or both, unless only the caller's own traces are listed."""
+    """A query, tags or both. They are optional with `mine`."""
 
     query: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1_000)] = Field(
         default="", description="The problem in plain words, or its error message."
@@ -72,11 +72,11 @@ class Out(Result):
 async def search_traces(args: In, ctx: Context) -> Out:
     """Search the traces with these tags by meaning and words.
 
-    Costs up to three round trips. With `mine`, it costs one more, which reads the caller's traces.
+    Costs up to three round trips. `mine` costs one more, to read the caller's traces.
 
     Raises:
-        InvalidInput: There is neither a query nor a tag, or there are too many own traces.
-        Unauthorized: Own traces are asked for without signing in.
+        InvalidInput: A query, tags or `mine` is required, or the caller has too many traces.
+        Unauthorized: `mine` is set, but the caller has not signed in.
     """
     if not (args.query or args.tags or args.mine):
         message = "Please provide a query, tags, or both to search."
@@ -103,7 +103,7 @@ async def _load_own(ctx: Context) -> Dates:
         raise Unauthorized("Sign in to search your own traces.")
     own = await Traces(ctx.database).list_by_contributor(ctx.caller.user_id, MAX_OWN + 1, None)
     if len(own) > MAX_OWN:
-        message = f"You have more than {MAX_OWN:,} traces: search all, where yours are marked."
+        message = f"You have more than {MAX_OWN:,} traces: search without mine. Yours are marked."
         raise InvalidInput(message, details={"mine": "too many"})
     return {trace.trace_id: to_microseconds(trace.dated_at) for trace in own if trace.is_listed}
 

@@ -9,7 +9,7 @@ from shared.search.corpus import Corpus
 from shared.search.filter_plan import Selection
 from shared.search.hybrid import rank
 from shared.search.query import Mode, SearchQuery
-from shared.search.relevance import find_answer_line
+from shared.search.relevance import find_answer_threshold
 from shared.text.entries import is_event
 
 if TYPE_CHECKING:
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 SEMANTIC_WEIGHT: Final = 0.65
 """The weight of similarity in meaning; words (BM25) have the rest."""
 MIN_EVIDENCE: Final = -0.15
-"""A passage answers from this evidence on. That is less than in the knowledge base, because the
-answer is expected in a text that somebody sends. In texts of eight passages of
-`benchmarks.everyday`, 14 per cent of the right ones fall below; at -0.09, it were 24."""
+"""A passage with at least this much evidence answers. The knowledge base demands more, because a
+text that somebody sends along with a question is likely to contain the answer. In texts made of
+eight passages of `benchmarks.everyday`, 14 per cent of the right ones fall below this limit; at
+-0.09, 24 per cent would."""
 MAX_NEAR: Final = 5
-"""At most this many of the nearest passages that do not answer are shown."""
+"""The maximum number of passages that are shown though they do not answer: the nearest ones."""
 LINES_AROUND: Final = 2
-"""An event of a log comes with at most this many events before it, and as many after it."""
+"""The maximum number of log events that are shown before an event, and after it."""
 MAX_LINE: Final = 240
-"""A longer event does not come with another, because it may be a stack trace."""
+"""Longer events are not shown around another, because they may be stack traces."""
 _RANKED_BY_WORDS: Final = (
     "The embedding model cannot be reached, so the passages are ranked by words alone. Ask again"
     " later to find passages that use other words."
@@ -47,7 +48,7 @@ class RankedPassage:
 
     Attributes:
         document: The document from which the passage is quoted.
-        passage: The passage, or an event of a log with those around it.
+        passage: The passage. A log event includes the events around it.
     """
 
     hit: Candidate[WorkspacePassage]
@@ -56,7 +57,7 @@ class RankedPassage:
 
     @property
     def place(self) -> _Place:
-        """Where the passage is."""
+        """The document and the position of the passage."""
         return self.document.document_id, self.passage.position
 
     def is_within(self, other: RankedPassage) -> bool:
@@ -85,20 +86,24 @@ class RankedPassages:
 async def rank_passages(
     query: str, corpus: WorkspaceCorpus, top_k: int, ctx: Context
 ) -> RankedPassages:
-    """Find the passages that answer. Costs one round trip, which checks the embedding model.
+    """Find the passages that answer. Costs one round trip, to check the embedding model.
 
     Passages with equal scores are ordered by document, the latest first, and then as in the text.
     """
     question = SearchQuery(query, Mode.HYBRID, Selection(), SEMANTIC_WEIGHT, may_be_far=True)
     ranking = await rank(question, Corpus(corpus, corpus), ctx)
-    line = find_answer_line((hit.evidence for hit in ranking.hits), MIN_EVIDENCE)
-    answers = [_rank(hit, corpus) for hit in ranking.hits if hit.answers or hit.evidence >= line]
+    threshold = find_answer_threshold((hit.evidence for hit in ranking.hits), MIN_EVIDENCE)
+    answers = [
+        _to_ranked_passage(hit, corpus)
+        for hit in ranking.hits
+        if hit.answers or hit.evidence >= threshold
+    ]
     best = list(_add_lines_around(sorted(answers, key=_make_sort_key), corpus))[:top_k]
     is_by_words = ranking.is_lexical_only
     if is_by_words and best:  # the scores are plain BM25, without an upper limit
         top = best[0].hit.score
         best = [replace(item, hit=replace(item.hit, score=item.hit.score / top)) for item in best]
-    nearest = [_rank(hit, corpus) for hit in ranking.nearest]
+    nearest = [_to_ranked_passage(hit, corpus) for hit in ranking.nearest]
     near = [item for item in nearest if not any(map(item.is_within, best))]
     return RankedPassages(
         passages=best,
@@ -108,14 +113,14 @@ async def rank_passages(
     )
 
 
-def _rank(hit: Candidate[WorkspacePassage], corpus: WorkspaceCorpus) -> RankedPassage:
+def _to_ranked_passage(hit: Candidate[WorkspacePassage], corpus: WorkspaceCorpus) -> RankedPassage:
     return RankedPassage(hit, corpus.documents[hit.id], corpus.passages[hit.id])
 
 
 def _add_lines_around(
     ranked: Iterable[RankedPassage], corpus: WorkspaceCorpus
 ) -> Iterator[RankedPassage]:
-    """Yield passages, each event of a log with the events around it, and none twice."""
+    """Yield the passages, with the events around each log event. No event is shown twice."""
     events = {
         (corpus.documents[passage.id].document_id, passage.position): passage
         for passage in corpus.passages.values()
@@ -138,14 +143,17 @@ def _add_lines_around(
 def _list_adjacent(
     place: _Place, step: int, events: Mapping[_Place, WorkspacePassage], shown: Container[_Place]
 ) -> list[WorkspacePassage]:
-    """Return the events that follow one line by line, or precede it, up to one that is shown."""
+    """Return the adjacent events after a place, or before it if `step` is -1.
+
+    They end at an event that is already shown.
+    """
     adjacent: list[WorkspacePassage] = []
     last = events[place]
     document_id, position = place
     for number in range(1, LINES_AROUND + 1):
         place = document_id, position + step * number
         line = events.get(place)
-        # The text between two lines is not stored, so it must be a line break alone.
+        # The text between two events is not stored, so it must be a single line break.
         if line is None or place in shown or max(line.start - last.end, last.start - line.end) > 1:
             break
         adjacent.append(line)

@@ -25,20 +25,20 @@ class PassagePlace(Result):
     """Where a passage is."""
 
     document: str | None = Field(
-        description="The id of the text that contains it, unless that is document of the answer."
+        description="The id of the text that contains it, unless it is the answer's document."
     )
     start: int = Field(description="Where it starts in that text, in Unicode code points.")
     end: int = Field(description="Where it ends: contexts contains exactly materials[start:end].")
 
 
 class NearPassage(PassagePlace):
-    """A passage that is not likely to answer, only near."""
+    """A passage that is merely near, not likely to answer."""
 
-    text: str = Field(description="How it begins.")
+    text: str = Field(description="Its beginning.")
 
 
 class PassageResult(PassagePlace):
-    """Where a passage of the answer is, and how well it fits."""
+    """Where a passage in the answer is, and how well it fits."""
 
     position: int = Field(
         description="Its number among the passages of the text, from 1.", json_schema_extra=FOR_APPS
@@ -73,7 +73,7 @@ class Out(Result):
         description="Where each of contexts is in its text, in the same order."
     )
     near: list[NearPassage] | None = Field(
-        description="The nearest other passages, which are not likely to answer."
+        description="The nearest other passages. They are not likely to answer."
     )
     matches: bool | None = Field(
         description="A hint. false: nothing here seems related to the question. true does not mean"
@@ -93,7 +93,11 @@ class Out(Result):
 
 
 def to_passage_result(item: RankedPassage, document_id: str | None) -> PassageResult:
-    """Convert a passage that answers to its result in the answer, which is about a document."""
+    """Convert a passage that answers.
+
+    Args:
+        document_id: The answer's document, whose id is not repeated in the result.
+    """
     hit, passage = item.hit, item.passage
     return PassageResult(
         document=_name_other_document(item, document_id),
@@ -107,7 +111,11 @@ def to_passage_result(item: RankedPassage, document_id: str | None) -> PassageRe
 
 
 def to_near_passage(item: RankedPassage, document_id: str | None, length: int) -> NearPassage:
-    """Convert a passage that does not answer to its result, with the beginning of its text."""
+    """Convert a passage that does not answer. See `to_passage_result`.
+
+    Args:
+        length: The maximum length of its text, which is cut.
+    """
     passage = item.passage
     return NearPassage(
         document=_name_other_document(item, document_id),

@@ -119,7 +119,7 @@ async def settle_pending(
 def _count_fitting(
     contexts: Sequence[str], places: Sequence[PassagePlace], max_tokens: int | None
 ) -> int:
-    """Return how many passages fit into an answer of this length, but at least one."""
+    """Return how many passages fit into an answer of this length. One is always kept."""
     if max_tokens is None:
         return len(places)
     sizes = [
