@@ -40,7 +40,7 @@ class IdKind(StrEnum):
     NOTE = "n"
     READWISE_BOOK = "r"
     EXPORT = "x"
-    """A book, a page or a conversation that another program exported."""
+    """A book, page or conversation exported by another program."""
 
 
 def make_id(kind: IdKind, name: str) -> str:

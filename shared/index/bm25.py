@@ -111,7 +111,7 @@ def impact(tf: int, length: int, average: float) -> float:
 def select_best(entries: Mapping[str, int], average: float, limit: int = CAP) -> dict[str, int]:
     """Return the entries with the highest impact. Among equal impacts, the lowest ids are kept.
 
-    Entries of documents that are found on request only come last.
+    Entries of documents found only on request come last.
     """
 
     def sort_key(item: tuple[str, int]) -> tuple[bool, float, str]:

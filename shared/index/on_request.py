@@ -1,9 +1,9 @@
-"""Documents that a search finds only if it asks for them: conversations with assistants.
+"""Marks documents that a search finds only on request: conversations with assistants.
 
-What an assistant said is not what its owner read. Such documents are not embedded, so no search by
-meaning, cluster or map has them. In postings, their entries are marked, and a reader of postings
-drops these unless a facet that it reads names them. The marked entries come last, so truncated
-postings lose them first.
+What an assistant said is not what the user read. These documents are not embedded, so they appear
+in no semantic search, cluster or map. Their entries in postings are marked. Readers drop marked
+entries unless a facet of the search asks for them. Marked entries come last, so truncated postings
+lose them first.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ CATEGORY: Final = "conversation"
 """The category of these documents."""
 FACET: Final = make_named_facet(Kind.CATEGORY, CATEGORY)
 _OFFSET: Final = 1 << 60
-"""What a marked entry is lower by. Terms' entries are positive, and dates above -2^56."""
+"""Marking an entry subtracts this. Entries of terms are positive, and dates are above -2^56."""
 
 
 def is_on_request(category: str) -> bool:
-    """Return whether documents of a category are found on request only."""
+    """Return whether documents of a category are found only on request."""
     return make_named_facet(Kind.CATEGORY, category) == FACET
 
 
 def asks_for(facets: Iterable[Facet]) -> bool:
-    """Return whether filters by these facets may mean such documents."""
+    """Return whether filters by these facets ask for such documents."""
     return any(facet == FACET or facet.kind in {Kind.SOURCE, Kind.TITLE} for facet in facets)
 
 
@@ -40,7 +40,7 @@ def mark(entry: int) -> int:
 
 
 def unmark(entry: int) -> int:
-    """Return an entry, or a date from which entries are complete, without its mark."""
+    """Remove the mark of an entry, or of the date from which entries are complete."""
     return entry + _OFFSET if is_marked(entry) else entry
 
 

@@ -63,8 +63,8 @@ class SearchPostings:
         terms: The terms' postings, without those of terms that occur in no document.
         facets: The facets' postings, without those of facets that no document has.
         totals: The totals of the whole corpus.
-        hidden_count: The number of documents with a term that are found on request only, and that
-            were not asked for.
+        hidden_count: The number of documents with one of the terms that were dropped, because they
+            are found only on request.
     """
 
     terms: Mapping[str, Postings]
@@ -108,7 +108,7 @@ class InvertedIndex:
     async def read(self, terms: Sequence[str], facets: Sequence[Facet]) -> SearchPostings:
         """Load the postings of these terms and facets, and the totals. Costs one round trip.
 
-        Documents that are found on request only are in them if a facet may mean such documents.
+        They include documents found only on request if a facet asks for these.
         """
         asked = on_request.asks_for(facets)
         facets_by_id = {facet.id: facet for facet in facets}
@@ -228,7 +228,7 @@ def _select_in_use(
     """Return a collection's postings that are not empty, by document id.
 
     Args:
-        asked: Whether documents that are found on request only are asked for.
+        asked: Whether to include documents found only on request.
 
     Returns:
         The postings, and the ids of the documents that were dropped from them.
@@ -245,7 +245,7 @@ def _select_in_use(
 
 
 def _select_entries(postings: Postings, *, asked: bool) -> tuple[Postings, Collection[str]]:
-    """Return postings without the marked entries unless asked, and the documents they lose."""
+    """Drop the marked entries of postings unless asked for, and return the dropped ids."""
     if not postings.entries or not on_request.is_marked(min(postings.entries.values())):
         return postings, ()
     if asked:

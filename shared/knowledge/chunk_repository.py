@@ -146,7 +146,7 @@ class Chunks(Documents[Chunk]):
         return {chunk_id: data["position"] for chunk_id, data in documents.items() if data}
 
     async def count(self, span: DateSpan = ALL_DATES) -> int:
-        """Count the chunks whose date is in these days, or all. Costs up to two round trips."""
+        """Count the chunks dated within a span, by default all. Costs up to two round trips."""
         count = await self._database.count(dated_query(Query(COLLECTION), span))
         if span == ALL_DATES or UNDATED not in span:
             return count

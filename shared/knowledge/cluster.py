@@ -19,7 +19,7 @@ class Cluster:
     Attributes:
         keywords: The most typical words of its chunks, the most typical first.
         size: The number of its chunks when they were last counted.
-        kinds: How many of them are of each category, or None if they were not counted yet.
+        kinds: The number of its chunks by category, or None if they have not been counted yet.
         run_id: The clustering that found it last. Each clustering replaces the clusters of the
             clustering before.
     """

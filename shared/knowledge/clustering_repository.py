@@ -40,7 +40,7 @@ ID_PAGE_SIZE: Final = 5_000
 CONCURRENCY: Final = 16
 """The number of clusters whose chunks are counted concurrently."""
 MAX_CATEGORIES: Final = 20
-"""The maximum number of categories whose chunks are counted in a cluster."""
+"""The maximum number of categories that are counted in each cluster."""
 STEP: Final = "cluster"
 """The step that is pending on a chunk until it is assigned to clusters."""
 ItemT = TypeVar("ItemT")
@@ -56,7 +56,7 @@ class Clustering:
         passages: The number of chunks that were clustered.
         changed: The number of chunks that were assigned to clusters or deleted since then.
         members: The number of chunks that were in clusters when cluster sizes were last counted.
-        unclustered: The number of other chunks at that time, or None if nobody counted them.
+        unclustered: The number of other chunks at that time, or None if they were not counted.
         uncounted: Whether clusters have changed since then.
         unfinished: Whether some chunks are not assigned to the new clusters yet.
         mapped: Whether the map shows this clustering, and has room for more points.
@@ -298,7 +298,7 @@ class Clusterings:
         return len(writes)
 
     async def _list_categories(self) -> list[str]:
-        """List the categories of all chunks. Costs a round trip for each."""
+        """List the categories of all chunks. Costs a round trip for each category."""
         names = [""]
         query = Query(CHUNKS).order_by("category").select(["category"]).limit(1)
         while len(names) <= MAX_CATEGORIES:
@@ -311,7 +311,7 @@ class Clusterings:
     async def _count_chunks(
         self, cluster_id: str, categories: Sequence[str]
     ) -> tuple[int, dict[str, int]]:
-        """Count the chunks of a cluster, and those of each category."""
+        """Count the chunks in a cluster, in total and by category."""
         of_cluster = Query(CHUNKS).where("cluster_id", "array_contains", cluster_id)
         queries = [of_cluster, *(of_cluster.where("category", "==", name) for name in categories)]
         size, *counts = await asyncio.gather(*map(self._database.count, queries))

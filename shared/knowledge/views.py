@@ -51,8 +51,8 @@ class Subject(Result):
     corrected: bool | None = Field(description="true if the note corrects it.")
 
 
-DATE: Final = "Its day in TIME_ZONE, if it has any, and what was done then: written 2026-01-31."
-"""The description of the date of a passage."""
+DATE: Final = "Its day in TIME_ZONE, if any, and what happened on it: written 2026-01-31."
+"""The description of a passage's date."""
 
 
 class Passage(Result):
@@ -129,7 +129,7 @@ def format_passage(
 
 
 def format_details(passage: Passage, score: float | None = None) -> str:
-    """Format what a passage is, its place and its date, without an address."""
+    """Format the kind, place, date and score of a passage, without its address."""
     date = passage.date or ""
     kind = None if date.startswith(passage.kind) else passage.kind  # highlighted 2026-01-31
     place = format_place(passage.page, passage.location)
@@ -151,7 +151,7 @@ def _format_subject(subject: Subject) -> str:
 
 
 def format_note(note: NoteSummary) -> str:
-    """Format a note in a line."""
+    """Format a note as a line."""
     kind = "Correction" if note.corrects else "Note"
     gone = ", about a passage that has changed or is gone" if note.about_gone else ""
     return f"{kind} ({note.date}, ID: {note.source_id}{gone}): {note.text}"
@@ -206,4 +206,4 @@ class ClusterSummary(Result):
         description="Typical words of its passages, best first.", json_schema_extra=FOR_APPS
     )
     size: int = Field(description="How many passages it had when clusters were last counted.")
-    kinds: dict[str, int] | None = Field(description="How many of them are of each category.")
+    kinds: dict[str, int] | None = Field(description="How many of them are in each category.")

@@ -131,7 +131,7 @@ DayText = Annotated[
     AfterValidator(_validate_day),
     WithJsonSchema({"type": "string", "maxLength": 40}),
 ]
-"""A day, a month, a year or a time, as `parse_days` reads it."""
+"""A day, month, year or time that `parse_days` can parse."""
 PeriodName = Annotated[
     Period,
     BeforeValidator(fold_period),
@@ -149,7 +149,7 @@ class Undo(Result):
     arguments: dict[str, Any] = Field(description="The arguments to call it with.")
 
     def in_words(self) -> str:
-        """Return the undo call in short."""
+        """Return the undo call on one line."""
         return f"Undo: {self.tool} {json.dumps(self.arguments, ensure_ascii=False)}"
 
 

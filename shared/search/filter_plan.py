@@ -50,10 +50,10 @@ class FacetFilter:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The filters of a search: a document must pass all of them and be dated within the span.
+    """The filters of a search. A document must pass all of them and be dated within the span.
 
     Attributes:
-        only: The dates, all in the span, of the only documents that may pass, by id, or None.
+        only: If not None, only these documents may pass. Their dates, all within the span, by id.
     """
 
     filters: tuple[FacetFilter, ...] = ()
@@ -67,7 +67,7 @@ class Selection:
 
     @property
     def is_single_filter(self) -> bool:
-        """Whether there is nothing but one filter, so that the server can apply it alone."""
+        """Whether there is exactly one filter and nothing else, so that the server can apply it."""
         return len(self.filters) == 1 and self.span == ALL_DATES and self.only is None
 
     @property
@@ -143,7 +143,7 @@ class FilterPlan:
             if no such set is known.
         is_exact: Whether the postings alone show which documents pass.
         max_passing: The maximum number of documents that pass, or None if unknown.
-        excluded_ids: The ids of documents that do not pass, as far as the postings show.
+        excluded_ids: The ids of the documents that the postings show as excluded.
     """
 
     scope: FilterScope
@@ -199,7 +199,7 @@ def plan_filters(selection: Selection, postings: Mapping[Facet, Postings]) -> Fi
     excluded_ids = frozenset(name for of_facet in excluded for name in of_facet.entries)
     if dates:
         dates = {name: date for name, date in dates.items() if name not in excluded_ids}
-    # Where a selection only excludes, all other documents pass.
+    # If a selection only excludes documents, all others pass.
     excludes_alone = not dates_by_filter and selection.span == ALL_DATES
     # An empty intersection is exact even if other postings are truncated.
     is_exact = dates == {} or (

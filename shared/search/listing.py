@@ -114,7 +114,7 @@ class Listing(Generic[DocumentT]):
         documents: The documents, newest first.
         next: The cursor of the next page; None on the last page.
         unknown: The filter values that no document has, each with its filter.
-        total: The number of documents on all pages, or None if the postings do not show it.
+        total: The number of documents on all pages, or None if postings do not show it.
     """
 
     documents: list[DocumentT]

@@ -260,7 +260,7 @@ def _read_unit(match: re.Match[str]) -> int:
 
 
 def _read_last_units(match: re.Match[str], today: date) -> Days:
-    """Read `the last three weeks`, which end today, or `the last weeks`."""
+    """Read `the last three weeks` or `the last weeks`, which end today."""
     count = _read_count(match) if "count" in match.re.groupindex else words.FEW
     return today - (count * _read_unit(match) - 1) * _DAY, today
 

@@ -154,8 +154,8 @@ class Ranking(Generic[DocumentT]):
         is_multilingual: Whether texts in other languages than English were, too.
         authors: The authors of hits whom the query names.
         has_period: Whether a hit is of the period that the query names.
-        hidden_count: The number of documents with words of the query that are found on request
-            only, as far as postings show.
+        hidden_count: The number of documents that have words of the query but are found only on
+            request, as far as postings show.
     """
 
     terms: frozenset[str]

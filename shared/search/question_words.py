@@ -81,7 +81,7 @@ PLURAL_UNITS: Final = (
     "|mois|ans|annees"
 )
 FEW: Final = 4
-"""How many units are meant where none are counted: `the last weeks`."""
+"""The number of units in a period without a number, such as `the last weeks`."""
 EAST_ASIAN_UNITS: Final = _invert(
     {
         DAY: "天 日 日間",

@@ -63,8 +63,8 @@ class TaskFilter:
 
     Attributes:
         statuses: The accepted statuses, at least one.
-        by_due_date: Whether to list those with a due date, the earliest first, instead of all, the
-            newest first.
+        by_due_date: Whether to list only tasks with a due date, earliest first, instead of all
+            tasks, newest first.
     """
 
     statuses: Sequence[TaskStatus]
@@ -147,15 +147,15 @@ def _to_task(snapshot: Document) -> Task:
 
 
 def make_task_key(task: Task) -> TaskKey:
-    """Return the key after which a page continues behind a task."""
+    """Return the key of a task, for the page that continues after it."""
     return task.number, task.due_date.isoformat() if task.due_date else None
 
 
 def filter_query(collection: str, task_filter: TaskFilter) -> Query:
     """Build the query for tasks, in descending order of their numbers or by due date.
 
-    The former also sorts by due date. That does not change the order, because numbers are unique,
-    but lets the same indexes serve queries with and without a range of dates.
+    An order by numbers includes the due date, too. That does not change it, because numbers are
+    unique, but lets the same indexes serve queries with and without a range of dates.
     """
     states = [status.value for status in task_filter.statuses]
     by_due_date = task_filter.by_due_date

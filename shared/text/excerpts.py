@@ -30,8 +30,8 @@ _PIECE: Final = re.compile(
     r"\S.{0,58}?(?:(?<!\d)[.!?]+[\"'»”)]*(?=\s)|[。\uff01\uff1f]|(?<=\S)$)|\S.{0,58}\S(?=\s)|\S.{0,59}",
     re.MULTILINE,
 )
-"""An excerpt is put together from lines and sentences, and from parts of those that are longer. In
-logs and lists, entries are whole."""
+"""A piece of an excerpt: a line, a sentence, or a part of a long one. In logs and lists, a whole
+entry is a piece; see `_split_into_pieces`."""
 _MARK: Final = "…"
 _MARK_LENGTH: Final = 3
 """The length of a mark in the middle of an excerpt, with the white space around it."""
@@ -108,9 +108,9 @@ def find_excerpt(content: str, query_terms: Collection[str], length: int = MIN_L
 
 
 def _split_into_pieces(text: str, matches: Sequence[_Occurrence], length: int) -> Iterator[Span]:
-    """Yield the pieces of which an excerpt of at most this length may consist.
+    """Yield the pieces that an excerpt of at most this length can consist of.
 
-    An entry of a log or list is one piece if it is short, or if it matches and fits.
+    A log or list entry is one piece if it is short, or if it contains a match and fits.
     """
     starts = [0, *find_entries(text)]
     for start, end in pairwise([*starts, len(text)]):

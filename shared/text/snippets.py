@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SNIPPET_LENGTH: Final = 280
 """A snippet has at most this many characters: about two sentences."""
 NEAR_LENGTH: Final = 80
-"""A snippet of a text that is only near what was asked for has at most this many characters."""
+"""The maximum number of characters in a snippet of a text that is merely near the query."""
 _MAX_WHOLE_WORD: Final = 60
 """A word of up to this many characters is omitted as a whole where a line is cut. Longer words,
 which occur only in scripts without spaces and in garbage, are cut between characters."""

@@ -19,7 +19,7 @@ _GERMAN_QUESTION_WORDS: Final = frozenset(
     {"wann", "warum", "wem", "wen", "wer", "weshalb", "wessen", "wieso", "wodurch", "woher"}
     | {"wohin", "womit", "woran", "worauf", "worin", "worüber", "wovon", "wozu"}
 )
-"""Words that the list of the Snowball project lacks. They tell a language, but are indexed."""
+"""Words missing from the Snowball list. They help to detect the language, but are indexed."""
 STOP_WORDS: Final = {
     "en": ENGLISH,
     "de": GERMAN | _GERMAN_QUESTION_WORDS,

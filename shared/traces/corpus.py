@@ -58,7 +58,7 @@ class TraceSelection(Selection):
 def select_by_tags(
     tags: Sequence[str], *, include_flagged: bool = False, only: Dates | None = None
 ) -> TraceSelection:
-    """Select the traces that have all of these tags, all or among `only`."""
+    """Select the traces that have all of these tags, among `only` if that is given."""
     # A document must meet every filter, so each tag has a filter of its own.
     filters = tuple(FacetFilter("tags", {tag: (make_named_facet(Kind.TAG, tag),)}) for tag in tags)
     return TraceSelection(filters, only=only, include_flagged=include_flagged)

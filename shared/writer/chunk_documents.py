@@ -54,8 +54,8 @@ def build_new_document(
 ) -> dict[str, Any]:
     """Build the document of a new chunk.
 
-    A chunk from an export has its knowledge card already, so no job makes one. One that is found on
-    request only is found by its words, and no job reads it.
+    A chunk from an export already has its knowledge card, so no job makes one. A chunk found only
+    on request is indexed by its words alone.
 
     Args:
         steps: The steps that are pending.
