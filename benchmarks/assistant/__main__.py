@@ -1,18 +1,18 @@
-"""What an assistant reads until a request is answered, in Carrel and in plain files.
+"""Measures how much an assistant reads to answer a request, in Carrel and in plain files.
 
 Usage: python -m benchmarks.assistant [CORPUS [COUNT]]
 
-`requests.json` has 30 everyday requests and 15 of a developer. Each has the calls that a sensible
-assistant would make, the commands that it would run on the same texts as Markdown files, and the
-facts that answer it, as regular expressions. The assistant stops as soon as all of them stand in
-what it read: of Carrel, both in the text and in the JSON.
+`requests.json` contains 30 everyday requests and 15 of a developer. Each lists the calls that a
+sensible assistant would make, the commands that it would run on the same texts as Markdown files,
+and the facts that answer the request, as regular expressions. The assistant stops as soon as it has
+read all facts. With Carrel, both the text and the JSON of the answers must contain them.
 
-The texts are the base of `benchmarks.everyday`, the sample's solved problems, what `material.json`
-has, and COUNT (850) abstracts of CORPUS, a file such as SciFact's `corpus.jsonl`. Without it,
-pseudo-words stand in for abstracts, in which no command finds anything by chance.
+The texts are the base of `benchmarks.everyday`, the sample's solved problems, the contents of
+`material.json`, and COUNT (850) abstracts of CORPUS, a file such as SciFact's `corpus.jsonl`.
+Without CORPUS, the abstracts consist of pseudo-words, in which no command finds anything by chance.
 
-In a call, `$FIELD TEXT` is that field of the innermost object that has this text, of the latest
-answer with one; `@FILE` is the text of a file.
+In the arguments of a call, `$FIELD TEXT` stands for a field of the innermost object that contains
+the text, in the latest answer that has one. `@FILE` stands for the text of a file.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ SELECTIONS: Final = ("", "?readonly", "?tools=knowledge&readonly", *map("?tools=
 
 
 class Assistant:
-    """Makes the calls of requests.
+    """Makes the calls that answer requests.
 
     Attributes:
-        sizes: The bytes of each answer, as text and as JSON, by tool.
+        sizes: The size of each answer in bytes, as text and as JSON, by tool.
     """
 
     def __init__(self, client: Client) -> None:
@@ -68,13 +68,13 @@ class Assistant:
             text = "".join(block.text for block in result.content if isinstance(block, TextContent))
             content = result.structured_content
             earlier.insert(0, content or {})
-            answer = text, text if content is None else to_json(content).decode()  # text of errors
+            answer = text, text if content is None else to_json(content).decode()  # errors are text
             self.sizes[call["tool"]].append(_measure(*answer))
             yield answer
 
 
 def _fill(value: Any, earlier: Sequence[Any]) -> Any:
-    """Replace what arguments take from earlier answers and from files."""
+    """Replace the references in arguments to earlier answers and to files."""
     match value:
         case dict():
             return {name: _fill(item, earlier) for name, item in value.items()}
@@ -90,7 +90,7 @@ def _fill(value: Any, earlier: Sequence[Any]) -> Any:
 
 
 def _find(value: Any, field: str, text: str) -> Iterator[Any]:
-    """Yield a field of all objects that have a text, of inner ones first."""
+    """Yield a field of all objects that contain a text, the innermost first."""
     for item in value.values() if isinstance(value, dict) else value:
         if isinstance(item, dict | list):
             yield from _find(item, field, text)
@@ -109,10 +109,10 @@ async def run_commands(commands: Sequence[str], folder: Path) -> AsyncIterator[S
 
 
 async def read(answers: AsyncIterator[Sequence[str]], facts: Sequence[str]) -> list[int]:
-    """Read answers until all facts stand in all forms.
+    """Read answers until every form of them contains all facts.
 
     Returns:
-        The number of answers, their bytes in each form, and 1 if the facts stand there, or else 0.
+        The number of answers, their bytes in each form, and 1 if they contain the facts, else 0.
     """
     parts, forms, answered = [], [""], False
     async for answer in answers:
@@ -137,7 +137,7 @@ def _to_row(name: str, numbers: Sequence[int]) -> list[str]:
 
 
 async def measure(endpoint: str, folder: Path) -> None:
-    """Answer the requests in both ways, and print the tables."""
+    """Answer the requests both ways, and print the tables."""
     async with Client(endpoint) as client:
         async for _ in Assistant(client).make_calls(MATERIAL["calls"]):
             pass
@@ -165,7 +165,7 @@ async def measure(endpoint: str, folder: Path) -> None:
 
 
 async def describe(endpoint: str, query: str) -> list[str]:
-    """Return the row of an address: its tools, and their bytes as sent and as models read them."""
+    """Return the row of an address: the number of its tools, and their size as sent and as read."""
     async with Client(f"{endpoint}{query}") as client:
         tools = (await client.list_tools()).tools
         instructions = client.instructions or ""

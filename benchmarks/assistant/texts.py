@@ -1,4 +1,4 @@
-"""The texts of `benchmarks.assistant`: as a user ingests them, and as plain Markdown files."""
+"""Writes the texts of `benchmarks.assistant`, for ingestion and as plain Markdown files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 HIGHLIGHTS: Final = Path(__file__).parents[1] / "everyday" / "base.json"
 MATERIAL: Final = json.loads(Path(__file__).with_name("material.json").read_text("utf-8"))
 FILES: Final = {name: "\n".join(lines) for name, lines in MATERIAL["files"].items()}
-"""Texts that are files in both."""
+"""Texts that are the same files in both forms."""
 
 
 def read_fillers(corpus: Path | None, count: int) -> list[dict[str, str]]:
-    """Return abstracts, or texts of pseudo-words, with their titles."""
+    """Return abstracts with their titles. Without a corpus, they consist of pseudo-words."""
     if corpus:
         return read_rows(corpus)[:count]
     write = SyntheticTexts().write_text
@@ -66,7 +66,7 @@ def _iterate(fillers: Sequence[Mapping[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def _make_file(prefix: str, fields: Mapping[str, Any], *paragraphs: str) -> tuple[str, str]:
-    """Return the name of a Markdown file, which begins with the prefix, and its text."""
+    """Return the name of a Markdown file, beginning with the prefix, and its text."""
     names = ("title", "author", "category", "language", "tags")
     head = [f"{key}: {fields[key]}" for key in names if key in fields]
     text = "\n\n".join(["\n".join(["---", *head, "---"]), *paragraphs])

@@ -7,7 +7,7 @@ letters, notes on code. `questions.json` has questions on it, each with the pass
 by the last two parts of their address in Readwise. A question without any is not answerable. The
 base is ingested, embedded and indexed by the jobs, and `search_kb` answers.
 
-`household` is a second base, of 45 passages, with easier questions, many of which nothing answers.
+`household` is a second base with 45 passages and easier questions. Many have no answer in it.
 
 Every other question belongs to the tuning half, on which constants may be chosen. Report the other.
 """

@@ -101,7 +101,10 @@ def test_a_title_is_a_property_or_a_heading_or_the_name(
         ),
         (make_docx(""), "has no text: it may consist of pictures"),
         (make_docx("</w:body>"), "contains malformed XML: download it again"),
-        (make_docx(BODY).replace(b"word/document", b"word/documend"), "is damaged or not a Word document"),
+        (
+            make_docx(BODY).replace(b"word/document", b"word/documend"),
+            "is damaged or not a Word document",
+        ),
         (make_docx(make_paragraph("x" * 17_000_000)), "has a part of more than 16 MB"),
         (make_docx(make_paragraph("x" * 2_000_000)), "has a part that unpacks to 200 times"),
     ],
