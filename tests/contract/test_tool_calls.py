@@ -55,15 +55,15 @@ SHORT_ANSWER = 400
 MAX_RATIO = 1.5
 """How many times as long as its text the JSON of an answer is at most."""
 MAX_RATIO_OF_LISTS = 1.7
-"""The same for an answer with a list of objects, which repeat the names of their fields."""
+"""The same for answers with a list of objects, which repeat their field names."""
 HIT_TEXTS = {"title", "author", "address", "snippet", "content", "context", "solution"}
-"""The fields of a hit that do not count as what it costs: their values are as long as they are."""
+"""The fields of a hit whose values do not count towards its size: they are texts of any length."""
 MAX_HIT_JSON = 200
-"""The maximum number of bytes that a hit costs as JSON, beside the values of its texts."""
+"""The maximum size of a hit as JSON in bytes, without the values of those fields."""
 MAX_HIT_TEXT = 120
-"""The same as text."""
+"""The maximum size of a hit as text."""
 FRAME = 100
-"""How many bytes of a text the words between and below hits have, beside messages and cursors."""
+"""The maximum size of the words between and below hits, without messages and cursors."""
 ECHOES = {"metadata.query", "metadata.search_type"}
 """Fields that repeat the call, which the text does not."""
 BATCHES = {"tasks", "task_ids"}
@@ -200,12 +200,12 @@ def assert_forms_agree(result: CallToolResult, nullable: Collection[str]) -> Non
 
 
 def count_bytes(value: Any) -> int:
-    """Return the length of a value as JSON in bytes, of a text without quotation marks."""
+    """Return the size of a value as JSON in bytes. The quotation marks of a string do not count."""
     return len(to_compact_json(value).encode()) - 2 * isinstance(value, str)
 
 
 def assert_hits_are_cheap(content: dict[str, Any], text: str) -> None:
-    """Assert what hits cost beside their titles, authors, addresses and texts."""
+    """Assert that hits are small apart from their titles, authors, addresses and texts."""
     hits = [
         value
         for _, value, in_list in iterate_values(content)

@@ -1,4 +1,4 @@
-"""Makes small Word documents, as Word lays them out (ECMA-376)."""
+"""Makes small Word documents with the parts that Word writes (ECMA-376)."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ _LIST: Final = (
 
 
 def make_paragraph(content: str, style: str = "", *, is_item: bool = False) -> str:
-    """Return a paragraph with the text, or with runs in XML."""
+    """Return a paragraph of plain text, or of runs in XML."""
     runs = content if content.startswith("<w:") else make_run(content)
     item = '<w:numPr><w:ilvl w:val="0"/><w:numId w:val="1"/></w:numPr>' if is_item else ""
     return f'<w:p><w:pPr><w:pStyle w:val="{style}"/>{item}</w:pPr>{runs}</w:p>'

@@ -22,7 +22,7 @@ TEXT: Final = f"{MAST}\n\n{BREAD}\n\n{COMET}\n\n{BRIDGE}"
 
 
 def quote_all(result: Mapping[str, Any], texts: Mapping[str, str]) -> list[str]:
-    """Return what an answer says where it is: its contexts, and the whole passages near them.
+    """Return the passages that an answer locates: its contexts, and the whole of its near passages.
 
     Args:
         texts: The texts by their ids.

@@ -73,9 +73,9 @@ async def read_sources_by_cluster(ctx: Context) -> dict[str, set[str]]:
 
 
 async def read_cluster_sizes(ctx: Context) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the stored size of each cluster, and the counted number of its passages.
+    """Return the stored size of each cluster, and the actual number of its passages.
 
-    The stored numbers of each kind are compared with the counted ones here.
+    Also assert that the stored numbers by category are right.
     """
     kinds: dict[str, Counter[str]] = {}
     for chunk in (await read_chunks(ctx)).values():

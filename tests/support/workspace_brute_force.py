@@ -69,7 +69,7 @@ async def score_by_brute_force(texts: Iterable[str], query: str) -> ExpectedScor
 
 
 def assert_scores_match(expected: ExpectedScores, result: Mapping[str, Any], top_k: int) -> None:
-    """Assert that contexts have their scores, best first, and that near passages follow."""
+    """Assert that contexts have the expected scores, best first, followed by near passages."""
     scores = [passage["score"] for passage in result["passages"]]
     near = result.get("near", [])
     assert scores == sorted(scores, reverse=True)

@@ -95,7 +95,7 @@ async def test_where_nothing_matches_the_answer_says_how_to_ask(base: Context) -
 
 
 async def test_no_job_waits_for_conversations(base: Context) -> None:
-    """They are in no cluster, on no map, not related to a passage, and nothing is mined."""
+    """They are not embedded, clustered, mapped, related to passages or mined."""
     [hit] = (await search_kb(In(query="anchor"), base)).results
     related = await get_chunk(ChunkIn(chunk_id=hit.chunk_id), base)
     assert related.related_chunks == []
@@ -106,7 +106,7 @@ async def test_no_job_waits_for_conversations(base: Context) -> None:
 
 
 async def test_long_postings_lose_conversations_first(ctx: Context) -> None:
-    """A word that very many passages have may so be missing from a search of conversations."""
+    """So a search for a very common word may miss conversations."""
     await store_sources(ctx, BOOK, CHAT)
     for collection in ("lexicon", "facets"):
         await truncate_postings(ctx, collection, 5)

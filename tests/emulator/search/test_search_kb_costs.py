@@ -100,7 +100,7 @@ async def many_anchors(shared_apps: Apps) -> App:
             1 + QUEUE_COUNT,
             TOTALS + 3 + QUEUE_COUNT,
         ),
-        # A list reads its postings and a page, or by date alone one passage more and a count.
+        # A list reads postings and a page. By date alone, it reads one more passage and a count.
         (
             {"filters": {"tags": ["sea"], "author": "ann"}, "limit": 7},
             2 + NOTES,
@@ -117,7 +117,7 @@ async def test_a_search_reads_postings_and_the_nearest_or_a_page(
 
 
 async def test_an_exclusion_alone_reads_little_more_than_no_filter(many_anchors: App) -> None:
-    """The postings show what it excludes, so that the nearest few and the best by words suffice."""
+    """The postings show what is excluded, so the best few by meaning and words are enough."""
     excluding = {"query": "anchor", "filters": {"source": "-notes"}}
     cost = await measure_cost(many_anchors, **excluding)
     assert cost.documents < 2 * DENSE_POOL + LEXICAL_POOL

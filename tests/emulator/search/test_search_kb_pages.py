@@ -233,7 +233,7 @@ async def test_passages_of_the_same_date_are_all_listed(ctx: Context) -> None:
 
 @pytest.mark.parametrize("mode", ["hybrid", "lexical"])
 async def test_a_search_by_source_has_each_source_once(ctx: Context, mode: str) -> None:
-    """The row of a source is its best passage, and says how many of its passages answer."""
+    """Each source is shown by its best passage, with the number of its passages that answer."""
     await store_sources(
         ctx,
         make_source_of_texts(["anchor", "anchor and chain", "tea"], "one"),

@@ -72,7 +72,7 @@ async def test_hit_has_all_fields(app: App, clock: SettableClock) -> None:
 
 
 async def test_own_traces_are_searched_and_listed_alone(app: App) -> None:
-    """Also those that voters warn against, but no withdrawn ones."""
+    """Traces that voters warn against are included, but withdrawn ones are not."""
     flagged, withdrawn, other = await contribute_samples(app, 16, 1, 2)
     theirs = await contribute(app, 3, "ben")
     await add_votes(app, flagged, 4, **DOWN)

@@ -42,7 +42,7 @@ async def test_the_passage_that_answers_comes_first_verbatim(app: App) -> None:
 async def test_passages_that_do_not_answer_come_with_their_beginnings(
     apps: Apps, local_embedder: LocalEmbedder
 ) -> None:
-    """If nothing answers, these are longer."""
+    """The beginnings are longer if nothing answers."""
     app = apps(embedder=local_embedder)
     text = f"{TEXT}\n\n{'Here are other things. ' * 20}"
     result = await extract_result(app, "Why does rye need sour dough?", materials=text, top_k=4)

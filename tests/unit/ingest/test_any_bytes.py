@@ -133,7 +133,7 @@ NOISE: Final = st.binary(max_size=40) | st.one_of(
 TOKEN: Final = re.compile(rb'"[^"]*"|[\w.]+')
 """A quoted string or a word: replacing a whole one keeps JSON, tables and markup valid."""
 ADDED: Final = {"largely", "You", "Assistant"}
-"""The words that a sample divides at the end of a line, and those before messages."""
+"""Words that are not in a sample: one that it hyphenates, and the names of speakers."""
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Conversations with ChatGPT and Claude are read one at a time, a passage a message."""
+"""Conversations with ChatGPT and Claude are read one at a time, with a passage for each message."""
 
 import json
 import tracemalloc
@@ -27,7 +27,7 @@ CHAT_ID = "68a1b2c3-0000-4000-8000-123456789abc"
 def make_node(
     key: str, parent: str | None, role: str, *parts: Any, children: tuple[str, ...], **fields: Any
 ) -> dict[str, Any]:
-    """Return a message of ChatGPT in the tree of its conversation."""
+    """Return a ChatGPT message as a node of its conversation's tree."""
     message = {
         "author": {"role": role, "name": None, "metadata": {}},
         "create_time": 1717173713.5,
@@ -39,7 +39,7 @@ def make_node(
 
 
 def make_chatgpt(**fields: Any) -> dict[str, Any]:
-    """Return a conversation with a question in two versions, tools and a picture."""
+    """Return a conversation that has two versions of a question, tool calls and a picture."""
     picture = {"content_type": "image_asset_pointer", "asset_pointer": "file-service://a"}
     mapping = {
         "root": {"id": "root", "message": None, "parent": None, "children": ["system"]},
@@ -128,7 +128,7 @@ def test_a_conversation_with_claude_is_a_source(tmp_path: Path) -> None:
 
 
 def test_earlier_exports_have_fewer_fields(tmp_path: Path) -> None:
-    """Claude's messages had only a text, and ChatGPT's conversations another id."""
+    """Claude's messages had only text, and ChatGPT's conversations had a different id field."""
     plain = {"sender": "human", "text": "Which knot holds?"}
     claude = make_claude(plain, name="", created_at=None)
     chatgpt = make_chatgpt(id=CHAT_ID, title=None, create_time=None)
@@ -191,7 +191,7 @@ def test_a_cycle_of_messages_ends(tmp_path: Path) -> None:
 
 
 def test_a_large_file_is_read_in_pieces(tmp_path: Path) -> None:
-    """Ten megabytes take the memory of a few conversations."""
+    """Reading ten megabytes takes no more memory than a few conversations."""
     count = 100
     text = json.dumps(make_claude(QUESTION | {"content": [], "text": "word " * 20_000}))
     path = write_file(tmp_path, "conversations.json", f"[{','.join([text] * count)}]")

@@ -1,4 +1,4 @@
-"""A Word document is read with its headings, lists and tables, and its comments as notes."""
+"""Word documents are read with headings, lists and tables. Comments become notes."""
 
 import zipfile
 from datetime import UTC, datetime

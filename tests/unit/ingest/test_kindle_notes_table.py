@@ -1,4 +1,4 @@
-"""The table that a Kindle app sends by mail is one source, whatever the app's language."""
+"""The table that a Kindle app sends by email is one source, whatever the app's language."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""KOReader's JSON is read with the places, the notes and the dates of highlights."""
+"""KOReader's JSON is read with the places, notes and dates of highlights."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""A page that a browser saved as one file is read as a page, with the address it was saved from."""
+"""Pages that a browser saved as one file are read like HTML, with their original address."""
 
 from datetime import UTC, datetime
 from email.header import Header
@@ -73,7 +73,7 @@ def test_a_page_is_in_the_encoding_of_its_part(
 
 
 def test_a_page_without_parts_is_read(tmp_path: Path) -> None:
-    """Internet Explorer wrote no envelope around a page without pictures."""
+    """Internet Explorer saved a page without pictures as a single part."""
     head = (
         f"Subject: =?bad?x?\nDate: yesterday\nContent-Location: {URL}\nContent-Type: text/html\n\n"
     )

@@ -1,4 +1,4 @@
-"""Notion's export is read as pages with their properties, from a folder or an archive."""
+"""Notion's pages and their properties are read from a folder or an archive."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -68,7 +68,7 @@ def write_archive(folder: Path, files: Mapping[str, str | bytes]) -> Path:
 
 
 def write_parts(folder: Path, files: Mapping[str, str | bytes]) -> Path:
-    """Write an archive of two archives, which is what Notion makes of many pages."""
+    """Write an archive of two archives, as Notion does for a large export."""
     names = list(files)
     one, two = (make_zip({name: files[name] for name in half}) for half in (names[:3], names[3:]))
     members = {"ExportBlock-01-Part-1.zip": one, "ExportBlock-01-Part-2.zip": two}
@@ -77,7 +77,7 @@ def write_parts(folder: Path, files: Mapping[str, str | bytes]) -> Path:
 
 @pytest.fixture(params=[write_files, write_archive, write_parts])
 def sources(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Source]:
-    """The sources of an export as a folder, an archive, and an archive of archives."""
+    """The sources of an export in a folder, in an archive, and in an archive of archives."""
     request.param(tmp_path, PAGES)
     assert read_problems(tmp_path) == read_warnings(tmp_path) == []
     return {source.title: source for source in read_sources(tmp_path)}
