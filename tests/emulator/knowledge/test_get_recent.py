@@ -256,8 +256,8 @@ async def test_an_empty_period_names_the_newest_passage(ctx: Context) -> None:
     out = await get_recent(In(), ctx)
     assert (out.chunks, get_activity(out).total) == ([], 0)
     assert out.message == (
-        "No passage is dated in this period. The newest is from 2023-01-29. For others,"
-        " give after or before."
+        "No passage is dated in this period. The newest is from 2023-01-29."
+        " To see others, pass after or before."
     )
 
 

@@ -69,12 +69,8 @@ class In(PagedArguments):
         default=Period.LAST_7_DAYS,
         description=PERIODS,
     )
-    after: DayText | None = Field(
-        default=None, description="Instead: after this day, oldest first."
-    )
-    before: DayText | None = Field(
-        default=None, description="Instead: before this day (YYYY-MM-DD)."
-    )
+    after: DayText | None = Field(default=None, description="Or after a day, oldest first.")
+    before: DayText | None = Field(default=None, description="Or before a day: YYYY-MM-DD.")
     time_zone: ZoneName | None = Field(
         default=None,
         description="Such as Europe/Berlin.",

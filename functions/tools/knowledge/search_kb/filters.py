@@ -35,9 +35,7 @@ class Filters(Arguments):
     tags_all: list[Name] = Field(default=[], max_length=20, description="All of these.")
     author: Name | None = Field(default=None, description="Full name.")
     source: Name | None = Field(default=None, description="Title, source_id or chunk_id.")
-    category: Name | None = Field(
-        default=None, description="books ...; conversation, never by default"
-    )
+    category: Name | None = Field(default=None, description="books ...; conversation only if named")
     language: Name | None = Field(default=None, description="en, de ...")
     folder: Name | None = Field(default=None, description="Its path.")
     cluster_id: DocumentId | None = Field(default=None, description="From list_clusters.")

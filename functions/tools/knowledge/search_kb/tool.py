@@ -339,7 +339,7 @@ TOOL = Tool(
         "Search what the owner has read, highlighted and noted, by meaning and words. Use it"
         " first for what these may answer. It understands dates, authors, 'latest'."
         " matches: false means nothing is likely to answer. Filters alone list by date."
-        " get_chunk returns one passage."
+        " get_chunk returns a passage."
     ),
     input=In,
     output=Out,
