@@ -7,8 +7,10 @@ before. To forget a text is to take it out of the knowledge base; it can be rest
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,8 +18,10 @@ import click
 
 from infra.cli.database import run_with_database
 from infra.cli.formatting import format_minute, format_table
+from infra.local.scheduler import wake
 from infra.terminal import make_printable
 from shared.core.installation import carrel
+from shared.core.target import is_local
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
@@ -41,6 +45,10 @@ _NOTHING_FORGOTTEN: Final = (
     " with --keep-missing."
 )
 
+_WATCHED: Final = (
+    "The folder is followed: while Carrel runs, or a client has started it, what changes is read by"
+    " itself. To stop that: {command}"
+)
 _NOTHING_WRITTEN: Final = (
     "Nothing is written, because of --strict. Without it, all other texts are added."
 )
@@ -104,7 +112,10 @@ class _Preview:
     is_flag=True,
     help="Show what changed, what would be read or left out, and how long it would take.",
 )
-@click.option("--list", "lists", is_flag=True, help="List what is followed.")
+@click.option("--no-watch", is_flag=True, help="Read a folder now, and then only on command.")
+@click.option(
+    "--list", "lists", is_flag=True, help="List what is followed, when it was read, what failed."
+)
 def ingest(  # noqa: PLR0913 - one for each option
     location: str | None,
     *,
@@ -112,6 +123,7 @@ def ingest(  # noqa: PLR0913 - one for each option
     yes: bool,
     strict: bool,
     dry_run: bool,
+    no_watch: bool,
     lists: bool,
 ) -> None:
     """Add the texts in PATH to the knowledge base, and follow PATH if it is a folder.
@@ -119,9 +131,10 @@ def ingest(  # noqa: PLR0913 - one for each option
     PATH is a folder, or a file in a format that docs/formats.md describes. With a URL, the page is
     added, or updated if it was added before.
 
-    When a folder is ingested again, renamed and moved files keep their ids, and texts of files that
-    disappeared are forgotten. If more than a third disappeared, the command asks first. For 30
-    days, `carrel forget --restore` restores forgotten texts, and so does ingesting the files again.
+    While Carrel runs on this machine, a followed folder is read again when it changes. Then,
+    renamed and moved files keep their ids, and texts of files that disappeared are forgotten. If
+    more than a third disappeared, only this command forgets them, and asks first. For 30 days,
+    `carrel forget --restore` restores forgotten texts, and so does ingesting the files again.
 
     Files and records that cannot be read are named, and all other texts are added. The command
     exits with 1 if texts could not be read, or if missing texts were not forgotten.
@@ -132,7 +145,7 @@ def ingest(  # noqa: PLR0913 - one for each option
     if location is None:
         raise click.UsageError("Missing argument 'PATH'.")
     is_url = location.lower().startswith(_URL_SCHEMES)
-    if is_url and (keep_missing or yes or strict or dry_run):
+    if is_url and (keep_missing or yes or strict or dry_run or no_watch):
         raise click.UsageError("With a URL, no option is allowed.")
     path = Path(location)
     try:
@@ -141,7 +154,7 @@ def ingest(  # noqa: PLR0913 - one for each option
         elif dry_run:
             complete = _print_preview(path)
         else:
-            complete = _ingest(path, keep=keep_missing, yes=yes, strict=strict)
+            complete = _ingest(path, keep=keep_missing, yes=yes, strict=strict, watch=not no_watch)
     except KeyboardInterrupt:
         click.echo(_INTERRUPTED, err=True)
         sys.exit(_INTERRUPTED_STATUS)
@@ -205,7 +218,7 @@ def _print_duration(contents: PathContents) -> None:
         click.echo(f"This takes {format_duration(asyncio.run(estimate()))} on this computer.")
 
 
-def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool) -> bool:
+def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool, watch: bool) -> bool:
     """Ingest a path, and forget missing texts if the user confirms that.
 
     Args:
@@ -213,13 +226,19 @@ def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool) -> bool:
         keep: Whether to keep missing texts without asking.
         yes: Whether to forget missing texts without asking.
         strict: Whether to read all files first, and write nothing if one cannot be read.
+        watch: Whether to read the path again when it changes, if it is a folder.
 
     Returns:
         Whether everything was processed, and missing texts were forgotten or are to be kept.
     """
+    from functions.jobs.ingest.folder import load_watched_folders, stop_watching
     from infra.cloud.environment import set_job_secrets
     from infra.local.jobs import ingest_all
 
+    if not watch and run_with_database(partial(stop_watching, path)):
+        click.echo(f"{make_printable(str(path))} is no longer read when it changes.")
+        if not path.exists():
+            return True
     preview = run_with_database(lambda database: _load_preview(path, database))
     folder = preview.folder
     if strict and (contents := preview.read_contents(all_files=True)).failures:
@@ -241,7 +260,14 @@ def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool) -> bool:
     if folder.error and not forgets:  # nothing can be read, and nothing is to be forgotten
         raise folder.error
     set_job_secrets(["embed"])
-    complete = ingest_all(path, folder.missing_ids if forgets else frozenset())
+    confirmed = folder.missing_ids if forgets else frozenset()
+    watched_before = run_with_database(load_watched_folders)
+    # Nothing that runs on this machine reads folders for a deployment.
+    complete = ingest_all(path, confirmed, watched=watch and is_local())
+    if run_with_database(load_watched_folders).keys() - watched_before.keys():
+        command = carrel(f"ingest --no-watch {shlex.quote(str(path))}")
+        click.echo(make_printable(_WATCHED.format(command=command)))
+        wake()
     return complete and is_confirmed
 
 
@@ -280,21 +306,25 @@ async def _list(database: Database) -> str:
     from shared.core.settings import Settings
     from shared.knowledge.followed import FileState, Followed
 
-    rows: list[tuple[str, str, str, str]] = []
+    rows: list[tuple[str, str, str, str, str]] = []
+    problems: list[str] = []
     for root, states in await load_roots_with_files(database):
         last_read = format_minute(root.read_at) if root.whole else "single files"
-        rows.append((make_printable(str(root.path)), *_count(states), last_read))
+        when = "when it changes" if root.watched else "on command"
+        rows.append((str(root.path), *_count(states), last_read, when))
+        problems += [f"{root.path}: {problem}" for problem in root.list_problems()]
     if address := Settings().ingest_bucket:
         bucket = Followed(database, address.rstrip("/"), FileState)
         await bucket.load()
-        rows.append((address, *_count(bucket.items.values()), "by the job ingest"))
+        rows.append((address, *_count(bucket.items.values()), "", "by the job ingest"))
     library = open_state(database)
     await library.load()
     if updated_after := library.fields.get("updated_after"):
-        rows.append(("Readwise", "", "", f"{format_minute(updated_after)}, by the job ingest"))
+        rows.append(("Readwise", "", "", format_minute(updated_after), "by the job ingest"))
     if not rows:
         return f"Nothing is followed. To follow a folder: {carrel('ingest FOLDER')}"
-    return format_table(("FOLLOWED", "FILES", "SOURCES", "LAST READ (UTC)"), rows)
+    header = ("FOLLOWED", "FILES", "SOURCES", "LAST READ (UTC)", "IS READ")
+    return make_printable("\n".join([format_table(header, rows), *problems]))
 
 
 def _count(files: Iterable[FileState]) -> tuple[str, str]:

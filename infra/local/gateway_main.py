@@ -1,6 +1,9 @@
 """The gateway on this machine, with all tools in its own process or each in a separate one."""
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 from shared.core import cold_start  # isort: split
 
@@ -8,12 +11,16 @@ from functions.gateway.app import make_gateway
 from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
-from infra.local.link_fetching import LinkFetcher, LinkFetchingDispatcher
 from infra.local.local_database import open_local_database, use_local_database
+from infra.local.scheduler import Scheduler, WakingDispatcher
 from infra.local.tool_processes import SENT_SECRET, SharedSecretTokens
 from infra.local.warm_up import start_warm_up
 from shared.core.settings import Settings
 from shared.runtime.context import App
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import ASGIApp
 
 use_local_database()
 if not os.environ.get("FIRESTORE_EMULATOR_HOST"):  # an emulator that is down may come back
@@ -22,13 +29,21 @@ _settings = Settings()
 _catalog = Catalog.load().apply_settings(_settings)
 _secret = os.environ.pop(SENT_SECRET, None)
 _app = App(_settings)
-_dispatcher = LinkFetchingDispatcher(
+_scheduler = Scheduler(_app)
+_dispatcher = WakingDispatcher(
     HttpDispatcher(_settings, SharedSecretTokens(_secret), _catalog.names)
     if _secret
-    else InlineDispatcher(_app),
-    LinkFetcher(_app),
+    else InlineDispatcher(_app)
 )
-handle = make_gateway(_settings, _dispatcher, _catalog)
+_gateway = make_gateway(_settings, _dispatcher, _catalog)
+
+
+async def handle(request: Request) -> ASGIApp:
+    """Answer a request. With the first one, which `carrel up` sends, jobs begin to run."""
+    _scheduler.start()
+    return await _gateway(request)
+
+
 if _secret:
     cold_start.end()
 else:

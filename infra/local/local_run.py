@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
+from urllib.request import urlopen
 
 import click
 
@@ -31,6 +32,7 @@ from infra.local.local_database import (
 from infra.local.processes import (
     GATEWAY,
     LOOPBACK,
+    START_SECONDS,
     StartError,
     is_carrel,
     is_listening,
@@ -103,6 +105,8 @@ def _run(stack: ExitStack, options: RunOptions) -> None:
         _load_sample()
     gateway, describe_dead_part = _serve(stack, options)
     click.echo(format_welcome(options.port, list_environment_variables(), sign_in=options.sign_in))
+    with suppress(OSError):  # the first request begins the gateway's background work
+        urlopen(f"{gateway.url}/health", timeout=START_SECONDS).close()  # noqa: S310 - loopback
     _watch(gateway, describe_dead_part)
 
 

@@ -73,7 +73,8 @@ something else, and are few enough that a query does not wait for all texts of a
 class LocalEmbedder:
     """Two embedding models in this process, each loaded for the first text that needs it.
 
-    Separate worker threads embed, so that the event loop is not blocked.
+    Separate worker threads embed, so that the event loop is not blocked. Queries have one of their
+    own: behind the documents of a job, one waited for two texts, 0.5 s on a busy machine.
     """
 
     model = TWO_HALVES
@@ -83,6 +84,7 @@ class LocalEmbedder:
     def __init__(self) -> None:
         """Create the workers. Their threads and the models start with the first text."""
         self._workers = ThreadPoolExecutor(_WORKERS, thread_name_prefix="embedding")
+        self._query_worker = ThreadPoolExecutor(1, thread_name_prefix="query-embedding")
         self._loading = Lock()
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
@@ -93,14 +95,13 @@ class LocalEmbedder:
         """
         require_unicode(texts)
         loop = asyncio.get_running_loop()
+        workers = self._workers if purpose is Purpose.DOCUMENT else self._query_worker
         vectors: dict[int, Vector] = {}
         remaining = iter(enumerate(texts))
 
         async def embed_remaining() -> None:
             for position, text in remaining:
-                vectors[position] = await loop.run_in_executor(
-                    self._workers, self._embed, text, purpose
-                )
+                vectors[position] = await loop.run_in_executor(workers, self._embed, text, purpose)
 
         with embedding_span("local", self, texts):
             await run_concurrently(embed_remaining() for _ in range(_MAX_QUEUED))
@@ -124,7 +125,8 @@ class LocalEmbedder:
 
     async def aclose(self) -> None:
         """Stop the workers after their current texts."""
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        for workers in (self._workers, self._query_worker):
+            workers.shutdown(wait=False, cancel_futures=True)
 
     def _embed(self, text: str, purpose: Purpose) -> Vector:
         english: Vector = (0.0,) * ENGLISH_DIMENSION

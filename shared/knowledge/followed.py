@@ -95,6 +95,16 @@ class Followed(Generic[ItemT]):
         rows = json.loads(zlib.decompress(data)) if data else {}
         self.items = {name: self._item_type(*map(_freeze, row)) for name, row in rows.items()}
 
+    async def load_fields(self, *names: str) -> None:
+        """Load only some of the fields. Costs one read."""
+        self.fields = (await self._database.get(self._reference, ["layout", *names])).fields
+        self.is_current = self.fields.get("layout", LAYOUT) == LAYOUT
+
+    async def store_fields(self, own_fields: Mapping[str, Any]) -> None:
+        """Set fields, and leave the items and all other fields as they are."""
+        await self._database.commit([Set(self._reference, dict(own_fields), merge=True)])
+        self.fields = {**self.fields, **own_fields}
+
     async def store(
         self,
         items: Mapping[str, ItemT],

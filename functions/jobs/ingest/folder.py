@@ -13,14 +13,16 @@ import os
 import unicodedata
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from functions.jobs.ingest.followed_files import FollowedFiles, has_records
 from functions.jobs.ingest.listing import FileListing, list_files, make_source_file, read_listing
 from functions.jobs.ingest.missing_sources import describe_removed
 from functions.jobs.ingest.origin import sync
 from functions.jobs.ingest.readers.fields import to_one_line
+from functions.jobs.ingest.readers.folder import take_fingerprint
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
     InputProblem,
@@ -35,15 +37,16 @@ from functions.jobs.ingest.roots import (
     is_gone,
     load_roots,
     register,
+    select_watched,
 )
 from shared.core.errors import InvalidInput
 from shared.core.installation import carrel
 from shared.knowledge.followed import DISK, UNREAD, FileState, Followed
 from shared.knowledge.source import Source
-from shared.runtime.job import Report
+from shared.runtime.job import Failure, Report
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from datetime import datetime
 
@@ -71,10 +74,25 @@ class FollowedFolder(FollowedFiles):
 
     listing: FileListing
 
-    def __init__(self, path: Path, database: Database, *, follows_readwise: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        database: Database,
+        *,
+        follows_readwise: bool = False,
+        watched: bool = False,
+    ) -> None:
+        """Refer to a path.
+
+        Args:
+            watched: Whether the folder is to be read when it changes. By default, that stays as it
+                is.
+        """
         super().__init__(database, DISK, follows_readwise=follows_readwise)
         self.name = path.name
         self._path = path
+        self._watched = watched
+        self._fingerprint = ""
         self.command = carrel("ingest FOLDER --yes")
         self.roots: Sequence[Root] = ()
 
@@ -99,10 +117,25 @@ class FollowedFolder(FollowedFiles):
         """Remember what was forgotten, and when the folders in the path were read."""
         if read_at:
             self.roots = [
-                replace(root, read_at=read_at) if root.path.is_relative_to(self.scope) else root
+                replace(root, read_at=read_at, fingerprint=self._fingerprint, problems=())
+                if root.path.is_relative_to(self.scope)
+                else root
                 for root in self.roots
             ]
+        else:
+            self._fingerprint = ""  # so that the folder is read again
         await super().complete(forgotten, read_at)
+
+    async def remember_problems(self, failures: Sequence[Failure]) -> None:
+        """Store what was wrong, and that the folder need not be read again before it changes."""
+        before = self.roots
+        problems = [f"{failure.name}: {failure.reason}" for failure in failures]
+        if before:  # otherwise, nothing is listed
+            kept = filter(attrgetter("kept"), self.listing.problems)
+            problems += [f"{problem.name}: {problem.reason}" for problem in kept]
+        self._change_root(problems=tuple(problems), fingerprint=self._fingerprint)
+        if self.roots != before:
+            await self._followed.store_fields(self.get_own_fields())
 
     @property
     def scope(self) -> Path:
@@ -151,8 +184,15 @@ class FollowedFolder(FollowedFiles):
         """Return the registered folders."""
         return {"roots": dump_roots(self.roots)}
 
+    def _change_root(self, **changes: Any) -> None:
+        """Change what is registered of the folder itself."""
+        self.roots = [
+            replace(root, **changes) if root.path == self.scope else root for root in self.roots
+        ]
+
     def _list_and_compare(self, stored: dict[str, FileState]) -> None:
         """List, hash and compare the files."""
+        self._fingerprint = take_fingerprint(Path(os.path.realpath(self._path)))
         try:
             self.listing = list_files(self._path, self.roots)
         except InvalidInput as error:
@@ -169,6 +209,8 @@ class FollowedFolder(FollowedFiles):
         }
         if files:
             stored = self._register(stored, versions)
+        if self._watched:
+            self._change_root(watched=True)
         related = {name: state for name, state in stored.items() if self._is_related(name)}
         self._others = {name: stored[name] for name in stored.keys() - related.keys()}
         # A book that an export of another folder brought is not missing. An export that is gone
@@ -220,24 +262,68 @@ class FollowedFolder(FollowedFiles):
 
 
 async def ingest_confirmed(
-    path: str, confirmed: AbstractSet[str], ctx: Context, budget: Budget
+    path: str, confirmed: AbstractSet[str], ctx: Context, budget: Budget, *, watched: bool = False
 ) -> Report:
     """Ingest a path, and forget only the confirmed missing sources; see `sync`."""
     report = Report()
-    await sync(_follow(path, ctx), ctx, budget, report, confirmed.__contains__)
+    folder = follow(Path(path), ctx, watched=watched)
+    await read_folder(folder, ctx, budget, report, confirmed.__contains__)
     report.note = f"{report.note} {describe_removed(report, ctx.zone)}".strip()
     return report
+
+
+async def read_folder(
+    folder: FollowedFolder,
+    ctx: Context,
+    budget: Budget,
+    report: Report,
+    is_confirmed: Callable[[str], bool] | None = None,
+) -> None:
+    """Read a path as `sync` does, and remember what was wrong with it.
+
+    Raises:
+        InvalidInput: The path cannot be read.
+    """
+    first = len(report.failures)
+    try:
+        await sync(folder, ctx, budget, report, is_confirmed)
+    except InvalidInput as error:
+        await folder.remember_problems(report.failures[first:] or [Failure.of(folder.name, error)])
+        raise
+    await folder.remember_problems(report.failures[first:])
 
 
 @asynccontextmanager
 async def follow_path(ctx: Context, _budget: Budget) -> AsyncIterator[FollowedFolder]:
     """Return the configured folder or file as an origin."""
-    yield _follow(ctx.settings.ingest_path or "", ctx)
+    yield follow(Path(ctx.settings.ingest_path or ""), ctx)
 
 
-def _follow(path: str, ctx: Context) -> FollowedFolder:
+def follow(path: Path, ctx: Context, *, watched: bool = False) -> FollowedFolder:
+    """Return a path as an origin."""
     follows_readwise = ctx.settings.readwise_token is not None
-    return FollowedFolder(Path(path), ctx.database, follows_readwise=follows_readwise)
+    return FollowedFolder(path, ctx.database, follows_readwise=follows_readwise, watched=watched)
+
+
+async def load_watched_folders(database: Database) -> dict[Path, str]:
+    """Load the folders to read when they change, with the fingerprints of what was read."""
+    disk = Followed(database, DISK, FileState)
+    await disk.load_fields("roots")
+    roots = select_watched(load_roots(disk.fields.get("roots", "")))
+    return {root.path: root.fingerprint if disk.is_current else "" for root in roots}
+
+
+async def stop_watching(path: Path, database: Database) -> bool:
+    """Let a folder be read by command only. Return whether it was read when it changed."""
+    disk = Followed(database, DISK, FileState)
+    await disk.load_fields("roots")
+    roots = load_roots(disk.fields.get("roots", ""))
+    scope = await asyncio.to_thread(path.resolve)
+    others = [replace(root, watched=root.watched and root.path != scope) for root in roots]
+    if others == list(roots):
+        return False
+    await disk.store_fields({"roots": dump_roots(others)})
+    return True
 
 
 async def load_roots_with_files(database: Database) -> list[tuple[Root, list[FileState]]]:

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.bucket import follow_bucket
-from functions.jobs.ingest.folder import count_texts, follow_path
+from functions.jobs.ingest.folder import count_texts, follow, follow_path, read_folder
 from functions.jobs.ingest.links.queue import DEAD_LETTERS as DEAD_LINKS
 from functions.jobs.ingest.links.queue import fetch_links
 from functions.jobs.ingest.missing_sources import describe_removed
@@ -24,10 +24,12 @@ from shared.runtime.capabilities import Capability
 from shared.runtime.job import DeadLetters, Failure, Job, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
 
     from functions.jobs.ingest.origin import FollowedOrigin
+    from shared.core.safe_fetch import SafeFetch
     from shared.core.settings import Settings
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
@@ -77,14 +79,50 @@ async def _ingest(
     origins = _collect_origins(ctx.settings)
     if not origins:
         _require_work(await SavedLinks(ctx.database).count_waiting())
+    return await _read(origins, ctx, budget, is_confirmed=is_confirmed)
+
+
+async def ingest_here(
+    folders: Iterable[Path],
+    ctx: Context,
+    budget: Budget,
+    *,
+    is_scheduled: bool = False,
+    fetch: SafeFetch | None = None,
+) -> Report:
+    """Fetch saved links, and read followed folders of this machine.
+
+    Args:
+        is_scheduled: Whether to read the configured origins, too.
+        fetch: Fetches pages; by default, from public addresses only.
+    """
+    origins = _collect_origins(ctx.settings) if is_scheduled else {}
+    return await _read(origins, ctx, budget, folders=folders, fetch=fetch)
+
+
+async def _read(  # noqa: PLR0913 - what a cloud has, and what a laptop has
+    origins: Mapping[str, OpenOrigin],
+    ctx: Context,
+    budget: Budget,
+    *,
+    folders: Iterable[Path] = (),
+    is_confirmed: Callable[[str], bool] | None = None,
+    fetch: SafeFetch | None = None,
+) -> Report:
+    """Fetch saved links, and then read origins and folders."""
     report = Report()
     errors: dict[str, CarrelError] = {}
     with _collect_error("links", errors):
-        await fetch_links(ctx, budget, report)
+        await fetch_links(ctx, budget, report, fetch)
     for name, open_origin in origins.items():
         with _collect_error(name, errors):
             async with open_origin(ctx, budget) as origin:
                 await sync(origin, ctx, budget, report, is_confirmed)
+    for path in folders:
+        try:
+            await read_folder(follow(path, ctx), ctx, budget, report)
+        except InvalidInput as error:
+            report.failures.append(Failure.of(path.name, error))
     if errors and errors.keys() >= origins.keys() and not any(report.counts.values()):
         raise next(iter(errors.values()))  # there is nothing to report of any other origin
     report.failures += [Failure.of(name, error) for name, error in errors.items()]

@@ -1,0 +1,216 @@
+"""Runs jobs on this machine while Carrel runs: by their schedules, and as soon as texts wait.
+
+A job is due if its last run began before the last time of its schedule. So what was missed while
+nothing ran, or while the machine slept, runs once. Of all processes on a state folder, one works,
+which holds a lock. When it ends, or is killed, another one takes over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from infra.file_lock import hold_lock
+from infra.local import local_database
+from infra.local.cron import find_last_time
+from shared.core.caller import Caller
+from shared.core.log import error_fields, log
+from shared.core.meter import Meter
+from shared.firestore.runs import Runs, RunState
+from shared.runtime.job import AlreadyRunning, Report, run_job
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+    from functions.gateway.calls.dispatch import Dispatcher
+    from functions.gateway.catalog import Declaration
+    from infra.local.folder_watch import FolderWatch
+    from shared.core.safe_fetch import SafeFetch
+    from shared.firestore.database import Database
+    from shared.runtime.context import App
+    from shared.runtime.job import Job
+    from shared.runtime.messages import CallAnswer, CallRequest
+
+INGEST: Final = "ingest"
+STEPS: Final = (INGEST, "embed", "cards", "cluster", "extract", "index")
+"""The jobs that make new texts searchable, in order."""
+START_SECONDS: Final = 5.0
+"""The first jobs run this long after a process has started, after the first calls of its client."""
+_POLL_SECONDS: Final = 1.0
+"""The pause between two looks at what is due, which take a fraction of a millisecond."""
+_ERROR_SECONDS: Final = 60.0
+"""The pause after a fault, such as a database that does not answer."""
+_UNFINISHED: Final = frozenset({RunState.RUNNING, RunState.DIED, RunState.OUT_OF_TIME})
+"""The states of a run whose work the next one continues."""
+
+
+def get_lock_file() -> Path:
+    """Return the file that the working process keeps locked. A change of its time wakes it."""
+    return local_database.STATE / "jobs.lock"
+
+
+def wake() -> None:
+    """Let the working process run `STEPS`, and watch the folders that are followed now.
+
+    If there is none, the next one begins with that.
+    """
+    get_lock_file().touch()
+
+
+class Scheduler:
+    """Runs what is due in the background, unless another process does."""
+
+    _folders: FolderWatch
+
+    def __init__(
+        self, app: App, fetch: SafeFetch | None = None, start_seconds: float = START_SECONDS
+    ) -> None:
+        """Prepare to run jobs.
+
+        Args:
+            app: The resources of this process.
+            fetch: Fetches pages; by default, from public addresses only.
+            start_seconds: See `START_SECONDS`.
+        """
+        self._app = app
+        self._fetch = fetch
+        self._start_seconds = start_seconds
+        self._context = app.context(Caller(), Meter())  # only for its database and its clock
+        self._jobs: dict[str, Job] = {}
+        self._begun: dict[str, datetime] = {}
+        self._scheduled: set[str] = set()
+        self._awaited: set[str] = set()
+        self._changed: frozenset[Path] = frozenset()
+        self._looked_at: tuple[object, ...] = ()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, unless that was done."""
+        self._task = self._task or asyncio.create_task(self._work(), name="jobs")
+
+    async def aclose(self) -> None:
+        """Stop. The next process continues a job that was running."""
+        if self._task:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _work(self) -> None:
+        """Wait until no other process works, and then work until this task is cancelled."""
+        await asyncio.sleep(self._start_seconds)
+        with ExitStack() as stack:
+            while True:
+                with suppress(BlockingIOError):
+                    stack.enter_context(hold_lock(get_lock_file(), fcntl.LOCK_EX | fcntl.LOCK_NB))
+                    break
+                await asyncio.sleep(_POLL_SECONDS)
+            self._jobs, self._folders = await asyncio.to_thread(_load, self._context.database)
+            try:
+                while True:
+                    await self._look()
+                    await asyncio.sleep(_POLL_SECONDS)
+            finally:
+                await self._folders.aclose()
+
+    async def _look(self) -> None:
+        """Find what is due, and run it."""
+        try:
+            await self._find_due()
+            await self._run_due()
+        except Exception as error:  # noqa: BLE001 - nothing may end this task
+            log.error("jobs_not_run", **error_fields(error))
+            await asyncio.sleep(_ERROR_SECONDS)
+
+    async def _find_due(self) -> None:
+        """Find the jobs to run. Reads the database once a minute, and when it is woken."""
+        now = self._context.clock()
+        woken_at = get_lock_file().stat().st_mtime_ns
+        if woken_at not in self._looked_at:
+            self._awaited.update(STEPS)
+        if self._looked_at != (woken_at, now.replace(second=0, microsecond=0)):
+            self._looked_at = (woken_at, now.replace(second=0, microsecond=0))
+            await self._folders.update()
+            self._scheduled |= {name for name in self._jobs if await self._is_due(name, now)}
+        if changed := await self._folders.find_changed():
+            self._changed |= changed
+            self._awaited.add(INGEST)
+
+    async def _is_due(self, name: str, now: datetime) -> bool:
+        """Return whether a job is due. If it may be, its last run by any process is read."""
+        due_at = find_last_time(self._jobs[name].schedule, now)
+        if name in self._begun and self._begun[name] >= due_at:
+            return False
+        runs = await Runs(self._context.database).load_latest(name, 1)
+        if not runs or runs[0].state in _UNFINISHED:
+            return True
+        self._begun[name] = runs[0].started_at
+        return self._begun[name] < due_at
+
+    async def _run_due(self) -> None:
+        """Run jobs in order. While another run has the lease of one, the rest waits."""
+        for name, job in self._jobs.items():
+            if name not in self._scheduled | self._awaited:
+                continue
+            self._begun[name] = self._context.clock()
+            outcome = await self._run_ingest(job) if name == INGEST else await self._run(job)
+            if isinstance(outcome, AlreadyRunning):
+                return
+            if outcome.finished:
+                self._scheduled.discard(name)
+                self._awaited.discard(name)
+
+    async def _run_ingest(self, job: Job) -> Report | AlreadyRunning:
+        """Fetch links, and read changed folders and, if the job is due, configured origins."""
+        from functions.jobs.ingest.job import ingest_here
+
+        changed, is_scheduled = self._changed, INGEST in self._scheduled
+        run = partial(ingest_here, changed, is_scheduled=is_scheduled, fetch=self._fetch)
+        outcome = await self._run(replace(job, run=run))
+        if isinstance(outcome, Report):
+            if any(outcome.counts.values()):
+                self._awaited.update(STEPS)
+            if outcome.finished:
+                self._changed -= changed
+            await self._folders.update()
+        return outcome
+
+    async def _run(self, job: Job) -> Report | AlreadyRunning:
+        """Run a job. One that fails runs again when it is due."""
+        try:
+            return await run_job(job, self._app)
+        except Exception as error:  # noqa: BLE001 - the others run
+            log.error("job_failed", job=job.name, **error_fields(error))
+            return Report()
+
+
+def _load(database: Database) -> tuple[dict[str, Job], FolderWatch]:
+    """Import what takes a second: the jobs with a schedule, `STEPS` first, and their readers."""
+    from infra.build.discovery import jobs
+    from infra.local.folder_watch import FolderWatch
+
+    scheduled = {job.name: job for job in jobs() if job.schedule}
+    return {name: scheduled[name] for name in (*STEPS, *scheduled)}, FolderWatch(database)
+
+
+class WakingDispatcher:
+    """Passes calls on, and wakes the scheduler after those that leave something to do."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        """Pass calls to a dispatcher."""
+        self._dispatcher = dispatcher
+
+    async def call(self, tool: Declaration, request: CallRequest) -> CallAnswer:
+        """Run a call."""
+        answer = await self._dispatcher.call(tool, request)
+        if tool.name in {"save_link", "save_note"} and answer.error is None:
+            wake()
+        return answer
+
+    async def health(self) -> dict[str, str]:
+        """Return the health of the services on which calls depend."""
+        return await self._dispatcher.health()
