@@ -45,6 +45,8 @@ _POLL_SECONDS: Final = 1.0
 """The pause between two looks at what is due, which take a fraction of a millisecond."""
 _ERROR_SECONDS: Final = 60.0
 """The pause after a fault, such as a database that does not answer."""
+_TURN_SECONDS: Final = dict.fromkeys(("embed", "cards", "extract", "ingest_materials"), 60.0)
+"""After so long, jobs that may take hours give way to the others, and then go on."""
 _UNFINISHED: Final = frozenset({RunState.RUNNING, RunState.DIED, RunState.OUT_OF_TIME})
 """The states of a run whose work the next one continues."""
 
@@ -163,6 +165,8 @@ class Scheduler:
             if outcome.finished:
                 self._scheduled.discard(name)
                 self._awaited.discard(name)
+            if name in STEPS and any(outcome.counts.values()):
+                self._awaited.update(STEPS[STEPS.index(name) + 1 :])
 
     async def _run_ingest(self, job: Job) -> Report | AlreadyRunning:
         """Fetch links, and read changed folders and, if the job is due, configured origins."""
@@ -172,8 +176,6 @@ class Scheduler:
         run = partial(ingest_here, changed, is_scheduled=is_scheduled, fetch=self._fetch)
         outcome = await self._run(replace(job, run=run))
         if isinstance(outcome, Report):
-            if any(outcome.counts.values()):
-                self._awaited.update(STEPS)
             if outcome.finished:
                 self._changed -= changed
             await self._folders.update()
@@ -182,7 +184,7 @@ class Scheduler:
     async def _run(self, job: Job) -> Report | AlreadyRunning:
         """Run a job. One that fails runs again when it is due."""
         try:
-            return await run_job(job, self._app)
+            return await run_job(job, self._app, seconds=_TURN_SECONDS.get(job.name))
         except Exception as error:  # noqa: BLE001 - the others run
             log.error("job_failed", job=job.name, **error_fields(error))
             return Report()
