@@ -12,23 +12,27 @@ import shutil
 import sys
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import httpx2
 
 from infra.folders import run_command
 from infra.local import local_database
 from infra.local.state_disk import find_remote_disk, find_synchronised_folder, read_mounts
+from infra.terminal import make_printable
 from shared.core.errors import CarrelError, Unusable
 from shared.core.installation import carrel, carrel_deploy
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from infra.local.state_disk import Mount
     from shared.core.settings import Settings
+    from shared.firestore.database import Database
+
+    ResultT = TypeVar("ResultT")
 
 _MIN_PYTHON: Final = (3, 11, 7)
 """The oldest version of Python that Carrel supports, as `pyproject.toml` says."""
@@ -155,30 +159,43 @@ def _check_files(machine: Machine) -> CheckResult:
 
 def _check_knowledge(_: Machine) -> CheckResult:
     """Check that the database can be opened, and that it has texts."""
-    from shared.core.settings import Settings
-
     if host := os.environ.get("FIRESTORE_EMULATOR_HOST"):
         where = f"the emulator at {host}"
     elif local_database.KNOWLEDGE.exists():
         where = str(local_database.KNOWLEDGE)
     else:
         return failed("there is no database yet", f"{run_command()}, which loads a sample")
-    count = asyncio.run(_count_sources(Settings()))
+    from shared.knowledge.source_repository import Sources
+
+    count = asyncio.run(_read(lambda database: Sources(database).count()))
     if not count:
         return failed("the knowledge base is empty", f"{run_command()}, which loads a sample")
     return passed(f"{format_count(count, 'source')} in {where}")
 
 
-async def _count_sources(settings: Settings) -> int:
+def _check_folders(_: Machine) -> CheckResult:
+    """Check that the followed folders are there, and that all of them could be read."""
+    from functions.jobs.ingest.folder import load_folders
+
+    roots = asyncio.run(_read(load_folders))
+    problems = [f"{root.path}: {problem}" for root in roots for problem in root.list_problems()]
+    if problems:
+        others = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        return failed(make_printable(f"{problems[0]}{others}"), carrel("ingest --list"))
+    watched = sum(root.watched for root in roots)
+    return passed(f"{format_count(watched, 'folder')} read when they change")
+
+
+async def _read(read: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
+    """Read from the knowledge base."""
     from shared.core.meter import Meter
-    from shared.core.settings import KNOWLEDGE_DATABASE
+    from shared.core.settings import KNOWLEDGE_DATABASE, Settings
     from shared.firestore.connection import Connection
     from shared.firestore.database import Database
-    from shared.knowledge.source_repository import Sources
 
-    connection = Connection(settings.google_cloud_project, KNOWLEDGE_DATABASE)
+    connection = Connection(Settings().google_cloud_project, KNOWLEDGE_DATABASE)
     try:
-        return await Sources(Database(connection, Meter(), read_only=True)).count()
+        return await read(Database(connection, Meter(), read_only=True))
     finally:
         await connection.aclose()
 
@@ -234,6 +251,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("state folder", _check_state),
     Check("files", _check_files),
     Check("knowledge", _check_knowledge),
+    Check("folders", _check_folders),
     Check("gateway", _check_gateway),
     Check("embedding model", _check_embedding),
     _make_program_check("node", "some of the tests"),

@@ -163,7 +163,10 @@ class _Receipt:
         if not restores:
             command = request.restore_command(self.source_ids)
             lines.append(f"To restore until {self.restorable_until}: {command}")
-        lines.append(f"The index and all counts follow with: {carrel('jobs run index')}")
+        lines.append(
+            "The index and all counts follow within 15 minutes while Carrel runs, or with:"
+            f" {carrel('jobs run index')}"
+        )
         return "\n".join(lines)
 
 

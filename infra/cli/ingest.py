@@ -231,7 +231,7 @@ def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool, watch: bool) -> 
     Returns:
         Whether everything was processed, and missing texts were forgotten or are to be kept.
     """
-    from functions.jobs.ingest.folder import load_watched_folders, stop_watching
+    from functions.jobs.ingest.folder import stop_watching
     from infra.cloud.environment import set_job_secrets
     from infra.local.jobs import ingest_all
 
@@ -261,14 +261,21 @@ def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool, watch: bool) -> 
         raise folder.error
     set_job_secrets(["embed"])
     confirmed = folder.missing_ids if forgets else frozenset()
-    watched_before = run_with_database(load_watched_folders)
+    was_watched = _is_watched(folder.scope)
     # Nothing that runs on this machine reads folders for a deployment.
     complete = ingest_all(path, confirmed, watched=watch and is_local())
-    if run_with_database(load_watched_folders).keys() - watched_before.keys():
+    if _is_watched(folder.scope) and not was_watched:
         command = carrel(f"ingest --no-watch {shlex.quote(str(path))}")
         click.echo(make_printable(_WATCHED.format(command=command)))
         wake()
     return complete and is_confirmed
+
+
+def _is_watched(path: Path) -> bool:
+    from functions.jobs.ingest.folder import load_folders
+
+    roots = run_with_database(load_folders)
+    return any(root.watched and root.path == path for root in roots)
 
 
 def _ingest_page(url: str) -> bool:

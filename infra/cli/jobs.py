@@ -31,12 +31,12 @@ _MAX_DEAD_LETTERS: Final = 50
 
 @click.group()
 def jobs() -> None:
-    """Manage batch jobs. The cloud runs them on a schedule; on this machine, you run them."""
+    """Manage batch jobs. They run on a schedule, on this machine while Carrel runs."""
 
 
 @jobs.command("list")
 def list_jobs() -> None:
-    """List all jobs with their cloud schedules and last runs."""
+    """List all jobs with their schedules and last runs."""
     all_jobs = list(_load_jobs().values())
     last_runs = run_with_context(lambda ctx: _load_last_runs(all_jobs, ctx))
     rows = [
@@ -72,7 +72,7 @@ def show(name: str) -> None:
     job = _get_job(name)
     runs, dead_letters = run_with_context(lambda ctx: _load_history(job, ctx))
     schedule = f"{job.schedule} (UTC)" if job.schedule else "none, it runs on request"
-    click.echo(f"{job.name}: {job.title}. Schedule in the cloud: {schedule}.")
+    click.echo(f"{job.name}: {job.title}. Schedule: {schedule}.")
     if not runs:
         from shared.firestore.runs import RUN_RECORDS
 

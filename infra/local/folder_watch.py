@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 from watchfiles import watch
 
-from functions.jobs.ingest.folder import load_watched_folders
+from functions.jobs.ingest.folder import load_folders
 from functions.jobs.ingest.readers.folder import take_fingerprint
+from functions.jobs.ingest.roots import select_watched
 from infra.local.state_disk import find_remote_disk, read_mounts
 from shared.core.log import error_fields, log
 
@@ -38,10 +39,9 @@ _STEP_MILLISECONDS: Final = 500
 class FolderWatch:
     """The followed folders, and which of them may have changed."""
 
-    def __init__(self, database: Database, settle_seconds: float = SETTLE_SECONDS) -> None:
+    def __init__(self, database: Database) -> None:
         """Watch nothing before `update`."""
         self._database = database
-        self._settle_seconds = settle_seconds
         self._read: dict[Path, str] = {}
         self._identities: dict[Path, tuple[int, int] | None] = {}
         self._suspects: dict[Path, tuple[float, str]] = {}
@@ -51,7 +51,8 @@ class FolderWatch:
 
     async def update(self) -> None:
         """Watch the folders that are followed now. Costs one read."""
-        self._read = await load_watched_folders(self._database)
+        watched = select_watched(await load_folders(self._database))
+        self._read = {root.path: root.fingerprint for root in watched}
         identities = {path: _identify(path) for path in self._read}
         if identities != self._identities:  # another folder may be at the same path, or a disk
             self._identities, self._looked_at = identities, -math.inf
@@ -68,7 +69,7 @@ class FolderWatch:
         """Return the folders that have changed and are at rest, each once."""
         changed = set()
         for path, (looked_at, former) in list(self._suspects.items()):
-            if time.monotonic() - looked_at < self._settle_seconds:
+            if time.monotonic() - looked_at < SETTLE_SECONDS:
                 continue
             fingerprint = await asyncio.to_thread(take_fingerprint, path)
             read = self._read.get(path, fingerprint)

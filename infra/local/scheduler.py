@@ -61,7 +61,8 @@ def wake() -> None:
 
     If there is none, the next one begins with that.
     """
-    get_lock_file().touch()
+    with suppress(FileNotFoundError):  # of an emulator, there is no state folder
+        get_lock_file().touch()
 
 
 class Scheduler:

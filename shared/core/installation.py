@@ -58,11 +58,3 @@ def carrel_on_deployment(arguments: str) -> str:
 def carrel_deploy() -> str:
     """Return the command that deploys, for which --cloud has no meaning."""
     return f"{carrel_command()} deploy"
-
-
-def when_job_runs(job: str, period: str) -> str:
-    """Return when a job of the schedule has run, to continue a sentence: within `period`.
-
-    A laptop has no schedules, so there it is the command that runs the job.
-    """
-    return f"with {carrel(f'jobs run {job}')}" if is_local() else f"within {period}"

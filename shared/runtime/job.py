@@ -109,8 +109,8 @@ class Job:
         run: Works in small committed steps until the work is done or the budget is spent.
         run_confirmed: Works like `run`, and also takes the steps that a person must confirm.
         total: Counts the items that a run would process now, for a progress bar.
-        schedule: When the job runs in the cloud, in cron's format and UTC, or an empty string if it
-            runs only on demand.
+        schedule: When the job runs, in cron's format and UTC, or an empty string if it runs only on
+            demand.
         timeout: Seconds that a run may take. Cloud Scheduler waits at most 30 minutes.
         lease: The name of a lease that the job shares with another job, so that the two never run
             at the same time. By default, the job has its own lease.

@@ -11,7 +11,7 @@ import pytest
 from infra.build.discovery import ROOT
 from infra.cli.main import main
 from shared.core import installation
-from shared.core.installation import carrel, carrel_deploy, carrel_on_deployment, when_job_runs
+from shared.core.installation import carrel, carrel_deploy, carrel_on_deployment
 from shared.core.target import choose_target
 
 COMMANDS = "|".join(main.list_commands(click.Context(main)))
@@ -88,11 +88,3 @@ def test_a_package_that_is_not_on_path_is_named_in_full(
     monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "my environment"))
     monkeypatch.setenv("PATH", str(program.parent))
     assert carrel("sources") == "carrel sources"
-
-
-def test_only_a_deployment_promises_when_a_job_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A laptop has no schedules: somebody runs the job."""
-    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "localhost:1")
-    assert when_job_runs("index", "15 minutes") == "with .venv/bin/carrel jobs run index"
-    monkeypatch.delenv("FIRESTORE_EMULATOR_HOST")
-    assert when_job_runs("index", "15 minutes") == "within 15 minutes"

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from infra.local.link_fetching import LinkFetcher
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.ids import parse_source_id
 from shared.core.settings import Settings
@@ -18,7 +17,9 @@ from tests.support.gateway_process import (
     RunningGateway,
     run_deployed_gateway,
 )
-from tests.support.links import SITE_URL, make_link_fetcher, make_text_page, serve_site
+from tests.support.jobs import make_job_context
+from tests.support.knowledge import embed_all, index_all
+from tests.support.links import SITE_URL, fetch_due_links, make_text_page, serve_site
 from tests.support.public_web_server import PublicWebServer
 from tests.support.web_pages import make_article_page
 
@@ -59,10 +60,11 @@ async def call_tool(client: Client, name: str, /, **arguments: Any) -> dict[str,
 async def run_jobs(project: str, site: PublicWebServer, embedder: LocalEmbedder) -> None:
     """Run the jobs that fetch links and make texts searchable."""
     app = App(Settings(google_cloud_project=project), embedder=embedder)
-    fetcher = LinkFetcher(app, make_link_fetcher(site))
     try:
-        fetcher.start()
-        await fetcher.wait()
+        ctx = make_job_context(app)
+        await fetch_due_links(ctx, site)
+        await embed_all(ctx)
+        await index_all(ctx)
     finally:
         await app.aclose()
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from functions.gateway.console.rendering import make_source_path
 from functions.gateway.console.visits import Notice
 from shared.core.errors import InvalidInput
-from shared.core.installation import when_job_runs
 from shared.text.counts import format_count
 
 if TYPE_CHECKING:
@@ -192,7 +191,7 @@ def _find_path(tool: str, result: dict[str, Any]) -> str | None:
 def _describe_edit(result: dict[str, Any]) -> str:
     if not result["changed"]:
         return "Nothing changed: it is like that already."
-    later = f" Filters follow {when_job_runs('index', '15 minutes')}." if result["waiting"] else ""
+    later = " Filters follow within 15 minutes." if result["waiting"] else ""
     return f"Changed the {_join_words(result['changed'])}.{later}"
 
 

@@ -19,7 +19,6 @@ from shared.core.errors import (
     Unauthorized,
     Unavailable,
 )
-from shared.core.installation import when_job_runs
 
 if TYPE_CHECKING:
     from shared.runtime.messages import WireError
@@ -82,7 +81,7 @@ _CONFLICTS: Final = {
     "forget": (
         "This cannot be done right now: the source is still being forgotten or restored, is"
         " forgotten itself, or was forgotten too long ago. Restore the source first, or try again"
-        " when the job index has completed it, {when}."
+        " in 15 minutes, when that is complete."
     ),
     "get_source": "The source changed where this page begins. Open it again from its first page.",
 }
@@ -107,8 +106,6 @@ def describe_error(tool: str, error: WireError) -> WireError:
     """Return a tool's error with a message for people."""
     kind = find_kind(error)
     conflict = _CONFLICTS.get(tool) if kind is Conflict else None
-    if conflict:
-        conflict = conflict.format(when=when_job_runs("index", "15 minutes"))
     parts = [_describe_fields(tool, error) or conflict or _TEXTS[kind].sentence]
     if error.retry_after is not None:
         parts.append(f"Try again in {max(1, math.ceil(error.retry_after))} s.")

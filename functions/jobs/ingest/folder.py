@@ -37,7 +37,6 @@ from functions.jobs.ingest.roots import (
     is_gone,
     load_roots,
     register,
-    select_watched,
 )
 from shared.core.errors import InvalidInput
 from shared.core.installation import carrel
@@ -305,24 +304,23 @@ def follow(path: Path, ctx: Context, *, watched: bool = False) -> FollowedFolder
     return FollowedFolder(path, ctx.database, follows_readwise=follows_readwise, watched=watched)
 
 
-async def load_watched_folders(database: Database) -> dict[Path, str]:
-    """Load the folders to read when they change, with the fingerprints of what was read."""
+async def load_folders(database: Database) -> tuple[Root, ...]:
+    """Load the registered folders. Costs one read."""
     disk = Followed(database, DISK, FileState)
     await disk.load_fields("roots")
-    roots = select_watched(load_roots(disk.fields.get("roots", "")))
-    return {root.path: root.fingerprint if disk.is_current else "" for root in roots}
+    roots = load_roots(disk.fields.get("roots", ""))
+    # With another layout of chunks, all must be read again.
+    return roots if disk.is_current else tuple(replace(root, fingerprint="") for root in roots)
 
 
 async def stop_watching(path: Path, database: Database) -> bool:
     """Let a folder be read by command only. Return whether it was read when it changed."""
-    disk = Followed(database, DISK, FileState)
-    await disk.load_fields("roots")
-    roots = load_roots(disk.fields.get("roots", ""))
     scope = await asyncio.to_thread(path.resolve)
-    others = [replace(root, watched=root.watched and root.path != scope) for root in roots]
-    if others == list(roots):
+    roots = await load_folders(database)
+    if not any(root.watched and root.path == scope for root in roots):
         return False
-    await disk.store_fields({"roots": dump_roots(others)})
+    roots = tuple(replace(root, watched=root.watched and root.path != scope) for root in roots)
+    await Followed(database, DISK, FileState).store_fields({"roots": dump_roots(roots)})
     return True
 
 

@@ -5,24 +5,18 @@ retried later, and becomes a dead letter after the last try.
 """
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from functions.gateway.catalog import Declaration
-from functions.jobs.cards.job import JOB as CARDS
 from functions.jobs.ingest.job import JOB, count, ingest
 from functions.jobs.ingest.links.page import FETCH_RULES
-from infra.local.inline import InlineDispatcher
-from infra.local.link_fetching import MAX_FAILED_ROUNDS, LinkFetcher, LinkFetchingDispatcher
 from shared.core.deferral import MAX_TRIES
-from shared.core.errors import InvalidInput, Unavailable
+from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 from shared.links.model import FETCHED_LINKS, LinkState
 from shared.runtime.context import App, Context
-from shared.runtime.job import Budget, Report
 from tests.support.clock import SettableClock
 from tests.support.jobs import make_ample_budget, make_spent_budget
 from tests.support.knowledge import embed_all, index_all
@@ -32,7 +26,6 @@ from tests.support.links import (
     OWNER,
     SITE_URL,
     fetch_due_links,
-    make_link_fetcher,
     make_text_page,
     read_only_link,
     serve_site,
@@ -40,7 +33,7 @@ from tests.support.links import (
 from tests.support.pdf_files import make_pdf
 from tests.support.public_web_server import Page
 from tests.support.stored_documents import read_chunks, read_documents
-from tests.support.tool_calls import call_result, find_tool, make_call_request
+from tests.support.tool_calls import call_result
 from tests.support.web_pages import make_article_page
 
 URL = f"{SITE_URL}/essay"
@@ -257,64 +250,3 @@ async def test_a_link_cancelled_during_its_fetch_is_deleted(app: App, ctx: Conte
         site.gate.set()
         await fetching
     assert await read_documents(ctx, "links") == {}
-
-
-async def test_a_local_server_fetches_a_link_when_it_is_saved(app: App) -> None:
-    tool = find_tool("save_link")
-    declaration = Declaration.model_validate(tool.declaration())
-    with serve_site(essay=make_text_page(ESSAY)) as site:
-        fetcher = LinkFetcher(app, make_link_fetcher(site))
-        dispatcher = LinkFetchingDispatcher(InlineDispatcher(app), fetcher)
-        answer = await dispatcher.call(declaration, make_call_request(tool, EDITOR, {"url": URL}))
-        assert answer.error is None
-        await fetcher.wait()
-
-    [stored] = await list_recent_links(app)
-    assert stored["state"] == "stored"
-    results = await call_result(app, "search_kb", EDITOR, query="reef the mainsail")
-    assert results["results"][0]["title"] == "On Reefing"
-
-
-async def test_a_failed_job_stops_no_other_and_is_run_again(
-    app: App, ctx: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chunks_before_cards = []
-
-    async def fail_once(job_ctx: Context, budget: Budget) -> Report:
-        chunks_before_cards.append(await read_chunks(ctx))
-        if len(chunks_before_cards) == 1:
-            raise Unavailable("The language model does not answer.")
-        return await CARDS.run(job_ctx, budget)
-
-    monkeypatch.setattr("functions.jobs.cards.job.JOB", replace(CARDS, run=fail_once))
-    await save_link(app)
-    with serve_site(essay=make_text_page(ESSAY)) as site:
-        fetcher = LinkFetcher(app, make_link_fetcher(site), error_seconds=0)
-        fetcher.start()
-        await fetcher.wait()
-    [before], [after] = (chunks.values() for chunks in chunks_before_cards)
-    assert {"index", "card"} < before["pending"].keys()
-    assert "index" not in after["pending"]
-    assert "card" in after["pending"]
-    [stored] = (await read_chunks(ctx)).values()
-    assert "card" not in stored["pending"]
-
-
-async def test_a_job_that_always_fails_is_not_run_for_ever(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rounds = 0
-
-    async def fail(_ctx: Context, _budget: Budget) -> Report:
-        nonlocal rounds
-        rounds += 1
-        raise Unavailable("The language model does not answer.")
-
-    monkeypatch.setattr("functions.jobs.cards.job.JOB", replace(CARDS, run=fail))
-    await save_link(app)
-    with serve_site(essay=make_text_page(ESSAY)) as site:
-        fetcher = LinkFetcher(app, make_link_fetcher(site), error_seconds=0)
-        fetcher.start()
-        await fetcher.wait()
-        await fetcher.aclose()
-    assert rounds == MAX_FAILED_ROUNDS

@@ -13,7 +13,7 @@ from shared.core.caller import Role, Scope, Tier
 from shared.core.dates import format_day
 from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from shared.core.ids import parse_source_id
-from shared.core.installation import carrel, when_job_runs
+from shared.core.installation import carrel
 from shared.firestore.retention import PURGE_AT
 from shared.knowledge.forgotten_chunks import RESTORABLE_SOURCES, ContentCounts, count_contents
 from shared.knowledge.forgotten_repository import INGEST, ForgottenSources, Unfinished
@@ -425,8 +425,8 @@ def _require_settled(source: Document) -> None:
 
 def _make_unfinished_error(source_id: str, state: str) -> Conflict:
     return Conflict(
-        f"The source {source_id} is still being {state}. That is complete"
-        f" {when_job_runs('index', '15 minutes')}: try again then.",
+        f"The source {source_id} is still being {state}. That is complete within 15 minutes: try"
+        " again then.",
         details={"source_id": source_id},
     )
 
@@ -442,10 +442,7 @@ def make_message(out: Out) -> str:
             " again."
         )
     if out.remaining:
-        follows = (
-            f"About {format_count(out.remaining, 'passage')} will follow"
-            f" {when_job_runs('index', '15 minutes')}."
-        )
+        follows = f"About {format_count(out.remaining, 'passage')} will follow within 15 minutes."
     elif out.forgotten:
         follows = "No tool shows it any longer, and it stays out when its file is read again."
     else:

@@ -29,8 +29,8 @@ def explain_no_map() -> str:
     """Say when a map is drawn."""
     return (
         "There is no map yet. The job `cluster` draws one when there are clusters, which takes at"
-        f" least 20 passages. It runs with `{carrel('ingest PATH')}` and"
-        f" `{carrel('jobs run cluster')}`; in a deployment, every hour as well."
+        f" least 20 passages. It runs every hour, and with `{carrel('ingest PATH')}` and"
+        f" `{carrel('jobs run cluster')}`."
     )
 
 

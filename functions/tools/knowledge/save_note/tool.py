@@ -26,7 +26,6 @@ from shared.core.errors import (
     Unavailable,
 )
 from shared.core.ids import IdKind, make_id
-from shared.core.installation import when_job_runs
 from shared.core.log import error_fields, log
 from shared.firestore.claims import load_claim
 from shared.index.embedding_space import EmbeddingSpace
@@ -192,7 +191,7 @@ def _require_changeable(stored: StoredNote, args: In, ctx: Context) -> StoredNot
     if stored.is_moving:
         raise Conflict(
             "This note is being forgotten or restored, and nothing was stored. That is complete"
-            f" {when_job_runs('index', '15 minutes')}: try again then.",
+            " within 15 minutes: try again then.",
             details={"source_id": source_id},
         )
     if note.revision != args.revision:
