@@ -25,9 +25,10 @@ import pytest
 
 from infra.local.embedded_firestore.files import check_file
 from tests.support.local_machine import CARREL, Machine
-from tests.support.mcp_wire import HANDSHAKE, make_call, make_initialize, post
+from tests.support.mcp_wire import make_call, post
 from tests.support.ports import find_free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS
+from tests.support.stdio_client import StdioClient
 
 pytestmark = pytest.mark.slow
 
@@ -312,31 +313,6 @@ def test_a_restore_that_was_killed_is_whole_or_none(
         require_whole_files(machine)
         assert not list(machine.state.glob("restored-*"))
     report(f"{kills} kills, {restored} restored")
-
-
-class StdioClient:
-    """A client that starts a server of its own, and calls it over standard input and output."""
-
-    def __init__(self, machine: Machine) -> None:
-        """Start the server, and shake hands."""
-        self.process = machine.start([*CARREL, "stdio"])
-        self._send(make_initialize(HANDSHAKE[0]))
-        self._receive()
-        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-
-    def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Call a tool, and return its result."""
-        self._send(make_call(tool, arguments))
-        return self._receive()["result"]["structuredContent"]  # type: ignore[no-any-return]
-
-    def _send(self, message: dict[str, Any]) -> None:
-        assert self.process.stdin
-        self.process.stdin.write(f"{json.dumps(message)}\n")
-        self.process.stdin.flush()
-
-    def _receive(self) -> dict[str, Any]:
-        assert self.process.stdout
-        return json.loads(self.process.stdout.readline())  # type: ignore[no-any-return]
 
 
 def read_last_change(machine: Machine, collection: str) -> int:

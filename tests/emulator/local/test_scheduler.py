@@ -12,6 +12,7 @@ from functions.gateway.catalog import Declaration
 from functions.jobs.cards.job import JOB as CARDS
 from infra.build.discovery import jobs
 from infra.local import scheduler
+from infra.local.cron import find_last_time
 from infra.local.inline import InlineDispatcher
 from infra.local.scheduler import WakingDispatcher, wake
 from shared.core.errors import Unavailable
@@ -176,7 +177,6 @@ async def test_a_long_job_gives_way_and_goes_on(
 async def test_a_database_that_is_down_does_not_end_it(
     app: App, ctx: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find_last_time = scheduler.find_last_time
     faults = iter([Unavailable("The database does not answer."), ValueError("A fault.")])
 
     def fail_twice(*arguments: object) -> object:
