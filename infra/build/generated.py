@@ -133,7 +133,7 @@ def _render_parameters(tool: Tool[Any, Any]) -> str:
 
 def _render_jobs_table() -> str:
     rows = (f"| `{job.name}` | {job.title} | {_render_schedule(job)} |\n" for job in jobs())
-    return "| job | what it does | in the cloud (cron, UTC) |\n|---|---|---|\n" + "".join(rows)
+    return "| job | what it does | when (cron, UTC) |\n|---|---|---|\n" + "".join(rows)
 
 
 def _render_retention_table() -> str:

@@ -21,6 +21,7 @@ from shared.core.caller import Caller
 from shared.core.log import error_fields, log
 from shared.core.meter import Meter
 from shared.firestore.runs import Runs, RunState
+from shared.links.repository import SavedLinks
 from shared.runtime.job import AlreadyRunning, Report, run_job
 
 if TYPE_CHECKING:
@@ -139,6 +140,8 @@ class Scheduler:
             self._looked_at = (woken_at, now.replace(second=0, microsecond=0))
             await self._folders.update()
             self._scheduled |= {name for name in self._jobs if await self._is_due(name, now)}
+            if await SavedLinks(self._context.database).list_due(now, 1):
+                self._awaited.add(INGEST)
         if changed := await self._folders.find_changed():
             self._changed |= changed
             self._awaited.add(INGEST)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from pydantic import SecretStr
 
 from functions.gateway.catalog import Declaration
 from functions.jobs.cards.job import JOB as CARDS
@@ -22,6 +23,7 @@ from shared.runtime.job import Budget, Report
 from tests.support.apps import Apps
 from tests.support.clock import SettableClock
 from tests.support.fakes.embedder import WordEmbedder
+from tests.support.fakes.readwise import TOKEN, FakeReadwise
 from tests.support.links import (
     EDITOR,
     ESSAY,
@@ -30,7 +32,13 @@ from tests.support.links import (
     make_text_page,
     serve_site,
 )
-from tests.support.scheduling import count_runs, hurry, run_scheduler, wait_until
+from tests.support.scheduling import (
+    count_runs,
+    hurry,
+    run_scheduler,
+    wait_for_texts,
+    wait_until,
+)
 from tests.support.stored_documents import read_chunks, read_documents
 from tests.support.tool_calls import call_result, find_tool, make_call_request
 
@@ -62,16 +70,15 @@ async def test_what_was_missed_runs_once(app: App, ctx: Context, clock: Settable
             return (await count_runs(ctx))["ingest_materials"] == 3
 
         await wait_until(has_embedded_materials)
-    assert set((await count_runs(ctx)).values()) <= {2, 3}
+    before = await count_runs(ctx)
+    assert set(before.values()) <= {2, 3}
+
+    async def have_steps_run() -> bool:
+        return (await count_runs(ctx))["index"] > before["index"]
+
     async with run_scheduler(app):  # nothing is due, but texts may wait
-        wake()
-        await wait_until(lambda: has_run_again(ctx))
+        await wait_until(have_steps_run)
     assert (await count_runs(ctx))["purge"] == 2
-
-
-async def has_run_again(ctx: Context) -> bool:
-    """Return whether the last job of those that texts wait for has run once more."""
-    return (await count_runs(ctx))["index"] > 3
 
 
 async def test_a_saved_link_is_fetched_and_found(app: App) -> None:
@@ -93,6 +100,35 @@ async def test_a_saved_link_is_fetched_and_found(app: App) -> None:
             await wait_until(is_found)
     [stored] = (await call_result(app, "get_recent", EDITOR))["links"]
     assert stored["state"] == "stored"
+
+
+async def test_a_readwise_library_is_followed_every_hour(
+    apps: Apps, ctx: Context, clock: SettableClock
+) -> None:
+    """A saved note or a folder that changes asks Readwise nothing."""
+    with FakeReadwise() as readwise:
+        readwise.put_book(7, "Reef early.")
+        app = apps(
+            clock=clock,
+            embedder=WordEmbedder(),
+            readwise_token=SecretStr(TOKEN),
+            readwise_url=readwise.base_url,
+        )
+        clock.now = clock()
+        async with run_scheduler(app):
+            await wait_for_texts(ctx, "Reef early.")
+            requests, runs = len(readwise.calls), (await count_runs(ctx))["index"]
+            wake()
+
+            async def has_run() -> bool:
+                return (await count_runs(ctx))["index"] > runs
+
+            await wait_until(has_run)
+            assert len(readwise.calls) == requests
+            readwise.advance(hours=1)
+            readwise.put_book(8, "Heave to.")
+            clock.advance(hours=1)
+            await wait_for_texts(ctx, "Reef early.", "Heave to.")
 
 
 async def test_a_failed_job_stops_no_other_and_waits_for_its_time(
