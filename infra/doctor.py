@@ -182,8 +182,7 @@ def _check_folders(_: Machine) -> CheckResult:
     if problems:
         others = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return failed(make_printable(f"{problems[0]}{others}"), carrel("ingest --list"))
-    watched = sum(root.watched for root in roots)
-    return passed(f"{format_count(watched, 'folder')} read when they change")
+    return passed(f"follows {format_count(sum(root.watched for root in roots), 'folder')}")
 
 
 async def _read(read: Callable[[Database], Awaitable[ResultT]]) -> ResultT:

@@ -18,7 +18,6 @@ import click
 
 from infra.cli.database import run_with_database
 from infra.cli.formatting import format_minute, format_table
-from infra.local.scheduler import wake
 from infra.terminal import make_printable
 from shared.core.installation import carrel
 from shared.core.target import is_local
@@ -234,6 +233,7 @@ def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool, watch: bool) -> 
     from functions.jobs.ingest.folder import stop_watching
     from infra.cloud.environment import set_job_secrets
     from infra.local.jobs import ingest_all
+    from infra.local.scheduler import wake
 
     if not watch and run_with_database(partial(stop_watching, path)):
         click.echo(f"{make_printable(str(path))} is no longer read when it changes.")

@@ -42,7 +42,7 @@ def is_found(port: int, word: str) -> bool:
     """Return whether a search by words of the gateway on a port finds something."""
     call = make_call("search_kb", {"query": word, "mode": "lexical"})
     answer = post(f"http://localhost:{port}/mcp", call).json()
-    return answer["result"]["structuredContent"]["results"] != []
+    return bool(answer["result"]["structuredContent"]["results"])
 
 
 def read_log(machine: Machine, port: int) -> list[dict[str, object]]:

@@ -4,6 +4,7 @@ The exit code is 1 if a text was left out or a job failed, and 130 after Ctrl-C.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from functions.jobs.ingest.readers.kindle import notebook
 from functions.jobs.ingest.readers.readwise import export
 from infra.build.discovery import ROOT
 from infra.cli.ingest_preview import format_duration
+from infra.doctor import CHECKS, Machine, run_check
 from infra.local import jobs
 from tests.support.commands import read_stored, run_carrel
 from tests.support.fakes.embedder import WordEmbedder
@@ -240,3 +242,61 @@ def test_an_interrupted_ingest_can_be_resumed(tmp_path: Path) -> None:
     assert code == 0, errors
     assert f"{NOTES} read" in output
     assert len(read_stored("sources")) == NOTES
+
+
+def test_a_folder_is_followed_until_it_is_read_with_no_watch(tmp_path: Path) -> None:
+    """A file is not followed, and neither is a folder that is gone when that is given up."""
+    vault = tmp_path / "vault"
+    write_file(vault, "note.md", "Reef the mainsail early.")
+    single = write_file(tmp_path, "single.md", "Heave to.")
+    assert "is followed" not in run_ingest(single)[1]
+    code, output, _ = run_ingest(vault)
+    assert code == 0
+    assert output.splitlines()[-1] == (
+        "The folder is followed: while Carrel runs, or a client has started it, what changes is"
+        f" read by itself. To stop that: .venv/bin/carrel ingest --no-watch {vault}"
+    )
+    assert "is followed" not in run_ingest(vault)[1]
+    assert list_followed() == {str(tmp_path): "on command", str(vault): "when it changes"}
+
+    for _ in range(2):
+        assert run_ingest(vault, "--no-watch")[0] == 0
+        assert list_followed()[str(vault)] == "on command"
+    assert "is followed" in run_ingest(vault)[1]
+    shutil.rmtree(vault)
+    assert run_ingest(vault, "--no-watch") == (
+        0,
+        f"{vault} is no longer read when it changes.\n",
+        "",
+    )
+    assert len(read_stored("sources")) == 2
+
+
+def list_followed() -> dict[str, str]:
+    """Return when each followed folder is read."""
+    _, *rows = run_carrel("ingest", "--list").stdout.splitlines()
+    return {path: when for path, *_, when in (re.split(r"  +", row) for row in rows)}
+
+
+def test_what_failed_is_listed_and_a_concern_of_the_doctor(tmp_path: Path) -> None:
+    vault = tmp_path / "vault"
+    write_file(vault, "note.md", "Reef the mainsail early.")
+    [check] = [check for check in CHECKS if check.name == "folders"]
+    assert run_check(check, Machine()).message == "follows 0 folders"
+    assert run_ingest(vault)[0] == 0
+    assert run_check(check, Machine()).message == "follows 1 folder"
+
+    write_file(vault, "scan.pdf", "%PDF-1.7 no more")
+    assert run_ingest(vault)[0] == 1
+    problem = f"{vault}: scan.pdf: is damaged"
+    assert run_carrel("ingest", "--list").stdout.splitlines()[-1].startswith(problem)
+    result = run_check(check, Machine())
+    assert result.message.startswith(problem)
+    assert result.next_command == ".venv/bin/carrel ingest --list"
+
+    (vault / "scan.pdf").unlink()
+    assert run_ingest(vault)[0] == 0
+    vault.rename(tmp_path / "elsewhere")
+    problem = f"{vault}: is not there, as if its disk were missing"
+    assert run_carrel("ingest", "--list").stdout.splitlines()[-1].startswith(problem)
+    assert run_check(check, Machine()).message.startswith(problem)
