@@ -158,14 +158,14 @@ class Scheduler:
         return self._begun[name] < due_at
 
     async def _run_due(self) -> None:
-        """Run jobs in order. While another run has the lease of one, the rest waits."""
+        """Run jobs in order. One whose lease another run has is tried again a second later."""
         for name, job in self._jobs.items():
             if name not in self._scheduled | self._awaited:
                 continue
             self._begun[name] = self._context.clock()
             outcome = await self._run_ingest(job) if name == INGEST else await self._run(job)
             if isinstance(outcome, AlreadyRunning):
-                return
+                continue
             if outcome.finished:
                 self._scheduled.discard(name)
                 self._awaited.discard(name)
