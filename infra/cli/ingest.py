@@ -230,12 +230,11 @@ def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool, watch: bool) -> 
     Returns:
         Whether everything was processed, and missing texts were forgotten or are to be kept.
     """
-    from functions.jobs.ingest.folder import stop_watching
     from infra.cloud.environment import set_job_secrets
     from infra.local.jobs import ingest_all
     from infra.local.scheduler import wake
 
-    if not watch and run_with_database(partial(stop_watching, path)):
+    if not watch and _set_watched(path, watched=False):
         click.echo(f"{make_printable(str(path))} is no longer read when it changes.")
         if not path.exists():
             return True
@@ -260,22 +259,22 @@ def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool, watch: bool) -> 
     if folder.error and not forgets:  # nothing can be read, and nothing is to be forgotten
         raise folder.error
     set_job_secrets(["embed"])
-    confirmed = folder.missing_ids if forgets else frozenset()
-    was_watched = _is_watched(folder.scope)
     # Nothing that runs on this machine reads folders for a deployment.
-    complete = ingest_all(path, confirmed, watched=watch and is_local())
-    if _is_watched(folder.scope) and not was_watched:
+    can_change = path.is_dir() and is_local() and not folder.listing.is_export
+    is_new = _set_watched(path, watched=watch and can_change)
+    complete = ingest_all(path, folder.missing_ids if forgets else frozenset())
+    if watch and is_new and can_change:
         command = carrel(f"ingest --no-watch {shlex.quote(str(path))}")
         click.echo(make_printable(_WATCHED.format(command=command)))
         wake()
     return complete and is_confirmed
 
 
-def _is_watched(path: Path) -> bool:
-    from functions.jobs.ingest.folder import load_folders
+def _set_watched(path: Path, *, watched: bool) -> bool:
+    """Let a folder be read when it changes, or on command only. Return whether that is new."""
+    from functions.jobs.ingest.folder import set_watched
 
-    roots = run_with_database(load_folders)
-    return any(root.watched and root.path == path for root in roots)
+    return run_with_database(partial(set_watched, path, watched=watched))
 
 
 def _ingest_page(url: str) -> bool:
@@ -319,7 +318,7 @@ async def _list(database: Database) -> str:
         last_read = format_minute(root.read_at) if root.whole else "single files"
         when = "when it changes" if root.watched else "on command"
         rows.append((str(root.path), *_count(states), last_read, when))
-        problems += [f"{root.path}: {problem}" for problem in root.list_problems()]
+        problems += root.list_problems()
     if address := Settings().ingest_bucket:
         bucket = Followed(database, address.rstrip("/"), FileState)
         await bucket.load()

@@ -18,20 +18,19 @@ from typing import TYPE_CHECKING, Final
 from watchfiles import watch
 
 from functions.jobs.ingest.folder import load_folders
-from functions.jobs.ingest.readers.folder import take_fingerprint
-from functions.jobs.ingest.roots import select_watched
+from functions.jobs.ingest.listing import take_fingerprint
 from infra.local.state_disk import find_remote_disk, read_mounts
 from shared.core.log import error_fields, log
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from shared.firestore.database import Database
 
 SETTLE_SECONDS: Final = 3.0
 """The pause between the two looks that see the same."""
 LOOK_SECONDS: Final = 600.0
-"""The pause between two looks at a folder without events."""
+"""The pause between two looks at a folder without events, and the longest wait for one to rest."""
 _STEP_MILLISECONDS: Final = 500
 """Events are collected for this long, which is less than people notice."""
 
@@ -43,42 +42,40 @@ class FolderWatch:
         """Watch nothing before `update`."""
         self._database = database
         self._read: dict[Path, str] = {}
-        self._identities: dict[Path, tuple[int, int] | None] = {}
-        self._suspects: dict[Path, tuple[float, str]] = {}
+        self._present: list[Path] = []
+        self._suspects: dict[Path, tuple[float, float, str]] = {}
         self._looked_at = -math.inf
         self._stop = Event()
         self._task: asyncio.Task[None] | None = None
 
     async def update(self) -> None:
         """Watch the folders that are followed now. Costs one read."""
-        watched = select_watched(await load_folders(self._database))
-        self._read = {root.path: root.fingerprint for root in watched}
-        identities = {path: _identify(path) for path in self._read}
-        if identities != self._identities:  # another folder may be at the same path, or a disk
-            self._identities, self._looked_at = identities, -math.inf
+        watched = {root.path: root for root in await load_folders(self._database) if root.watched}
+        self._read = {path: root.fingerprint for path, root in watched.items()}
+        present = [path for path in self._read if path.is_dir()]
+        if present != self._present:
+            self._present, self._looked_at = present, -math.inf
             await self.aclose()
-            mounts = read_mounts()
-            local = [path for path in identities if not find_remote_disk(path, mounts)]
             self._stop = Event()
-            self._task = asyncio.create_task(self._collect([*filter(Path.is_dir, local)]))
+            self._task = asyncio.create_task(self._collect())
         if time.monotonic() - self._looked_at >= LOOK_SECONDS:
             self._looked_at = time.monotonic()
-            self._suspect(identities)
+            self.suspect(self._read)
 
     async def find_changed(self) -> set[Path]:
         """Return the folders that have changed and are at rest, each once."""
         changed = set()
-        for path, (looked_at, former) in list(self._suspects.items()):
-            if time.monotonic() - looked_at < SETTLE_SECONDS:
+        for path, (since, looked_at, former) in list(self._suspects.items()):
+            now = time.monotonic()
+            if now - looked_at < SETTLE_SECONDS:
                 continue
             fingerprint = await asyncio.to_thread(take_fingerprint, path)
             read = self._read.get(path, fingerprint)
-            if fingerprint not in {read, former}:
-                self._suspects[path] = (time.monotonic(), fingerprint)
-                continue
-            del self._suspects[path]
-            if fingerprint != read:
-                changed.add(path)
+            if fingerprint in {read, former} or now - since > LOOK_SECONDS:
+                del self._suspects[path]
+                changed |= {path} if fingerprint != read else set()
+            else:
+                self._suspects[path] = (since, now, fingerprint)
         return changed
 
     async def aclose(self) -> None:
@@ -87,13 +84,15 @@ class FolderWatch:
         if self._task:
             await self._task
 
-    def _suspect(self, folders: Iterable[Path]) -> None:
+    def suspect(self, folders: Iterable[Path]) -> None:
+        """Look at folders that may have changed."""
         for folder in folders:
-            self._suspects.setdefault(folder, (-math.inf, ""))
+            self._suspects.setdefault(folder, (time.monotonic(), -math.inf, ""))
 
-    async def _collect(self, folders: Collection[Path]) -> None:
+    async def _collect(self) -> None:
         """Collect events until `aclose`."""
-        loop, stop = asyncio.get_running_loop(), self._stop
+        loop, stop, mounts = asyncio.get_running_loop(), self._stop, read_mounts()
+        folders = [path for path in self._present if not find_remote_disk(path, mounts)]
 
         def collect() -> None:
             # Polling would be the default in WSL.
@@ -107,21 +106,12 @@ class FolderWatch:
             ):
                 paths = [Path(path) for _, path in changes]
                 changed = [folder for folder in folders if _is_visible_below(folder, paths)]
-                loop.call_soon_threadsafe(self._suspect, changed)
+                loop.call_soon_threadsafe(self.suspect, changed)
 
         try:
             await asyncio.to_thread(collect)
         except (OSError, RuntimeError) as error:  # the system has no watches left
             log.warning("folders_without_events", **error_fields(error))
-
-
-def _identify(path: Path) -> tuple[int, int] | None:
-    """Return the disk and the number of a folder, or None if it is not there."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _is_visible_below(folder: Path, paths: Iterable[Path]) -> bool:

@@ -66,21 +66,17 @@ MAX_LEASE_PAUSE_SECONDS: Final = 5.0
 early."""
 
 
-def ingest_all(
-    path: Path, confirmed: AbstractSet[str] = frozenset(), *, watched: bool = False
-) -> bool:
+def ingest_all(path: Path, confirmed: AbstractSet[str] = frozenset()) -> bool:
     """Ingest `path` into the local knowledge base, with embeddings, cards, clusters and indexes.
 
     Args:
         path: The path.
         confirmed: The ids of sources of missing files that may be forgotten.
-        watched: Whether to read the path again when it changes, if it is a folder.
 
     Returns:
         Whether everything was processed.
     """
-    run = partial(ingest_confirmed, str(path), confirmed, watched=watched)
-    reading = replace(INGEST, run=run)
+    reading = replace(INGEST, run=partial(ingest_confirmed, str(path), confirmed))
     return _run_command(_make_settings(path), partial(_ingest, reading))
 
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from functions.gateway.calls.dispatch import Dispatcher
     from functions.gateway.catalog import Declaration
     from infra.local.folder_watch import FolderWatch
-    from shared.core.safe_fetch import SafeFetch
     from shared.firestore.database import Database
     from shared.runtime.context import App
     from shared.runtime.job import Job
@@ -40,8 +39,8 @@ if TYPE_CHECKING:
 INGEST: Final = "ingest"
 STEPS: Final = (INGEST, "embed", "cards", "cluster", "extract", "index")
 """The jobs that make new texts searchable, in order."""
-START_SECONDS: Final = 5.0
-"""The first jobs run this long after a process has started, after the first calls of its client."""
+_START_SECONDS: Final = 5.0
+"""A process first answers the first calls of its client."""
 _POLL_SECONDS: Final = 1.0
 """The pause between two looks at what is due, which take a fraction of a millisecond."""
 _ERROR_SECONDS: Final = 60.0
@@ -71,19 +70,9 @@ class Scheduler:
 
     _folders: FolderWatch
 
-    def __init__(
-        self, app: App, fetch: SafeFetch | None = None, start_seconds: float = START_SECONDS
-    ) -> None:
-        """Prepare to run jobs.
-
-        Args:
-            app: The resources of this process.
-            fetch: Fetches pages; by default, from public addresses only.
-            start_seconds: See `START_SECONDS`.
-        """
+    def __init__(self, app: App) -> None:
+        """Prepare to run jobs with the resources of this process."""
         self._app = app
-        self._fetch = fetch
-        self._start_seconds = start_seconds
         self._context = app.context(Caller(), Meter())  # only for its database and its clock
         self._jobs: dict[str, Job] = {}
         self._begun: dict[str, datetime] = {}
@@ -106,7 +95,7 @@ class Scheduler:
 
     async def _work(self) -> None:
         """Wait until no other process works, and then work until this task is cancelled."""
-        await asyncio.sleep(self._start_seconds)
+        await asyncio.sleep(_START_SECONDS)
         with ExitStack() as stack:
             while True:
                 with suppress(BlockingIOError):
@@ -177,12 +166,13 @@ class Scheduler:
         from functions.jobs.ingest.job import ingest_here
 
         changed, is_scheduled = self._changed, INGEST in self._scheduled
-        run = partial(ingest_here, changed, is_scheduled=is_scheduled, fetch=self._fetch)
+        run = partial(ingest_here, changed, is_scheduled=is_scheduled)
         outcome = await self._run(replace(job, run=run))
-        if isinstance(outcome, Report):
-            if outcome.finished:
-                self._changed -= changed
-            await self._folders.update()
+        if isinstance(outcome, AlreadyRunning):  # perhaps a command, which reads these folders
+            self._folders.suspect(changed)
+        if isinstance(outcome, AlreadyRunning) or outcome.finished:
+            self._changed = frozenset()
+        await self._folders.update()
         return outcome
 
     async def _run(self, job: Job) -> Report | AlreadyRunning:

@@ -102,8 +102,8 @@ class Followed(Generic[ItemT]):
 
     async def store_fields(self, own_fields: Mapping[str, Any]) -> None:
         """Set fields, and leave the items and all other fields as they are."""
-        await self._database.commit([Set(self._reference, dict(own_fields), merge=True)])
-        self.fields = {**self.fields, **own_fields}
+        header = {"address": self._address, **own_fields}
+        await self._database.commit([Set(self._reference, header, merge=True)])
 
     async def store(
         self,

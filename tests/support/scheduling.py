@@ -9,11 +9,10 @@ from typing import Final
 
 import pytest
 
-from functions.jobs.ingest.folder import ingest_confirmed, load_folders
+from functions.jobs.ingest.folder import ingest_confirmed, load_folders, set_watched
 from functions.jobs.ingest.roots import Root
 from infra.local import folder_watch, local_database, scheduler
 from infra.local.scheduler import Scheduler
-from shared.core.safe_fetch import SafeFetch
 from shared.runtime.context import App, Context
 from tests.support.jobs import make_ample_budget
 from tests.support.stored_documents import read_chunk_texts, read_documents
@@ -26,15 +25,16 @@ def hurry(monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
     """Use an own state folder, and wait only for moments."""
     state.mkdir(exist_ok=True)
     monkeypatch.setattr(local_database, "STATE", state)
+    monkeypatch.setattr(scheduler, "_START_SECONDS", 0)
     monkeypatch.setattr(scheduler, "_POLL_SECONDS", 0.02)
     monkeypatch.setattr(scheduler, "_ERROR_SECONDS", 0.02)
     monkeypatch.setattr(folder_watch, "SETTLE_SECONDS", 0.2)
 
 
 @asynccontextmanager
-async def run_scheduler(app: App, fetch: SafeFetch | None = None) -> AsyncIterator[Scheduler]:
+async def run_scheduler(app: App) -> AsyncIterator[Scheduler]:
     """Run a scheduler while the block runs."""
-    running = Scheduler(app, fetch, start_seconds=0)
+    running = Scheduler(app)
     running.start()
     try:
         yield running
@@ -63,7 +63,8 @@ async def wait_for_texts(ctx: Context, *texts: str) -> None:
 
 async def follow(ctx: Context, folder: Path) -> None:
     """Ingest a folder, as the command does."""
-    await ingest_confirmed(str(folder), frozenset(), ctx, make_ample_budget(), watched=True)
+    await set_watched(folder, ctx.database, watched=True)
+    await ingest_confirmed(str(folder), frozenset(), ctx, make_ample_budget())
 
 
 async def load_folder(ctx: Context) -> Root:

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import unicodedata
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from operator import attrgetter
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.followed_files import FollowedFiles, has_records
-from functions.jobs.ingest.listing import FileListing, list_files, make_source_file, read_listing
+from functions.jobs.ingest.listing import (
+    FileListing,
+    list_files,
+    make_source_file,
+    read_listing,
+    take_fingerprint,
+)
 from functions.jobs.ingest.missing_sources import describe_removed
 from functions.jobs.ingest.origin import sync
 from functions.jobs.ingest.readers.fields import to_one_line
-from functions.jobs.ingest.readers.folder import take_fingerprint
 from functions.jobs.ingest.readers.formats import Identity
 from functions.jobs.ingest.readers.reading import (
     InputProblem,
@@ -45,7 +50,7 @@ from shared.knowledge.source import Source
 from shared.runtime.job import Failure, Report
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from datetime import datetime
 
@@ -73,24 +78,10 @@ class FollowedFolder(FollowedFiles):
 
     listing: FileListing
 
-    def __init__(
-        self,
-        path: Path,
-        database: Database,
-        *,
-        follows_readwise: bool = False,
-        watched: bool = False,
-    ) -> None:
-        """Refer to a path.
-
-        Args:
-            watched: Whether the folder is to be read when it changes. By default, that stays as it
-                is.
-        """
+    def __init__(self, path: Path, database: Database, *, follows_readwise: bool = False) -> None:
         super().__init__(database, DISK, follows_readwise=follows_readwise)
         self.name = path.name
         self._path = path
-        self._watched = watched
         self._fingerprint = ""
         self.command = carrel("ingest FOLDER --yes")
         self.roots: Sequence[Root] = ()
@@ -112,29 +103,26 @@ class FollowedFolder(FollowedFiles):
         await self.store()
         yield read_listing(self.listing, without_books=self._without_books)
 
-    async def complete(self, forgotten: AbstractSet[str], read_at: datetime | None) -> None:
-        """Remember what was forgotten, and when the folders in the path were read."""
-        if read_at:
-            self.roots = [
-                replace(root, read_at=read_at, fingerprint=self._fingerprint, problems=())
-                if root.path.is_relative_to(self.scope)
-                else root
-                for root in self.roots
-            ]
-        else:
-            self._fingerprint = ""  # so that the folder is read again
-        await super().complete(forgotten, read_at)
-
-    async def remember_problems(self, failures: Sequence[Failure]) -> None:
-        """Store what was wrong, and that the folder need not be read again before it changes."""
-        before = self.roots
-        problems = [f"{failure.name}: {failure.reason}" for failure in failures]
-        if before:  # otherwise, nothing is listed
-            kept = filter(attrgetter("kept"), self.listing.problems)
-            problems += [f"{problem.name}: {problem.reason}" for problem in kept]
-        self._change_root(problems=tuple(problems), fingerprint=self._fingerprint)
-        if self.roots != before:
-            await self._followed.store_fields(self.get_own_fields())
+    async def complete(
+        self, forgotten: AbstractSet[str], read_at: datetime | None, failures: Sequence[Failure]
+    ) -> None:
+        """Remember what was forgotten, and of the folders when they were read and what failed."""
+        kept = [Failure(item.name, item.reason) for item in self.listing.problems if item.kept]
+        problems = tuple(f"{failure.name}: {failure.reason}" for failure in (*failures, *kept))
+        # Without a fingerprint, the folder is read again.
+        fingerprint = self._fingerprint if read_at or self.error else ""
+        self.roots = [
+            replace(
+                root,
+                read_at=read_at or root.read_at,
+                fingerprint=fingerprint,
+                problems=problems if root.path == self.scope else (),
+            )
+            if root.path.is_relative_to(self.scope)
+            else root
+            for root in self.roots
+        ]
+        await super().complete(forgotten, read_at, failures)
 
     @property
     def scope(self) -> Path:
@@ -183,12 +171,6 @@ class FollowedFolder(FollowedFiles):
         """Return the registered folders."""
         return {"roots": dump_roots(self.roots)}
 
-    def _change_root(self, **changes: Any) -> None:
-        """Change what is registered of the folder itself."""
-        self.roots = [
-            replace(root, **changes) if root.path == self.scope else root for root in self.roots
-        ]
-
     def _list_and_compare(self, stored: dict[str, FileState]) -> None:
         """List, hash and compare the files."""
         self._fingerprint = take_fingerprint(Path(os.path.realpath(self._path)))
@@ -208,8 +190,6 @@ class FollowedFolder(FollowedFiles):
         }
         if files:
             stored = self._register(stored, versions)
-        if self._watched:
-            self._change_root(watched=True)
         related = {name: state for name, state in stored.items() if self._is_related(name)}
         self._others = {name: stored[name] for name in stored.keys() - related.keys()}
         # A book that an export of another folder brought is not missing. An export that is gone
@@ -261,74 +241,64 @@ class FollowedFolder(FollowedFiles):
 
 
 async def ingest_confirmed(
-    path: str, confirmed: AbstractSet[str], ctx: Context, budget: Budget, *, watched: bool = False
+    path: str, confirmed: AbstractSet[str], ctx: Context, budget: Budget
 ) -> Report:
     """Ingest a path, and forget only the confirmed missing sources; see `sync`."""
     report = Report()
-    folder = follow(Path(path), ctx, watched=watched)
-    await read_folder(folder, ctx, budget, report, confirmed.__contains__)
+    await sync(_follow(path, ctx), ctx, budget, report, confirmed.__contains__)
     report.note = f"{report.note} {describe_removed(report, ctx.zone)}".strip()
     return report
 
 
-async def read_folder(
-    folder: FollowedFolder,
-    ctx: Context,
-    budget: Budget,
-    report: Report,
-    is_confirmed: Callable[[str], bool] | None = None,
-) -> None:
-    """Read a path as `sync` does, and remember what was wrong with it.
-
-    Raises:
-        InvalidInput: The path cannot be read.
-    """
-    first = len(report.failures)
-    try:
-        await sync(folder, ctx, budget, report, is_confirmed)
-    except InvalidInput as error:
-        await folder.remember_problems(report.failures[first:] or [Failure.of(folder.name, error)])
-        raise
-    await folder.remember_problems(report.failures[first:])
-
-
 @asynccontextmanager
-async def follow_path(ctx: Context, _budget: Budget) -> AsyncIterator[FollowedFolder]:
-    """Return the configured folder or file as an origin."""
-    yield follow(Path(ctx.settings.ingest_path or ""), ctx)
+async def follow_path(path: str, ctx: Context, _budget: Budget) -> AsyncIterator[FollowedFolder]:
+    """Return a folder or file as an origin."""
+    yield _follow(path, ctx)
 
 
-def follow(path: Path, ctx: Context, *, watched: bool = False) -> FollowedFolder:
-    """Return a path as an origin."""
+def _follow(path: str, ctx: Context) -> FollowedFolder:
     follows_readwise = ctx.settings.readwise_token is not None
-    return FollowedFolder(path, ctx.database, follows_readwise=follows_readwise, watched=watched)
+    return FollowedFolder(Path(path), ctx.database, follows_readwise=follows_readwise)
 
 
-async def load_folders(database: Database) -> tuple[Root, ...]:
+async def set_watched(path: Path, database: Database, *, watched: bool) -> bool:
+    """Let a folder be read when it changes, or on command only. Return whether that is new."""
+    disk = Followed(database, DISK, FileState)
+    await disk.load_fields("watched")
+    former: list[str] = json.loads(disk.fields.get("watched", "[]"))
+    name = str(await asyncio.to_thread(path.resolve))
+    if watched is (name in former):
+        return False
+    names = [*former, name] if watched else [other for other in former if other != name]
+    await disk.store_fields({"watched": json.dumps(names)})
+    return True
+
+
+async def load_folders(database: Database) -> list[Root]:
     """Load the registered folders. Costs one read."""
     disk = Followed(database, DISK, FileState)
-    await disk.load_fields("roots")
-    roots = load_roots(disk.fields.get("roots", ""))
-    # With another layout of chunks, all must be read again.
-    return roots if disk.is_current else tuple(replace(root, fingerprint="") for root in roots)
+    await disk.load_fields("roots", "watched")
+    return _load_roots(disk)
 
 
-async def stop_watching(path: Path, database: Database) -> bool:
-    """Let a folder be read by command only. Return whether it was read when it changed."""
-    scope = await asyncio.to_thread(path.resolve)
-    roots = await load_folders(database)
-    if not any(root.watched and root.path == scope for root in roots):
-        return False
-    roots = tuple(replace(root, watched=root.watched and root.path != scope) for root in roots)
-    await Followed(database, DISK, FileState).store_fields({"roots": dump_roots(roots)})
-    return True
+def _load_roots(disk: Followed[FileState]) -> list[Root]:
+    watched = json.loads(disk.fields.get("watched", "[]"))
+    return [
+        # If chunks have another layout than before, all folders must be read again.
+        replace(
+            root,
+            watched=str(root.path) in watched,
+            fingerprint=root.fingerprint if disk.is_current else "",
+        )
+        for root in load_roots(disk.fields.get("roots", ""))
+    ]
 
 
 async def load_roots_with_files(database: Database) -> list[tuple[Root, list[FileState]]]:
     """Load the registered folders, each with the states of its files that are not missing."""
     followed = Followed(database, DISK, FileState)
     await followed.load()
-    roots = load_roots(followed.fields.get("roots", ""))
+    roots = _load_roots(followed)
     states: dict[Root | None, list[FileState]] = {root: [] for root in roots}
     for name, state in followed.items.items():
         if not state.missing:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from functions.jobs.ingest.readers.source_file import SourceFile
     from shared.core.errors import CarrelError
     from shared.firestore.database import Database
+    from shared.runtime.job import Failure
 
 
 class FollowedFiles(ABC):
@@ -190,7 +191,12 @@ class FollowedFiles(ABC):
         """Let the next `store` record that files were read. A rejected source stays as it was."""
         self._unsaved.difference_update(names)
 
-    async def complete(self, forgotten: AbstractSet[str], read_at: datetime | None) -> None:  # noqa: ARG002 - a folder stores it
+    async def complete(
+        self,
+        forgotten: AbstractSet[str],
+        read_at: datetime | None,  # noqa: ARG002 - a folder stores it
+        failures: Sequence[Failure],  # noqa: ARG002 - likewise
+    ) -> None:
         """Store what is remembered. Later runs find missing sources again that are not forgotten.
 
         The text of a source that a file lost may come from that file. So another file that still

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from functions.jobs.ingest.bucket import follow_bucket
-from functions.jobs.ingest.folder import count_texts, follow, follow_path, read_folder
+from functions.jobs.ingest.folder import count_texts, follow_path
 from functions.jobs.ingest.links.queue import DEAD_LETTERS as DEAD_LINKS
 from functions.jobs.ingest.links.queue import fetch_links
 from functions.jobs.ingest.missing_sources import describe_removed
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from functions.jobs.ingest.origin import FollowedOrigin
-    from shared.core.safe_fetch import SafeFetch
     from shared.core.settings import Settings
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
@@ -79,50 +79,33 @@ async def _ingest(
     origins = _collect_origins(ctx.settings)
     if not origins:
         _require_work(await SavedLinks(ctx.database).count_waiting())
-    return await _read(origins, ctx, budget, is_confirmed=is_confirmed)
+    return await _read(origins, ctx, budget, is_confirmed)
 
 
 async def ingest_here(
-    folders: Iterable[Path],
-    ctx: Context,
-    budget: Budget,
-    *,
-    is_scheduled: bool = False,
-    fetch: SafeFetch | None = None,
+    folders: Iterable[Path], ctx: Context, budget: Budget, *, is_scheduled: bool
 ) -> Report:
-    """Fetch saved links, and read followed folders of this machine.
-
-    Args:
-        is_scheduled: Whether to read the configured origins, too.
-        fetch: Fetches pages; by default, from public addresses only.
-    """
+    """Fetch saved links, and read folders that have changed and, if scheduled, other origins."""
+    changed = {str(path): partial(follow_path, str(path)) for path in folders}
     origins = _collect_origins(ctx.settings) if is_scheduled else {}
-    return await _read(origins, ctx, budget, folders=folders, fetch=fetch)
+    return await _read({**origins, **changed}, ctx, budget)
 
 
-async def _read(  # noqa: PLR0913 - what a cloud has, and what a laptop has
+async def _read(
     origins: Mapping[str, OpenOrigin],
     ctx: Context,
     budget: Budget,
-    *,
-    folders: Iterable[Path] = (),
     is_confirmed: Callable[[str], bool] | None = None,
-    fetch: SafeFetch | None = None,
 ) -> Report:
-    """Fetch saved links, and then read origins and folders."""
+    """Fetch saved links, and then read the origins."""
     report = Report()
     errors: dict[str, CarrelError] = {}
     with _collect_error("links", errors):
-        await fetch_links(ctx, budget, report, fetch)
+        await fetch_links(ctx, budget, report)
     for name, open_origin in origins.items():
         with _collect_error(name, errors):
             async with open_origin(ctx, budget) as origin:
                 await sync(origin, ctx, budget, report, is_confirmed)
-    for path in folders:
-        try:
-            await read_folder(follow(path, ctx), ctx, budget, report)
-        except InvalidInput as error:
-            report.failures.append(Failure.of(path.name, error))
     if errors and errors.keys() >= origins.keys() and not any(report.counts.values()):
         raise next(iter(errors.values()))  # there is nothing to report of any other origin
     report.failures += [Failure.of(name, error) for name, error in errors.items()]
@@ -178,7 +161,7 @@ def _collect_origins(settings: Settings) -> dict[str, OpenOrigin]:
     if settings.ingest_bucket:
         origins["bucket"] = follow_bucket
     if settings.ingest_path:
-        origins["path"] = follow_path
+        origins["path"] = partial(follow_path, settings.ingest_path)
     return origins
 
 

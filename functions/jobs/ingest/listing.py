@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import filecmp
+import hashlib
 import os
 import re
 import unicodedata
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePath, PurePosixPath
@@ -158,6 +160,21 @@ def list_files(path: Path, roots: Sequence[Root] = ()) -> FileListing:
         return _list_folder(path, roots) if path.is_dir() else _list_one(path, roots)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be opened: {error.strerror}. {_ACCEPTED}") from error
+
+
+def take_fingerprint(folder: Path) -> str:
+    """Hash the names, sizes and times of the files to read below a folder, and open none of them.
+
+    A folder that is gone has the fingerprint of an empty one.
+    """
+    digest = hashlib.sha256()
+    for path, real_path in list_files_below(folder, folder).files.items():
+        if find_format_by_name(path):
+            with suppress(OSError):
+                status = real_path.stat()
+                version = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+                digest.update(os.fsencode(path) + f"\0{version}\n".encode())
+    return digest.hexdigest()
 
 
 def _list_one(file: Path, roots: Sequence[Root]) -> FileListing:

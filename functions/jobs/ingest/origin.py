@@ -67,12 +67,15 @@ class FollowedOrigin(Protocol):
     def find_missing(self) -> Missing | None:
         """Return what is missing, or None if the origin did not list everything that it has."""
 
-    async def complete(self, forgotten: AbstractSet[str], read_at: datetime | None) -> None:
+    async def complete(
+        self, forgotten: AbstractSet[str], read_at: datetime | None, failures: Sequence[Failure]
+    ) -> None:
         """Store what is remembered.
 
         Args:
             forgotten: The ids of the missing sources that were forgotten.
-            read_at: When everything was read; None if time ran out first.
+            read_at: When everything was read; None if time ran out first, or nothing can be read.
+            failures: What could not be read or was not allowed to be forgotten.
         """
 
     def label(self, name: str) -> str:
@@ -103,6 +106,7 @@ async def sync(
     if budget.spent:
         report.finished = False
         return
+    first = len(report.failures)
     try:
         is_complete = await _read_all(origin, ctx, budget, report)
     except OutOfTime:
@@ -113,6 +117,7 @@ async def sync(
     missing = origin.find_missing() if is_complete else None
     ids = _select_forgettable(origin.name, missing, report, is_confirmed)
     if origin.error and not ids:
+        await origin.complete(frozenset(), None, report.failures[first:])
         raise origin.error
     forgotten: set[str] = set()
     for block in split(sorted(ids), BATCH_SIZE):
@@ -121,7 +126,8 @@ async def sync(
             break
         await MissingSources(ctx, report).forget(block)
         forgotten.update(block)
-    await origin.complete(forgotten, ctx.clock() if is_complete else None)
+    read_at = ctx.clock() if is_complete else None
+    await origin.complete(forgotten, read_at, report.failures[first:])
     report.finished = report.finished and is_complete
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_GONE: Final = "is not there, as if its disk were missing: what was read of it before stays"
+_GONE: Final = "cannot be opened, as if its disk were missing: what was read of it before stays"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,9 @@ class Root:
             contains them was.
         former_name: The name under which it was registered, if it was renamed since.
         read_at: When a run last read the folder completely.
-        watched: Whether the folder is read when it changes.
         fingerprint: What its files looked like before a run last read it; see `take_fingerprint`.
         problems: What the last run could not read or was not allowed to forget, with the reasons.
+        watched: Whether it is read when it changes, not on command only. It is stored elsewhere.
     """
 
     path: Path
@@ -41,9 +42,9 @@ class Root:
     files: tuple[str, ...] = ()
     former_name: str = ""
     read_at: datetime | None = None
-    watched: bool = False
     fingerprint: str = ""
     problems: tuple[str, ...] = ()
+    watched: bool = False
 
     @property
     def registered_name(self) -> str:
@@ -67,11 +68,10 @@ class Root:
         name = self.registered_name
         return name if self.number == 1 else f"{name}\0{self.number}"
 
-    def list_problems(self) -> tuple[str, ...]:
+    def list_problems(self) -> list[str]:
         """List what is wrong with the folder, now or when it was last read."""
-        if self.watched and is_gone(self.path):
-            return (_GONE, *self.problems)
-        return self.problems
+        gone = [_GONE] if self.watched and not os.access(self.path, os.R_OK | os.X_OK) else []
+        return [f"{self.path}: {problem}" for problem in (*gone, *self.problems)]
 
 
 def load_roots(text: str) -> tuple[Root, ...]:
@@ -79,10 +79,9 @@ def load_roots(text: str) -> tuple[Root, ...]:
     return tuple(
         Root(
             Path(path), number, whole, tuple(files), former_name,
-            datetime.fromisoformat(read_at) if read_at else None,
-            watched, fingerprint, tuple(problems),
+            datetime.fromisoformat(read_at) if read_at else None, fingerprint, tuple(problems),
         )
-        for path, number, whole, files, former_name, read_at, watched, fingerprint, problems
+        for path, number, whole, files, former_name, read_at, fingerprint, problems
         in json.loads(text or "[]")
     )  # fmt: skip
 
@@ -93,8 +92,7 @@ def dump_roots(roots: Sequence[Root]) -> str:
         [
             (
                 str(root.path), root.number, root.whole, root.files, root.former_name,
-                root.read_at.isoformat() if root.read_at else None,
-                root.watched, root.fingerprint, root.problems,
+                root.read_at.isoformat() if root.read_at else None, root.fingerprint, root.problems,
             )
             for root in roots
         ]
@@ -152,12 +150,6 @@ def register(folder: Path, roots: Sequence[Root], files: Sequence[str] = ()) -> 
     roots = [_add_files(root, files) if root.path == folder else root for root in roots]
     root = next(root for root in roots if root.path == folder)
     return Registration(root, tuple(roots), _explain_number(root))
-
-
-def select_watched(roots: Sequence[Root]) -> list[Root]:
-    """Return the watched folders, without those inside another one."""
-    watched = {root.path: root for root in roots if root.watched}
-    return [root for path, root in watched.items() if watched.keys().isdisjoint(path.parents)]
 
 
 def find_possible_moves(root: Root, roots: Sequence[Root]) -> dict[Path, Registration]:

@@ -297,6 +297,6 @@ def test_what_failed_is_listed_and_a_concern_of_the_doctor(tmp_path: Path) -> No
     (vault / "scan.pdf").unlink()
     assert run_ingest(vault)[0] == 0
     vault.rename(tmp_path / "elsewhere")
-    problem = f"{vault}: is not there, as if its disk were missing"
+    problem = f"{vault}: cannot be opened, as if its disk were missing"
     assert run_carrel("ingest", "--list").stdout.splitlines()[-1].startswith(problem)
     assert run_check(check, Machine()).message.startswith(problem)

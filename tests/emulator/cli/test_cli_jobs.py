@@ -56,9 +56,7 @@ def test_a_run_prints_its_results_and_show_the_last_ones() -> None:
     result = run_carrel("jobs", "show", "index")
     assert result.exit_code == 0
     heading, _, last_run, last_counts, _, _, earlier_counts = result.stdout.splitlines()[:7]
-    assert heading.startswith(
-        "index: Index words and facets. Schedule: 5-59/15 * * * *"
-    )
+    assert heading.startswith("index: Index words and facets. Schedule: 5-59/15 * * * *")
     assert last_run.partition("  ")[2].startswith("finished 20")
     assert last_counts.startswith("  nothing to do (")
     assert earlier_counts.startswith("  3 indexed (")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from functions.jobs.ingest.folder import stop_watching
-from functions.jobs.ingest.readers.folder import take_fingerprint
+from functions.jobs.ingest.folder import set_watched
+from functions.jobs.ingest.listing import take_fingerprint
 from infra.local import folder_watch
 from infra.local.scheduler import wake
 from shared.runtime.context import App, Context
@@ -127,7 +127,7 @@ async def test_a_vanished_folder_is_kept_told_and_read_when_it_is_back(
 
         await wait_until(is_told)
         root = await load_folder(ctx)
-        assert root.list_problems()[0].startswith("is not there, as if its disk were missing")
+        assert root.list_problems()[0].startswith(f"{vault}: cannot be opened, as if its disk")
         assert "6 of 6 files disappeared, and nothing is forgotten" in root.problems[0]
         assert await read_source_ids(ctx) == before
 
@@ -135,7 +135,7 @@ async def test_a_vanished_folder_is_kept_told_and_read_when_it_is_back(
         wake()
 
         async def is_well() -> bool:
-            return (await load_folder(ctx)).list_problems() == ()
+            return (await load_folder(ctx)).list_problems() == []
 
         await wait_until(is_well)
         write_file(vault, "1.md", "Edited.")
@@ -204,8 +204,8 @@ async def test_a_folder_may_no_longer_be_watched(app: App, ctx: Context, vault: 
     await follow(ctx, vault)
     async with run_scheduler(app):
         await wait_until(lambda: is_idle(ctx))
-        assert await stop_watching(vault, ctx.database)
-        assert not await stop_watching(vault, ctx.database)
+        assert await set_watched(vault, ctx.database, watched=False)
+        assert not await set_watched(vault, ctx.database, watched=False)
         write_file(vault, "1.md", "Edited.")
         runs = (await count_runs(ctx))["index"]
         wake()

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from functions.gateway.catalog import Declaration
 from functions.jobs.cards.job import JOB as CARDS
+from functions.jobs.ingest.links import queue
 from infra.build.discovery import jobs
 from infra.local import scheduler
 from infra.local.cron import find_last_time
@@ -81,7 +82,7 @@ async def test_what_was_missed_runs_once(app: App, ctx: Context, clock: Settable
     assert (await count_runs(ctx))["purge"] == 2
 
 
-async def test_a_saved_link_is_fetched_and_found(app: App) -> None:
+async def test_a_saved_link_is_fetched_and_found(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = find_tool("save_link")
     declaration = Declaration.model_validate(tool.declaration())
     dispatcher = WakingDispatcher(InlineDispatcher(app))
@@ -92,7 +93,8 @@ async def test_a_saved_link_is_fetched_and_found(app: App) -> None:
         return [hit["title"] for hit in answer["results"]] == ["On Reefing"]
 
     with serve_site(essay=make_text_page(ESSAY)) as site:
-        async with run_scheduler(app, make_link_fetcher(site)):
+        monkeypatch.setattr(queue, "SafeFetch", lambda _: make_link_fetcher(site))
+        async with run_scheduler(app):
             answer = await dispatcher.call(
                 declaration, make_call_request(tool, EDITOR, {"url": url})
             )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -78,22 +76,6 @@ def list_files_below(folder: Path, boundary: Path) -> FolderContents:
     by_path = {path: real for real, path in files.items() if path not in without_data}
     not_here = sorted((represented | without_data) - by_path.keys())
     return FolderContents(dict(sorted(by_path.items())), not_here, sorted(outside), errors)
-
-
-def take_fingerprint(folder: Path) -> str:
-    """Hash the names, sizes and times of the visible files below a folder, and open none.
-
-    A folder that is gone has the fingerprint of an empty one.
-    """
-    digest = hashlib.sha256()
-    for path, _ in sorted(_walk(folder, set(), [])):
-        digest.update(os.fsencode(path))
-        with suppress(OSError):
-            status = path.stat()
-            digest.update(
-                f"\0{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}\n".encode()
-            )
-    return digest.hexdigest()
 
 
 def _walk(start: Path, visited: set[Path], errors: list[OSError]) -> Iterator[tuple[Path, Path]]:

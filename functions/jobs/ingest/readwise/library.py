@@ -132,7 +132,9 @@ class FollowedLibrary:
     def find_missing(self) -> None:
         """Return None: Readwise names deleted books."""
 
-    async def complete(self, forgotten: AbstractSet[str], read_at: datetime | None) -> None:
+    async def complete(
+        self, forgotten: AbstractSet[str], read_at: datetime | None, failures: Sequence[Failure]
+    ) -> None:
         """Do nothing, because `remember` stored all."""
 
     def label(self, name: str) -> str:
