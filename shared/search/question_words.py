@@ -168,7 +168,9 @@ _NEXT_PASSAGE: Final = (
     r"(?=\s+(?:\w+\s+)?(?:entr|highlight|not(?:e|iz|a)s?\b|notizen|passage|pasaje|arti[ck]|articulo"
     r"|book|buch|bucher|livre|libro|texto?|thing|time|eintrag|markierung|subrayad|surlign|lecture"
     r"|meeting|session|visit|appointment|\w*(?:sitzung|treffen|besprechung|besuch|termin)"
-    r"|acta|reunion|cita|seance|rendez))"
+    r"|acta|reunion|cita|seance|rendez"
+    r"|recipe|rezept|receta|recette|letter|\w*brief|carta|lettre|e-?mail|report|\w*bericht|informe"
+    r"|minutes|protokoll|invoice|rechnung|factura|facture|extrait|extracto|befund|diagnos))"
 )
 """What makes a word such as `last` ask for what is newest: `my last notes`, not `my last name`."""
 NEWEST: Final = re.compile(

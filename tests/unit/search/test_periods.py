@@ -180,6 +180,8 @@ def test_days_are_those_of_the_time_zone() -> None:
         ("mi última visita al médico", "visita al médico"),
         ("the last board meeting", "board meeting"),
         ("in der letzten Vereinssitzung", "Vereinssitzung"),
+        ("letzter Arztbrief", "Arztbrief"),
+        ("dernier extrait sur le jardinage", "extrait jardinage"),
         ("上一次会议", "会议"),
         ("Was habe ich zuletzt über Rosen gelesen?", "Rosen"),
         ("neueste Notiz zu C++", "C++"),
