@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
@@ -75,13 +76,16 @@ LATER: Final = Facet(Kind.POSITION, "later")
 HAS_CARD: Final = Facet(Kind.CARD, "yes")
 """The facet of documents that have a knowledge card."""
 
+_UNSPACED: Final = r"[\u3040-\u30ff\u3400-\u9fff]"
+_SPACE_IN_NAME: Final = re.compile(rf"(?<={_UNSPACED})\s+(?={_UNSPACED})")
+
 
 def make_named_facet(kind: Kind, name: str) -> Facet:
     """Return the facet for a name.
 
     Names that differ only in case, character width or the amount of white space have the same
     facet, as do names that agree in the first 1,200 bytes, a tag with and without its number sign,
-    and `Helm, Ann` and `Ann Helm`.
+    and the authors `Helm, Ann` and `Ann Helm`, and `夏目 漱石` and `夏目漱石`.
     """
     words = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
     key = words.encode()[:_MAX_KEY_BYTES].decode(errors="ignore").rstrip()
@@ -89,7 +93,12 @@ def make_named_facet(kind: Kind, name: str) -> Facet:
         key = key.lstrip("# ")
     elif kind is Kind.AUTHOR and key.count(",") == 1:
         key = " ".join(reversed(key.split(","))).strip()
-    return Facet(kind, key)
+    return Facet(kind, join_unspaced(key) if kind is Kind.AUTHOR else key)
+
+
+def join_unspaced(name: str) -> str:
+    """Remove the spaces between Chinese or Japanese characters, which a name may have or not."""
+    return _SPACE_IN_NAME.sub("", name)
 
 
 def make_path_facets(kind: Kind, path: str) -> dict[Facet, str]:

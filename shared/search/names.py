@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import regex
 
-from shared.index.facets import Facet, Kind, make_named_facet
+from shared.index.facets import Facet, Kind, join_unspaced, make_named_facet
 from shared.text.stop_words import GERMAN
 from shared.text.terms import terms
 
@@ -165,7 +165,7 @@ def remove_name(question: str, author: str) -> str:
 def _read_names(author: str) -> list[tuple[Sequence[str], bool]]:
     """Return the name of each person, and whether it is certain in a question."""
     names: list[tuple[Sequence[str], bool]] = []
-    for person in _PEOPLE.split(author):
+    for person in _PEOPLE.split(join_unspaced(author)):
         parts = [part.strip() for part in person.split(",")]
         match parts:
             case [surname, given_name] if " " not in surname or " " not in given_name:
