@@ -33,7 +33,7 @@ MAX_LIFTED: Final = 50
 GOOD_SHARE: Final = 0.6
 """Documents with at least this share of the best score of a tier are sorted by date."""
 
-_MIN_SUBJECT_EVIDENCE: Final = MIN_EVIDENCE - 0.1
+_MIN_SUBJECT_EVIDENCE: Final = MIN_EVIDENCE - 0.13
 """From this evidence on, a document of the period that a question names may be on its subject.
 Lower than for an answer, because the period is evidence, too."""
 

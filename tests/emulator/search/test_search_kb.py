@@ -78,7 +78,8 @@ async def test_every_field_of_a_hit_is_returned(ctx: Context, snapshot: Snapshot
 async def test_a_hit_names_the_searches_that_found_it(ctx: Context) -> None:
     _, _, oven, _, anchor = await store_sources(ctx, BAKING, SAILING)
     [semantic_page] = await search_all_pages(ctx, query="anchor", mode="semantic")
-    assert [hit.found_by for hit in semantic_page.results] == [["semantic"]] * 5
+    assert len(semantic_page.results) > 1
+    assert all(hit.found_by == ["semantic"] for hit in semantic_page.results)
 
     [lexical_page] = await search_all_pages(ctx, query="anchors and ovens", mode="lexical")
     assert {hit.chunk_id for hit in lexical_page.results} == {oven.chunk_id, anchor.chunk_id}
@@ -87,7 +88,7 @@ async def test_a_hit_names_the_searches_that_found_it(ctx: Context) -> None:
     [hybrid_page] = await search_all_pages(ctx, query="anchor")
     first, *others = [hit.found_by for hit in hybrid_page.results]
     assert first == ["semantic", "lexical"]
-    assert others == [["semantic"]] * 4
+    assert others == [["semantic"]] * MAX_NEAR
 
 
 async def test_a_snippet_shows_the_match_and_not_the_beginning(ctx: Context) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from functions.tools.workspaces.extract_key_info.ranking import MAX_NEAR
 from shared.ai.local_embedding import LocalEmbedder
 from shared.runtime.context import App
 from tests.support.apps import Apps
@@ -86,7 +87,8 @@ def assert_quoted(text: str, result: dict[str, Any], max_characters: int = 1_500
     for quote in quotes:
         assert 0 < len(quote) <= max_characters
         assert quote == quote.strip()
-    assert len(quotes) == min(result["considered"], 5)
+    most = min(5, len(result["contexts"]) + MAX_NEAR)
+    assert len(quotes) == min(result["considered"], most)
     assert len({" ".join(quote.split()) for quote in quotes}) == len(quotes)
 
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from shared.search.listing import Listing
     from shared.search.understanding import Understanding
 
-MAX_NEAR: Final = 5
+MAX_NEAR: Final = 3
 """At most this many of the nearest passages that do not answer are shown."""
 _DatePosition = tuple[CursorCount, CursorMoment, DocumentId]
 _DATE_POSITION: Final = TypeAdapter(_DatePosition)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 DATE_POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId])
 """A cursor by date contains the number of traces on previous pages, and the date and the id of the
 last of them."""
-MAX_NEAR: Final = 5
+MAX_NEAR: Final = 3
 """At most this many of the nearest traces that do not answer are shown."""
 MAX_LEXICAL_READS: Final = 60
 """The maximum number of traces that are read because only the search by words found them."""

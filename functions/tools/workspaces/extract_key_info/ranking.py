@@ -30,7 +30,7 @@ MIN_EVIDENCE: Final = -0.15
 text that somebody sends along with a question is likely to contain the answer. In texts made of
 eight passages of `benchmarks.everyday`, 14 per cent of the right ones fall below this limit; at
 -0.09, 24 per cent would."""
-MAX_NEAR: Final = 5
+MAX_NEAR: Final = 3
 """The maximum number of passages that are shown though they do not answer: the nearest ones."""
 LINES_AROUND: Final = 2
 """The maximum number of log events that are shown before an event, and after it."""
