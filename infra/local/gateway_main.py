@@ -12,6 +12,7 @@ from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
 from infra.local.inline import InlineDispatcher
 from infra.local.local_database import open_local_database, use_local_database
+from infra.local.processes import RUNS_JOBS
 from infra.local.scheduler import Scheduler, WakingDispatcher
 from infra.local.tool_processes import SENT_SECRET, SharedSecretTokens
 from infra.local.warm_up import start_warm_up
@@ -40,7 +41,8 @@ _gateway = make_gateway(_settings, _dispatcher, _catalog)
 
 async def handle(request: Request) -> ASGIApp:
     """Answer a request. With the first one, which `carrel up` sends, jobs begin to run."""
-    _scheduler.start()
+    if RUNS_JOBS in os.environ:
+        _scheduler.start()
     return await _gateway(request)
 
 

@@ -32,6 +32,7 @@ from infra.local.local_database import (
 from infra.local.processes import (
     GATEWAY,
     LOOPBACK,
+    RUNS_JOBS,
     START_SECONDS,
     StartError,
     is_carrel,
@@ -156,7 +157,7 @@ def _serve(stack: ExitStack, options: RunOptions) -> tuple[ServerProcess, Callab
         The gateway, and a function that names a tool's process that has died, or returns an empty
         string if all are running.
     """
-    environment = _build_environment(options)
+    environment = {**_build_environment(options), RUNS_JOBS: "true"}
     log = get_log_file(options.port)
     log.unlink(missing_ok=True)
     stack.enter_context(hold_lock(log))

@@ -33,6 +33,9 @@ GATEWAY: Final = Path(__file__).with_name("gateway_main.py")
 """The `main.py` of a local gateway."""
 launcher = Path(__file__).with_name("serve_function.py")
 """The script that serves a function."""
+RUNS_JOBS: Final = "CARREL_RUNS_JOBS"
+"""The environment variable by which `carrel up` tells its gateway to run jobs, too. In the gateways
+of tests and benchmarks, they would change what is stored, and take time."""
 
 
 class StartError(Exception):
