@@ -153,14 +153,14 @@ async def ask(app: App, question: Question, names: Mapping[str, str]) -> Answer:
     meter = Meter()
     out = await search_kb(arguments, app.context(Caller(), meter))
     answering = [names[hit.chunk_id] for hit in out.results if not hit.near]
-    found = [names[hit.chunk_id] for hit in out.results]
-    rank = next((rank for rank, name in enumerate(found, 1) if name in question.right), None)
+    hits = [names[hit.chunk_id] for hit in out.results]
+    rank = next((rank for rank, name in enumerate(hits, 1) if name in question.right), None)
     return Answer(
         question,
         rank,
         len(answering),
         len(question.right.intersection(answering)),
-        len(question.right.intersection(found)),
+        len(question.right.intersection(hits)),
         len(format_result(out)),
         len(out.model_dump_json(exclude_none=True)),
         out.matches,

@@ -59,8 +59,10 @@ async def test_a_search_leaves_conversations_out(
     base: Context, mode: str, filters: dict[str, Any]
 ) -> None:
     arguments: dict[str, Any] = {"filters": filters} if filters else {}
-    found = await find_sources(base, query="Does an anchor hold in mud?", mode=mode, **arguments)
-    assert found == ({"book"} if "period" not in filters else set())
+    source_ids = await find_sources(
+        base, query="Does an anchor hold in mud?", mode=mode, **arguments
+    )
+    assert source_ids == ({"book"} if "period" not in filters else set())
 
 
 @pytest.mark.parametrize("filters", [{"tags": ["boats"]}, {"date_range": {"start": "2020-01-01"}}])

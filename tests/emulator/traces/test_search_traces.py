@@ -79,8 +79,8 @@ async def test_own_traces_are_searched_and_listed_alone(app: App) -> None:
     await call_result(app, "withdraw_trace", ANNA, trace_id=withdrawn)
 
     async def find(**arguments: Any) -> set[str]:
-        found = await call_result(app, "search_traces", ANNA, mine=True, **arguments)
-        return {hit["trace_id"] for hit in found["results"]}
+        page = await call_result(app, "search_traces", ANNA, mine=True, **arguments)
+        return {hit["trace_id"] for hit in page["results"]}
 
     assert await find() == {flagged, other}
     assert await find(tags=["git"]) == {flagged}

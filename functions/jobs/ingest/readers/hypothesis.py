@@ -32,11 +32,11 @@ from functions.jobs.ingest.readers.source_file import (
     Unreadable,
     make_refusal,
 )
-from functions.jobs.ingest.readers.tables import InvalidRow, list_columns, read_rows
+from functions.jobs.ingest.readers.tables import list_columns, read_rows, split_rows
 from functions.jobs.ingest.readers.validation import describe_faults, parse_json, validate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from shared.knowledge.source import Source
 
@@ -126,15 +126,14 @@ def _flatten(raw: Any, own_user: str | None) -> dict[str, Any]:
 def read_table(file: SourceFile) -> Iterator[Record]:
     """Yield the pages of a table, and the rows that cannot be read."""
     text, warnings = read_any_text(file.path, MAX_BYTES)
-    rows: list[tuple[str, dict[str, Any]]] = []
-    for row in read_rows(text, _FIELDS_BY_COLUMN):
-        if isinstance(row, InvalidRow):
-            yield make_refusal(f"{file.name} line {row.line}", row.reason)
-        else:
-            cells = row.cells.items()
-            raw = {_FIELDS_BY_COLUMN.get(name, ""): cell.strip() for name, cell in cells}
-            rows.append((f"line {row.line}", raw))
-    yield from _read_pages(file, rows, dict, warnings)
+    rows, refusals = split_rows(file, read_rows(text, _FIELDS_BY_COLUMN))
+    yield from refusals
+    numbered = ((f"line {row.line}", row.cells) for row in rows)
+    yield from _read_pages(file, numbered, _name_fields, warnings)
+
+
+def _name_fields(cells: Mapping[str, str]) -> dict[str, Any]:
+    return {_FIELDS_BY_COLUMN.get(column, ""): cell.strip() for column, cell in cells.items()}
 
 
 def _read_pages(

@@ -20,9 +20,8 @@ from functions.jobs.ingest.readers.source_file import (
     Record,
     SourceFile,
     Unreadable,
-    make_refusal,
 )
-from functions.jobs.ingest.readers.tables import InvalidRow, list_columns, read_rows
+from functions.jobs.ingest.readers.tables import list_columns, read_rows, split_rows
 from functions.jobs.ingest.readers.validation import describe_faults, validate
 from shared.text.counts import format_count
 
@@ -61,21 +60,19 @@ def read_records(file: SourceFile) -> Iterator[Record]:
     The first source carries the warnings about the file. It is empty if no bookmark is annotated.
     """
     text, warnings = read_any_text(file.path, MAX_BYTES)
-    annotated: list[Row] = []
-    others: list[Row] = []
-    for row in read_rows(text, _Bookmark.model_fields):
-        if isinstance(row, InvalidRow):
-            yield make_refusal(f"{file.name} line {row.line}", row.reason)
-        elif row.cells.get("highlights", "").strip() or row.cells["note"].strip():
-            annotated.append(row)
-        else:
-            others.append(row)
-    if others:
-        count = format_count(len(others), "bookmark")
+    rows, refusals = split_rows(file, read_rows(text, _Bookmark.model_fields))
+    yield from refusals
+    annotated = [row for row in rows if _is_annotated(row)]
+    if others := len(rows) - len(annotated):
+        count = format_count(others, "bookmark")
         warnings += (f"has {count} without highlights or notes; left out: {_ADVICE}",)
-    for row in annotated or others[:1]:
+    for row in annotated or rows[:1]:
         yield Record(f"{file.name} line {row.line}", partial(_make_source, row, warnings))
         warnings = ()
+
+
+def _is_annotated(row: Row) -> bool:
+    return any(row.cells.get(column, "").strip() for column in ("highlights", "note"))
 
 
 def _make_source(row: Row, warnings: tuple[str, ...]) -> Source:

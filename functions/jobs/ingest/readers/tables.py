@@ -14,10 +14,12 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from functions.jobs.ingest.readers.fields import to_one_line
-from functions.jobs.ingest.readers.source_file import MEGABYTE, Unreadable
+from functions.jobs.ingest.readers.source_file import MEGABYTE, Unreadable, make_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from functions.jobs.ingest.readers.source_file import Record, SourceFile
 
 REST: Final = ""
 """The key of a row's cells beyond the last column of the header."""
@@ -134,6 +136,20 @@ def name_cells(rows: Iterable[CsvRow], columns: Sequence[str]) -> Iterator[Row |
         raise Unreadable(f"is cut off in the row at line {damaged[0].line}: export it again")
     if damaged:
         yield _skip(damaged[0], damaged[-1].line)
+
+
+def split_rows(
+    file: SourceFile, rows: Iterable[Row | InvalidRow]
+) -> tuple[list[Row], list[Record]]:
+    """Return the valid rows, and a refusal of each of the others."""
+    valid: list[Row] = []
+    refusals: list[Record] = []
+    for row in rows:
+        if isinstance(row, InvalidRow):
+            refusals.append(make_refusal(f"{file.name} line {row.line}", row.reason))
+        else:
+            valid.append(row)
+    return valid, refusals
 
 
 def _skip(row: CsvRow, last_line: int) -> InvalidRow:

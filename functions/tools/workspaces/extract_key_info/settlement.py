@@ -53,8 +53,8 @@ async def settle_answer(
     near = [to_near_passage(item, document_id, length) for item in ranked.near]
     contexts = [item.passage.text for item in ranked.passages]
     fitting = _count_fitting(contexts, [*results, *near], request.max_tokens)
-    shown = [*ranked.passages, *ranked.near][:fitting]
-    omitted = len(results) + len(near) - len(shown)
+    fitting_passages = [*ranked.passages, *ranked.near][:fitting]
+    omitted = len(results) + len(near) - len(fitting_passages)
     omission = f"max_tokens left out the last {omitted} of the passages." if omitted else None
     messages = [ranked.message, note, omission]
     out = Out(
@@ -79,7 +79,7 @@ async def settle_answer(
     if document_id:
         facts["document"] = document_id
     outcome = Outcome(out, facts=facts, belongs_to=request.workspace.name)
-    quoted = {item.document.document_id: item.document for item in shown}.values()
+    quoted = {item.document.document_id: item.document for item in fitting_passages}.values()
     payments = [request.workspace.build_payment(document) for document in quoted if document.unpaid]
     return await _store(outcome, quoted, payments, request, ctx)
 

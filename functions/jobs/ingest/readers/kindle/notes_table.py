@@ -35,9 +35,8 @@ from functions.jobs.ingest.readers.source_file import (
     Record,
     SourceFile,
     Unreadable,
-    make_refusal,
 )
-from functions.jobs.ingest.readers.tables import InvalidRow, name_cells, parse_rows
+from functions.jobs.ingest.readers.tables import name_cells, parse_rows, split_rows
 from shared.knowledge.source import Source
 from shared.text.counts import format_count
 
@@ -75,12 +74,8 @@ def read_records(file: SourceFile) -> Iterator[Record]:
     """
     text, warnings = read_any_text(file.path, MAX_BYTES)
     book, table = _split(parse_rows(text))
-    rows: list[Row] = []
-    for row in name_cells(table, _COLUMNS):
-        if isinstance(row, InvalidRow):
-            yield make_refusal(f"{file.name} line {row.line}", row.reason)
-        else:
-            rows.append(row)
+    rows, refusals = split_rows(file, name_cells(table, _COLUMNS))
+    yield from refusals
     yield Record(file.name, partial(_make_source, book, rows, warnings))
 
 

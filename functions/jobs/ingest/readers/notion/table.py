@@ -20,8 +20,8 @@ from functions.jobs.ingest.readers.fields import (
 )
 from functions.jobs.ingest.readers.formats import Format, Identity
 from functions.jobs.ingest.readers.notion.page import read_properties
-from functions.jobs.ingest.readers.source_file import MEGABYTE, Record, SourceFile, make_refusal
-from functions.jobs.ingest.readers.tables import CsvRow, Row, name_cells, parse_rows
+from functions.jobs.ingest.readers.source_file import MEGABYTE, Record, SourceFile
+from functions.jobs.ingest.readers.tables import CsvRow, name_cells, parse_rows, split_rows
 from functions.jobs.ingest.readers.validation import validate
 from shared.knowledge.source import Section, Source
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from functions.jobs.ingest.readers.decoding import DecodedText
+    from functions.jobs.ingest.readers.tables import Row
 
 MAX_BYTES: Final = 64 * MEGABYTE
 """The maximum size of a file."""
@@ -70,12 +71,9 @@ def read_rows(
     """
     header, *others = parse_rows(content.text) or [CsvRow(1)]
     pages = {to_alphanumerics(file_names.find_title(stem)) for stem in page_stems}
-    rows: list[Row] = []
-    for row in name_cells(others, header.cells):
-        if not isinstance(row, Row):
-            yield make_refusal(f"{file.name} line {row.line}", row.reason)
-        elif not _has_page(next(iter(row.cells.values())), pages):
-            rows.append(row)
+    valid_rows, refusals = split_rows(file, name_cells(others, header.cells))
+    yield from refusals
+    rows = [row for row in valid_rows if not _has_page(next(iter(row.cells.values())), pages)]
     if rows:
         yield Record(file.name, partial(_make_source, file, rows, content.warnings))
 

@@ -30,6 +30,7 @@ from functions.jobs.ingest.readers.tables import (
     name_cells,
     name_columns,
     parse_rows,
+    split_rows,
 )
 from functions.jobs.ingest.readers.validation import Fault, describe_faults
 
@@ -77,10 +78,9 @@ def read_records(file: SourceFile) -> Iterator[Record]:
     text, encoding_warnings = read_any_text(file.path, MAX_BYTES)
     books: dict[str, list[Row]] = defaultdict(list)
     unknown: Counter[str] = Counter()
-    for row in _read_rows(text):
-        if isinstance(row, InvalidRow):
-            yield make_refusal(f"{file.name} line {row.line}", row.reason)
-            continue
+    all_rows, refusals = split_rows(file, _read_rows(text))
+    yield from refusals
+    for row in all_rows:
         unknown.update(name for name in row.cells.keys() - {*COLUMNS, REST} if row.cells[name])
         if reason := _find_fault(row.cells):
             yield make_refusal(f"{file.name} line {row.line}", reason)
