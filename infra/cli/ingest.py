@@ -45,8 +45,8 @@ _NOTHING_FORGOTTEN: Final = (
 )
 
 _WATCHED: Final = (
-    "The folder is followed: while Carrel runs, or a client has started it, what changes is read by"
-    " itself. To stop that: {command}"
+    "The folder is followed: while Carrel runs, changes in it are read automatically. To stop that:"
+    " {command}"
 )
 _NOTHING_WRITTEN: Final = (
     "Nothing is written, because of --strict. Without it, all other texts are added."
@@ -271,7 +271,7 @@ def _ingest(path: Path, *, keep: bool, yes: bool, strict: bool, watch: bool) -> 
 
 
 def _set_watched(path: Path, *, watched: bool) -> bool:
-    """Let a folder be read when it changes, or on command only. Return whether that is new."""
+    """Set whether a folder is read when it changes. Return whether that is new."""
     from functions.jobs.ingest.folder import set_watched
 
     return run_with_database(partial(set_watched, path, watched=watched))

@@ -1,9 +1,10 @@
-"""Finds followed folders of this machine that have changed, as soon as they are at rest.
+"""Finds followed folders on this machine that have changed, once they have settled.
 
-A folder has changed if its fingerprint differs from that of what was read, and it is at rest if two
-looks, some seconds apart, see the same. So a file that an editor replaces, or that a sync client
-writes in pieces, is read once and whole. Events of the operating system say when to look. A drive
-of a network has none, and others may be lost, so all folders are also looked at now and then.
+A folder has changed if its fingerprint differs from the one stored when it was last read. It has
+settled if two checks, a few seconds apart, see the same fingerprint. A file that an editor replaces
+or a sync client writes in pieces is therefore read once, and whole. Events from the operating
+system say when to check. Network drives send none, and events can be lost, so all folders are also
+checked now and then.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ if TYPE_CHECKING:
     from shared.firestore.database import Database
 
 SETTLE_SECONDS: Final = 3.0
-"""The pause between the two looks that see the same."""
+"""The pause between the two checks that must agree."""
 LOOK_SECONDS: Final = 600.0
-"""The pause between two looks at a folder without events, and the longest wait for one to rest."""
+"""The pause between checks of a folder without events, and the longest wait for one to settle."""
 _STEP_MILLISECONDS: Final = 500
-"""Events are collected for this long, which is less than people notice."""
+"""Events are collected for this long, which nobody notices."""
 
 
 class FolderWatch:
     """The followed folders, and which of them may have changed."""
 
     def __init__(self, database: Database) -> None:
-        """Watch nothing before `update`."""
+        """Prepare to watch. Nothing is watched before `update`."""
         self._database = database
         self._read: dict[Path, str] = {}
         self._present: list[Path] = []
@@ -49,7 +50,7 @@ class FolderWatch:
         self._task: asyncio.Task[None] | None = None
 
     async def update(self) -> None:
-        """Watch the folders that are followed now. Costs one read."""
+        """Watch the currently followed folders. Costs one read."""
         watched = {root.path: root for root in await load_folders(self._database) if root.watched}
         self._read = {path: root.fingerprint for path, root in watched.items()}
         present = [path for path in self._read if path.is_dir()]
@@ -63,7 +64,7 @@ class FolderWatch:
             self.suspect(self._read)
 
     async def find_changed(self) -> set[Path]:
-        """Return the folders that have changed and are at rest, each once."""
+        """Return the folders that have changed and settled, each once."""
         changed = set()
         for path, (since, looked_at, former) in list(self._suspects.items()):
             now = time.monotonic()
@@ -79,13 +80,13 @@ class FolderWatch:
         return changed
 
     async def aclose(self) -> None:
-        """Collect no more events."""
+        """Stop collecting events."""
         self._stop.set()
         if self._task:
             await self._task
 
     def suspect(self, folders: Iterable[Path]) -> None:
-        """Look at folders that may have changed."""
+        """Check these folders soon: they may have changed."""
         for folder in folders:
             self._suspects.setdefault(folder, (time.monotonic(), -math.inf, ""))
 
@@ -95,7 +96,7 @@ class FolderWatch:
         folders = [path for path in self._present if not find_remote_disk(path, mounts)]
 
         def collect() -> None:
-            # Polling would be the default in WSL.
+            # In WSL, the default would be polling.
             for changes in watch(
                 *folders,
                 watch_filter=None,
@@ -110,12 +111,12 @@ class FolderWatch:
 
         try:
             await asyncio.to_thread(collect)
-        except (OSError, RuntimeError) as error:  # the system has no watches left
+        except (OSError, RuntimeError) as error:  # the system has run out of watches
             log.warning("folders_without_events", **error_fields(error))
 
 
 def _is_visible_below(folder: Path, paths: Iterable[Path]) -> bool:
-    """Return whether a path is in the folder, and not in a hidden one, such as `.git`."""
+    """Return whether a path is in the folder, but not in a hidden folder such as `.git`."""
     return any(
         path.is_relative_to(folder)
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)

@@ -1,8 +1,8 @@
-"""Runs jobs on this machine while Carrel runs: by their schedules, and as soon as texts wait.
+"""Runs jobs on this machine while Carrel runs: on their schedules, and as soon as new texts wait.
 
-A job is due if its last run began before the last time of its schedule. So what was missed while
-nothing ran, or while the machine slept, runs once. Of all processes on a state folder, one works,
-which holds a lock. When it ends, or is killed, another one takes over.
+A job is due if its schedule has come round since its last run began. A job that was missed while
+Carrel was stopped or the machine slept therefore runs once. Of the processes that share a state
+folder, only the one that holds the lock runs jobs. When it ends or is killed, another takes over.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ INGEST: Final = "ingest"
 STEPS: Final = (INGEST, "embed", "cards", "cluster", "extract", "index")
 """The jobs that make new texts searchable, in order."""
 _START_SECONDS: Final = 5.0
-"""A process first answers the first calls of its client."""
+"""The pause before the first job, so that a client's first calls do not compete with it."""
 _POLL_SECONDS: Final = 1.0
-"""The pause between two looks at what is due, which take a fraction of a millisecond."""
+"""The pause between checks for due jobs. A check takes a fraction of a millisecond."""
 _ERROR_SECONDS: Final = 60.0
 """The pause after a fault, such as a database that does not answer."""
 _TURN_SECONDS: Final = dict.fromkeys(("embed", "cards", "extract", "ingest_materials"), 60.0)
-"""After so long, jobs that may take hours give way to the others, and then go on."""
+"""How long each job that may take hours runs before the others get a turn."""
 _UNFINISHED: Final = frozenset({RunState.RUNNING, RunState.DIED, RunState.OUT_OF_TIME})
 """The states of a run whose work the next one continues."""
 
 
 def get_lock_file() -> Path:
-    """Return the file that the working process keeps locked. A change of its time wakes it."""
+    """Return the file that the process with the jobs keeps locked. Touching it wakes that one."""
     return local_database.STATE / "jobs.lock"
 
 
 def wake() -> None:
-    """Let the working process run `STEPS`, and watch the folders that are followed now.
+    """Make the process that runs jobs run `STEPS` now, and reload the followed folders.
 
-    If there is none, the next one begins with that.
+    If there is no such process, the next one starts with that.
     """
-    with suppress(FileNotFoundError):  # of an emulator, there is no state folder
+    with suppress(FileNotFoundError):  # with an emulator, there is no state folder
         get_lock_file().touch()
 
 
@@ -75,15 +75,15 @@ class Scheduler:
         self._app = app
         self._context = app.context(Caller(), Meter())  # only for its database and its clock
         self._jobs: dict[str, Job] = {}
-        self._begun: dict[str, datetime] = {}
-        self._scheduled: set[str] = set()
-        self._awaited: set[str] = set()
-        self._changed: frozenset[Path] = frozenset()
-        self._looked_at: tuple[object, ...] = ()
+        self._last_starts: dict[str, datetime] = {}
+        self._due_jobs: set[str] = set()
+        self._waiting_jobs: set[str] = set()
+        self._changed_folders: frozenset[Path] = frozenset()
+        self._last_look: tuple[object, ...] = ()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, unless that was done."""
+        """Start, if not started yet."""
         self._task = self._task or asyncio.create_task(self._work(), name="jobs")
 
     async def aclose(self) -> None:
@@ -94,7 +94,7 @@ class Scheduler:
                 await self._task
 
     async def _work(self) -> None:
-        """Wait until no other process works, and then work until this task is cancelled."""
+        """Wait for the lock, then run jobs until this task is cancelled."""
         await asyncio.sleep(_START_SECONDS)
         with ExitStack() as stack:
             while True:
@@ -111,81 +111,81 @@ class Scheduler:
                 await self._folders.aclose()
 
     async def _look(self) -> None:
-        """Find what is due, and run it."""
+        """Find the jobs that are due, and run them."""
         try:
             await self._find_due()
             await self._run_due()
-        except Exception as error:  # noqa: BLE001 - nothing may end this task
+        except Exception as error:  # noqa: BLE001 - the task must survive any fault
             log.error("jobs_not_run", **error_fields(error))
             await asyncio.sleep(_ERROR_SECONDS)
 
     async def _find_due(self) -> None:
-        """Find the jobs to run. Reads the database once a minute, and when it is woken."""
+        """Find the jobs to run. Reads the database once a minute and after `wake`."""
         now = self._context.clock()
         woken_at = get_lock_file().stat().st_mtime_ns
-        if woken_at not in self._looked_at:
-            self._awaited.update(STEPS)
-        if self._looked_at != (woken_at, now.replace(second=0, microsecond=0)):
-            self._looked_at = (woken_at, now.replace(second=0, microsecond=0))
+        if woken_at not in self._last_look:
+            self._waiting_jobs.update(STEPS)
+        if self._last_look != (woken_at, now.replace(second=0, microsecond=0)):
+            self._last_look = (woken_at, now.replace(second=0, microsecond=0))
             await self._folders.update()
-            self._scheduled |= {name for name in self._jobs if await self._is_due(name, now)}
+            self._due_jobs |= {name for name in self._jobs if await self._is_due(name, now)}
             if await SavedLinks(self._context.database).list_due(now, 1):
-                self._awaited.add(INGEST)
+                self._waiting_jobs.add(INGEST)
         if changed := await self._folders.find_changed():
-            self._changed |= changed
-            self._awaited.add(INGEST)
+            self._changed_folders |= changed
+            self._waiting_jobs.add(INGEST)
 
     async def _is_due(self, name: str, now: datetime) -> bool:
-        """Return whether a job is due. If it may be, its last run by any process is read."""
+        """Return whether a job is due. Reads the job's last run by any process if need be."""
         due_at = find_last_time(self._jobs[name].schedule, now)
-        if name in self._begun and self._begun[name] >= due_at:
+        if name in self._last_starts and self._last_starts[name] >= due_at:
             return False
         runs = await Runs(self._context.database).load_latest(name, 1)
         if not runs or runs[0].state in _UNFINISHED:
             return True
-        self._begun[name] = runs[0].started_at
-        return self._begun[name] < due_at
+        self._last_starts[name] = runs[0].started_at
+        return self._last_starts[name] < due_at
 
     async def _run_due(self) -> None:
-        """Run jobs in order. One whose lease another run has is tried again a second later."""
+        """Run the jobs in order. A job whose lease is taken is tried again a second later."""
         for name, job in self._jobs.items():
-            if name not in self._scheduled | self._awaited:
+            if name not in self._due_jobs | self._waiting_jobs:
                 continue
-            self._begun[name] = self._context.clock()
+            self._last_starts[name] = self._context.clock()
             outcome = await self._run_ingest(job) if name == INGEST else await self._run(job)
             if isinstance(outcome, AlreadyRunning):
                 continue
             if outcome.finished:
-                self._scheduled.discard(name)
-                self._awaited.discard(name)
+                self._due_jobs.discard(name)
+                self._waiting_jobs.discard(name)
             if name in STEPS and any(outcome.counts.values()):
-                self._awaited.update(STEPS[STEPS.index(name) + 1 :])
+                self._waiting_jobs.update(STEPS[STEPS.index(name) + 1 :])
 
     async def _run_ingest(self, job: Job) -> Report | AlreadyRunning:
         """Fetch links, and read changed folders and, if the job is due, configured origins."""
         from functions.jobs.ingest.job import ingest_here
 
-        changed, is_scheduled = self._changed, INGEST in self._scheduled
+        changed, is_scheduled = self._changed_folders, INGEST in self._due_jobs
         run = partial(ingest_here, changed, is_scheduled=is_scheduled)
         outcome = await self._run(replace(job, run=run))
         if isinstance(outcome, AlreadyRunning):  # perhaps a command, which reads these folders
             self._folders.suspect(changed)
         if isinstance(outcome, AlreadyRunning) or outcome.finished:
-            self._changed = frozenset()
+            self._changed_folders = frozenset()
         await self._folders.update()
         return outcome
 
     async def _run(self, job: Job) -> Report | AlreadyRunning:
-        """Run a job. One that fails runs again when it is due."""
+        """Run a job. If it fails, it runs again on its schedule."""
         try:
             return await run_job(job, self._app, seconds=_TURN_SECONDS.get(job.name))
-        except Exception as error:  # noqa: BLE001 - the others run
+        except Exception as error:  # noqa: BLE001 - the other jobs must still run
             log.error("job_failed", job=job.name, **error_fields(error))
             return Report()
 
 
 def _load(database: Database) -> tuple[dict[str, Job], FolderWatch]:
-    """Import what takes a second: the jobs with a schedule, `STEPS` first, and their readers."""
+    """Load the scheduled jobs, `STEPS` first, and the folder watch. The imports take a second."""
     from infra.build.discovery import jobs
     from infra.local.folder_watch import FolderWatch
 
@@ -194,7 +194,7 @@ def _load(database: Database) -> tuple[dict[str, Job], FolderWatch]:
 
 
 class WakingDispatcher:
-    """Passes calls on, and wakes the scheduler after those that leave something to do."""
+    """Passes calls on, and wakes the scheduler after calls that leave work for jobs."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         """Pass calls to a dispatcher."""

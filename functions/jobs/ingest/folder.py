@@ -106,7 +106,7 @@ class FollowedFolder(FollowedFiles):
     async def complete(
         self, forgotten: AbstractSet[str], read_at: datetime | None, failures: Sequence[Failure]
     ) -> None:
-        """Remember what was forgotten, and of the folders when they were read and what failed."""
+        """Store what was forgotten, when the folders were read, and what failed."""
         kept = [Failure(item.name, item.reason) for item in self.listing.problems if item.kept]
         problems = tuple(f"{failure.name}: {failure.reason}" for failure in (*failures, *kept))
         # Without a fingerprint, the folder is read again.
@@ -262,7 +262,7 @@ def _follow(path: str, ctx: Context) -> FollowedFolder:
 
 
 async def set_watched(path: Path, database: Database, *, watched: bool) -> bool:
-    """Let a folder be read when it changes, or on command only. Return whether that is new."""
+    """Set whether a folder is read when it changes. Return whether that is new."""
     disk = Followed(database, DISK, FileState)
     await disk.load_fields("watched")
     former: list[str] = json.loads(disk.fields.get("watched", "[]"))

@@ -253,8 +253,8 @@ def test_a_folder_is_followed_until_it_is_read_with_no_watch(tmp_path: Path) -> 
     code, output, _ = run_ingest(vault)
     assert code == 0
     assert output.splitlines()[-1] == (
-        "The folder is followed: while Carrel runs, or a client has started it, what changes is"
-        f" read by itself. To stop that: .venv/bin/carrel ingest --no-watch {vault}"
+        "The folder is followed: while Carrel runs, changes in it are read automatically. To stop"
+        f" that: .venv/bin/carrel ingest --no-watch {vault}"
     )
     assert "is followed" not in run_ingest(vault)[1]
     assert list_followed() == {str(tmp_path): "on command", str(vault): "when it changes"}
