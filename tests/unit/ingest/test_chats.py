@@ -166,8 +166,9 @@ def test_the_archive_of_an_export_is_read(tmp_path: Path) -> None:
     assert read_only_source(tmp_path).text == "You: Which knot holds?"
 
 
-def test_a_broken_conversation_loses_only_itself(tmp_path: Path) -> None:
-    broken = make_claude(QUESTION, chat_messages="none")
+@pytest.mark.parametrize("messages", ["none", [{"sender": {}, "text": "Yes."}]])
+def test_a_broken_conversation_loses_only_itself(tmp_path: Path, messages: Any) -> None:
+    broken = make_claude(QUESTION, chat_messages=messages)
     path = write_chats(tmp_path, make_claude(QUESTION), broken, make_chatgpt(create_time="soon"))
     assert [source.title for source in read_sources(path)] == ["Knots", "Woods"]
     assert [name for name, _ in read_problems(path)] == ["conversations.json conversation 2"]

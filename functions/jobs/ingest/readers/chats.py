@@ -132,14 +132,14 @@ def _make_source(raw: Any) -> Source:
     program, address = _CLAUDE if is_claude else _CHATGPT
     chat, faults = validate(_Chat, raw, {"create_time", "created_at", "title", "name"})
     try:
-        messages = [*(_list_claude(raw) if is_claude else _list_chatgpt(raw["mapping"]))]
+        messages = _list_claude(raw) if is_claude else _list_chatgpt(raw["mapping"])
+        sections = [
+            Section(f"{_SPEAKERS[role]}: {text}", written_at=_parse_date(date) or chat.create_time)
+            for role, parts, date in messages
+            if role in _SPEAKERS and (text := _join_parts(parts))
+        ]
     except (AttributeError, LookupError, TypeError) as error:
         raise Unreadable("is not a conversation with ChatGPT or Claude") from error
-    sections = [
-        Section(f"{_SPEAKERS[role]}: {text}", written_at=_parse_date(date) or chat.create_time)
-        for role, parts, date in messages
-        if role in _SPEAKERS and (text := _join_parts(parts))
-    ]
     beginning = sections[0].text.partition(": ")[2] if sections else ""
     return Source(
         source_id=derive_source_id(program, chat.id or beginning),
