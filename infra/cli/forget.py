@@ -239,7 +239,19 @@ def forget(  # noqa: PLR0913 - a command's options
     click.echo(text)
     for source_id, message in receipt.failures.items():
         click.echo(f"{source_id}: {message}", err=True)
+    if folder and not restore:
+        _stop_following(folder)
     sys.exit(bool(receipt.failures))
+
+
+def _stop_following(folder: Path) -> None:
+    """Stop reading a forgotten folder when it changes, because new files would bring it back."""
+    from functions.jobs.ingest.folder import set_watched
+
+    if run_with_context(lambda ctx: set_watched(folder, ctx.database, watched=False)):
+        command = carrel(shlex.join(["ingest", str(folder)]))
+        name = make_printable(str(folder))
+        click.echo(f"{name} is no longer read when it changes. To follow it: {command}", err=True)
 
 
 def _print_selection(selection: _Selection, *, to_stderr: bool) -> None:

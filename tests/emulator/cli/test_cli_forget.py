@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from functions.jobs.ingest.folder import load_folders, set_watched
 from functions.jobs.ingest.job import ingest
 from infra.local.local_database import SAMPLE
 from infra.local.sample.traces import share_traces
@@ -121,6 +122,16 @@ def test_ingest_leaves_a_forgotten_folder_out(tmp_path: Path) -> None:
 
     assert forget("--restore", "--folder", str(vault)).exit_code == 0
     assert len(read_stored("sources")) == 5
+
+
+def test_a_forgotten_folder_is_no_longer_watched(tmp_path: Path) -> None:
+    vault = write_file(tmp_path / "vault", "0.md", "Note 0.").parent
+    ingest_path(vault)
+    run_in_database(lambda ctx: set_watched(vault, ctx.database, watched=True))
+    assert "is no longer read when it changes" in forget("--folder", str(vault)).stderr
+    [root] = run_in_database(lambda ctx: load_folders(ctx.database))
+    assert not root.watched
+    assert "To follow it" not in forget("--folder", str(vault)).stderr
 
 
 def test_the_sample_is_forgotten_without_other_sources() -> None:
