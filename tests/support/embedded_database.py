@@ -16,7 +16,7 @@ from google.cloud.firestore import AsyncClient
 from infra.build.discovery import ROOT
 from infra.local.embedded_firestore.databases import Databases
 from infra.local.embedded_firestore.definitions import Definitions
-from infra.local.embedded_firestore.server import read_definitions
+from tests.support.firestore_server import read_definitions
 from infra.local.local_database import INDEX_FILES
 from shared.core.target import Target, TargetKind, choose_target
 
@@ -36,7 +36,7 @@ def open_any_index(folder: Path) -> Iterator[Databases]:
 @contextmanager
 def serve(folder: Path, *arguments: str) -> Iterator[str]:
     """Serve the databases of a folder from another process, and yield the address."""
-    command = [sys.executable, "-m", "infra.local.embedded_firestore.server", "--fast"]
+    command = [sys.executable, "-m", "tests.support.firestore_server", "--fast"]
     with subprocess.Popen(
         [*command, f"--folder={folder}", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as process:

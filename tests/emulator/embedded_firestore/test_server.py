@@ -10,7 +10,7 @@ from google.cloud.firestore_v1.types import BatchGetDocumentsRequest, CommitRequ
 
 from infra.local.embedded_firestore.channel import PREFIX
 from infra.local.embedded_firestore.databases import Databases
-from infra.local.embedded_firestore.server import start_server
+from tests.support.firestore_server import start_server
 from tests.support.embedded_database import ANY_INDEX, open_any_index
 
 DATABASE = "projects/p/databases/(default)"

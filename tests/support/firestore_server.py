@@ -1,10 +1,4 @@
-"""A gRPC server of the databases of a folder, for clients in other languages or processes.
-
-It has no authentication: whoever reaches the address reads and writes everything. A Unix socket is
-for the user who runs the server; a port must be of the loopback interface.
-
-    python -m infra.local.embedded_firestore.server --folder data --address 127.0.0.1:8080
-"""
+"""A gRPC server of embedded databases, for tests that read them from another process."""
 
 from __future__ import annotations
 
