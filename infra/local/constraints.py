@@ -56,12 +56,6 @@ def format_constraints(pins: Mapping[str, str], run_names: Collection[str]) -> s
     return "".join([HEADER, *run_lines, DEV_HEADER, *dev_lines])
 
 
-def count_distributions(*, is_dev: bool) -> int:
-    """Count the distributions that Carrel needs to run or, with `is_dev`, also to be tested."""
-    text = CONSTRAINTS.read_text()
-    return (text if is_dev else text.partition(DEV_HEADER)[0]).count("==")
-
-
 def _require_oldest_python(oldest: str) -> None:
     current = f"{sys.version_info.major}.{sys.version_info.minor}"
     if current != oldest:
