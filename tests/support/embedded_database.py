@@ -16,9 +16,9 @@ from google.cloud.firestore import AsyncClient
 from infra.build.discovery import ROOT
 from infra.local.embedded_firestore.databases import Databases
 from infra.local.embedded_firestore.definitions import Definitions
-from tests.support.firestore_server import read_definitions
 from infra.local.local_database import INDEX_FILES
 from shared.core.target import Target, TargetKind, choose_target
+from tests.support.firestore_server import read_definitions
 
 ANY_INDEX: Final = Definitions(builds_missing=True)
 _FOLDER: Final = "CARREL_EMBEDDED_TESTS"

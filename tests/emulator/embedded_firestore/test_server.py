@@ -10,8 +10,8 @@ from google.cloud.firestore_v1.types import BatchGetDocumentsRequest, CommitRequ
 
 from infra.local.embedded_firestore.channel import PREFIX
 from infra.local.embedded_firestore.databases import Databases
-from tests.support.firestore_server import start_server
 from tests.support.embedded_database import ANY_INDEX, open_any_index
+from tests.support.firestore_server import start_server
 
 DATABASE = "projects/p/databases/(default)"
 
