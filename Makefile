@@ -100,8 +100,9 @@ new-tool: $(RUN) ## Create a tool, NAME=tasks/pin_task, as a copy; LIKE=delete_t
 	@$(if $(NAME),,echo 'Name it: make new-tool NAME=knowledge/count_chunks' >&2; exit 1;) \
 	.venv/bin/carrel new-tool $(NAME) $(if $(LIKE),--like $(LIKE))
 
-lock: ## Update constraints.txt to the newest versions
-	@'$(or $(PYTHON),python3.11)' -m infra.local.constraints
+lock: $(RUN) ## Update constraints.txt to the newest versions for the oldest Python
+	@.venv/bin/python -m uv pip compile pyproject.toml --extra dev --upgrade --python-version 3.11 \
+		--no-annotate --custom-compile-command 'make lock' --quiet --output-file constraints.txt
 
 clean: ## Delete what the other targets created, except .carrel with its data
 	@rm -rf .venv dist build *.egg-info .coverage .coverage.*

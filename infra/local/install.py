@@ -15,13 +15,14 @@ import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-from infra.local.constraints import CONSTRAINTS, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+ROOT: Final = Path(__file__).parents[2]
+CONSTRAINTS: Final = ROOT / "constraints.txt"
 PIP: Final = (sys.executable, "-m", "pip", "install", "--disable-pip-version-check")
 """The command that installs packages for this Python with pip."""
 _UV_ARGUMENTS: Final = ("pip", "install", "--python", sys.executable)

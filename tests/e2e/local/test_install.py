@@ -14,7 +14,7 @@ import pytest
 
 from infra.build.discovery import ROOT
 from infra.build.requirements import find_requirements
-from infra.local.constraints import CONSTRAINTS, format_constraints
+from infra.local.install import CONSTRAINTS
 from tests.support.process_end import END_TIMEOUT_SECONDS
 
 OWN_FOLDERS: Final = ("functions", "infra", "shared")
@@ -71,12 +71,6 @@ def test_every_imported_module_is_installed() -> None:
     names = {line.partition(">")[0] for line in find_requirements(other_modules)}
     assert {"click", "uvicorn", "onnxruntime", "scikit-learn"} <= names
     assert not {"mypy", "playwright", "pytest"} & names
-
-
-def test_constraints_of_a_run_precede_those_of_tests() -> None:
-    text = format_constraints({"pytest": "9", "Click": "8", "anyio": "4"}, {"Click", "anyio"})
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    assert lines == ["anyio==4", "Click==8", "pytest==9"]
 
 
 @pytest.mark.parametrize("status", [0, 2])

@@ -15,7 +15,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 from infra.build.discovery import ROOT
-from infra.local.constraints import CONSTRAINTS
+from infra.local.install import CONSTRAINTS
 from tests.support.ports import find_free_port
 from tests.support.process_end import END_TIMEOUT_SECONDS
 
