@@ -86,6 +86,7 @@ fix: $(DEV) ## Fix style, and write the generated files
 	@.venv/bin/ruff check --fix --exit-zero
 	@.venv/bin/ruff format
 	@.venv/bin/carrel generate
+	@.venv/bin/python -m tests.evidence
 
 bench: $(DEV) ## Run benchmarks; BENCH=ingest takes ten minutes
 	@for name in $(BENCH); do .venv/bin/python -m benchmarks.$$name $(ARGS) || exit; done
@@ -98,7 +99,7 @@ dist: $(RUN) ## Build the wheel dist/carrel-VERSION-py3-none-any.whl
 
 new-tool: $(RUN) ## Create a tool, NAME=tasks/pin_task, as a copy; LIKE=delete_task
 	@$(if $(NAME),,echo 'Name it: make new-tool NAME=knowledge/count_chunks' >&2; exit 1;) \
-	.venv/bin/carrel new-tool $(NAME) $(if $(LIKE),--like $(LIKE))
+	.venv/bin/python -m tests.new_tool $(NAME) $(LIKE)
 
 lock: $(RUN) ## Update constraints.txt to the newest versions for the oldest Python
 	@.venv/bin/python -m uv pip compile pyproject.toml --extra dev --upgrade --python-version 3.11 \

@@ -18,7 +18,6 @@ from functions.jobs.ingest.readers.reading import FORMATS
 from functions.jobs.ingest.readers.source_file import MEGABYTE
 from functions.jobs.purge.job import make_sweeps
 from infra.build.discovery import ROOT, get_group_name, jobs, retentions, tools
-from infra.build.evidence import REQUIREMENTS, render_evidence
 from infra.mcp_clients import CLIENTS, EXAMPLE_ADDRESS, EXAMPLE_PROGRAM
 from shared.core.settings import list_setting_groups
 
@@ -63,7 +62,7 @@ _BOUNDS: Final = {"gt": "more than", "ge": "at least", "le": "at most"}
 
 def find_stale_files() -> list[Path]:
     """Return the generated files that do not match the declarations."""
-    paths = [CATALOG, REQUIREMENTS, *_DOCUMENTS]
+    paths = [CATALOG, *_DOCUMENTS]
     return [
         path for path in paths if not path.exists() or path.read_text("utf-8") != _generate(path)
     ]
@@ -83,8 +82,6 @@ def _generate(path: Path) -> str:
     if path == CATALOG:
         return _render_catalog()
     text = path.read_text("utf-8")
-    if path == REQUIREMENTS:
-        return render_evidence(text)
     for name, table in _DOCUMENTS[path].items():
         pattern = rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)"
         rows = table().replace("\\", r"\\")

@@ -80,7 +80,6 @@ PLANS: Final = {
     "jobs": CommandPlan(place=Place.EITHER, module="jobs", embeds=True, writes_in_bulk=True),
     "keys": CommandPlan(place=Place.EITHER, module="keys"),
     "materials": CommandPlan(place=Place.EITHER, module="materials"),
-    "new-tool": CommandPlan(place=Place.MACHINE, needs_checkout=True),
     "questions": CommandPlan(place=Place.EITHER, module="tools"),
     "restore": CommandPlan(place=Place.MACHINE, module="backup"),
     "search": CommandPlan(place=Place.EITHER, module="tools"),
@@ -136,9 +135,7 @@ def read_summary(name: str) -> str:
     """Return the first sentence of a command's docstring, from its source: imports take seconds."""
     functions = _parse(PLANS[name].module).body
     [function] = [
-        node
-        for node in functions
-        if isinstance(node, ast.FunctionDef) and node.name == name.replace("-", "_")
+        node for node in functions if isinstance(node, ast.FunctionDef) and node.name == name
     ]
     paragraph = " ".join((ast.get_docstring(function) or "").partition("\n\n")[0].split())
     return paragraph.partition(". ")[0].removesuffix(".") + "."
@@ -274,15 +271,3 @@ def stage() -> None:
     deployment = load_deployment()
     manifest = write_bundles(telemetry=bool(deployment and deployment.exports_spans))
     click.echo(f"{len(manifest['functions'])} bundles in {DIST}")
-
-
-@main.command("new-tool")
-@click.argument("path", metavar="GROUP/NAME")
-@click.option("--like", help="The tool to copy, such as delete_task, which writes.")
-def new_tool(path: str, like: str | None) -> None:
-    """Create a tool, such as knowledge/count_chunks, as a copy of another with its test."""
-    from infra.build.scaffold import MODEL, create_tool
-
-    for file in create_tool(path, like or MODEL):
-        click.echo(f"wrote {file}")
-    click.echo("Change it, then run `make fix` to add the tool to the generated files.")

@@ -15,12 +15,18 @@ from functions.gateway.catalog import Catalog
 from functions.tools.knowledge.get_chunk.tool import TOOL as GET_CHUNK
 from functions.tools.knowledge.get_chunk.tool import RelatedChunk
 from infra.build.discovery import get_package_name, tools
-from infra.build.evidence import DIFFERENCES, REQUIREMENTS, find_differences, find_tests
 from infra.local.inline import InlineDispatcher
 from shared.core.errors import InvalidInput
 from shared.runtime.context import App, Context
 from shared.runtime.invocation import parse_arguments
 from shared.runtime.tool import Tool
+from tests.evidence import (
+    DIFFERENCES,
+    REQUIREMENTS,
+    find_differences,
+    find_tests,
+    render_evidence,
+)
 from tests.support.fake_catalog import make_server
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
 
@@ -73,6 +79,11 @@ def rank(name: str) -> list[str]:
 def test_each_requirement_is_shown_or_a_difference() -> None:
     requirements, differences = (path.read_text("utf-8") for path in (REQUIREMENTS, DIFFERENCES))
     assert find_faults(requirements, differences, find_tests()) == []
+
+
+def test_the_list_names_the_tests_that_show_each_row() -> None:
+    text = REQUIREMENTS.read_text("utf-8")
+    assert text == render_evidence(text), "run `make fix`"
 
 
 def test_each_of_the_five_documents_has_rows() -> None:

@@ -31,7 +31,7 @@ def test_a_command_says_what_cloud_means_for_it(command: str) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["backup", "doctor", "generate", "init", "new-tool", "restore", "stage", "stdio", "up"],
+    ["backup", "doctor", "generate", "init", "restore", "stage", "stdio", "up"],
 )
 def test_a_command_of_this_machine_is_declared_so(command: str) -> None:
     assert PLANS[command].place is Place.MACHINE

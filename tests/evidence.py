@@ -1,22 +1,21 @@
-"""Reads which requirements the tests show, and of which Carrel differs on purpose.
+"""Lists the requirements that the tests show, and those of which Carrel differs on purpose.
+
+Usage: python -m tests.evidence, which `make fix` runs. It writes the last column of
+docs/internal/requirements.md.
 
 A test names the requirements that it shows: `@pytest.mark.requirement("001-D5")`. Tests are
 parsed, not imported, since they import what only development installs. So marks of a module or of
 one parameter are not seen.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 from infra.build.discovery import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 REQUIREMENTS: Final = ROOT / "docs" / "internal" / "requirements.md"
 DIFFERENCES: Final = ROOT / "docs" / "internal" / "differences.md"
@@ -64,3 +63,7 @@ def render_evidence(text: str) -> str:
     return re.sub(
         r"^(?P<cells>\| (?P<id>\d\S*) \|[^|\n]*\|).*$", render_row, text, flags=re.MULTILINE
     )
+
+
+if __name__ == "__main__":
+    REQUIREMENTS.write_text(render_evidence(REQUIREMENTS.read_text("utf-8")), "utf-8")

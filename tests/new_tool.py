@@ -1,15 +1,15 @@
-"""Creates a tool as a copy of another, which passes its tests and is then changed step by step."""
+"""Creates a tool as a copy of another, which passes its tests and is then changed step by step.
 
-from __future__ import annotations
+Usage: python -m tests.new_tool GROUP/NAME [LIKE], which `make new-tool` runs.
+"""
 
 import re
-from typing import TYPE_CHECKING, Final
+import sys
+from pathlib import Path
+from typing import Final
 
 from infra.build.discovery import ROOT
-from shared.core.errors import Conflict, InvalidInput, NotFound
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from shared.core.errors import Conflict, InvalidInput, NotFound, ToolFailure
 
 MODEL: Final = "list_clusters"
 """The tool that is copied by default. It reads a page; `delete_task` writes."""
@@ -73,3 +73,11 @@ def _copy_example(folder: Path, like: str, name: str) -> None:
         if example := entry.search(text):
             copy = example[0].replace(f'"{like}"', f'"{name}"', 1)
             module.write_text(text[: example.end()] + copy + text[example.end() :], "utf-8")
+
+
+if __name__ == "__main__":
+    try:
+        created = create_tool(sys.argv[1], (sys.argv[2:] or [MODEL])[0])
+    except ToolFailure as failure:
+        sys.exit(failure.message)
+    print("wrote", *created, sep="\n  ")  # noqa: T201 - a command's answer
