@@ -20,7 +20,7 @@ from functions.jobs.cards.job import JOB as CARDS
 from functions.jobs.cluster.job import JOB as CLUSTER
 from infra.build.discovery import jobs
 from infra.local.local_database import SAMPLE
-from infra.local.sample.traces import TRACES
+from infra.local.sample.traces import share_traces
 from shared.ai.local_embedding import LocalEmbedder
 from shared.core.caller import Caller
 from shared.core.ids import parse_source_id
@@ -99,7 +99,7 @@ async def measure(copies: int) -> Figures:
     base = await fill_database(app.context(Caller(), meter), 64 * copies, {})
     loading = np.array([meter.documents_read, meter.documents_written, embedder.tokens, 0])
     loading = loading + await run(CARDS, app) + await run(CLUSTER, app)
-    await run(TRACES, app)
+    await share_traces(app.context(Caller(), Meter()))
     calls = np.zeros(4)
     for number, share, name, arguments in await list_calls(app, base.chunk_ids[0]):
         embedder.tokens = 0

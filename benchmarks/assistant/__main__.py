@@ -180,14 +180,14 @@ def main(corpus: Path | None, count: int) -> None:
     """Fill a base and a folder, start a gateway, and measure."""
     use_database()
     from infra.local.jobs import ingest_all, run_jobs
-    from infra.local.sample.traces import TRACES
+    from infra.local.sample.job import SAMPLE
     from shared.core.settings import Settings
 
     with TemporaryDirectory() as name:
         root = Path(name)
         write_texts(root / "origin", root / "files", read_fillers(corpus, count))
         ingest_all(root / "origin")
-        run_jobs([TRACES], Settings())
+        run_jobs([SAMPLE], Settings())
         with run_gateway(INLINE_MAIN, {}, root / "gateway.log") as gateway:
             asyncio.run(measure(gateway.endpoint, root / "files"))
 

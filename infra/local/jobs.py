@@ -104,13 +104,9 @@ def load_sample() -> bool:
     Returns:
         Whether everything was processed.
     """
-    # Only this function needs the sample's jobs.
-    from infra.local.sample.extractions import EXTRACTIONS
-    from infra.local.sample.knowledge import KNOWLEDGE
-    from infra.local.sample.traces import TRACES
+    from infra.local.sample.job import SAMPLE as ADD_REST  # only this function needs it
 
-    jobs = [INGEST, EMBED, KNOWLEDGE, EXTRACTIONS, CLUSTER, INDEX, TRACES]
-    return run_jobs(jobs, _make_settings(SAMPLE))
+    return run_jobs([INGEST, EMBED, ADD_REST, CLUSTER, INDEX], _make_settings(SAMPLE))
 
 
 def _make_settings(path: Path) -> Settings:

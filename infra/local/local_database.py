@@ -46,7 +46,7 @@ FILES: Final = STATE / "databases" / PROJECT
 KNOWLEDGE: Final = FILES / "default.sqlite"
 """The file with the knowledge base and the users' data."""
 LOADED_SAMPLE: Final = FILES / "sample"
-"""The file that says which version of the sample was loaded, so that no start loads it again."""
+"""The file that says that the sample was loaded, so that no start loads it again."""
 INDEX_FILES: Final = {
     "(default)": ROOT / "infra" / "build" / "firestore.indexes.json",
     "access": ROOT / "infra" / "build" / "access.indexes.json",

@@ -8,7 +8,6 @@ import subprocess
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 from urllib.request import urlopen
 
@@ -21,7 +20,6 @@ from infra.local.local_database import (
     FILES,
     KNOWLEDGE,
     LOADED_SAMPLE,
-    SAMPLE,
     STATE,
     list_environment_variables,
     list_notes,
@@ -101,7 +99,7 @@ def _run(stack: ExitStack, options: RunOptions) -> None:
     click.echo(_describe_database())
     protect_state()
     set_local_secrets()
-    if options.sample and not _is_sample_loaded():
+    if options.sample and not (_is_embedded() and LOADED_SAMPLE.exists()):
         _check_start(options)
         _load_sample()
     gateway, describe_dead_part = _serve(stack, options)
@@ -111,29 +109,12 @@ def _run(stack: ExitStack, options: RunOptions) -> None:
     _watch(gateway, describe_dead_part)
 
 
-def _is_sample_loaded() -> bool:
-    """Return whether this version has loaded the sample into these files already.
-
-    The jobs and their imports take seconds, even where nothing is to be done.
-    """
-    return (
-        _is_embedded()
-        and LOADED_SAMPLE.exists()
-        and LOADED_SAMPLE.read_text("ascii") == _hash_sample()
-    )
-
-
 def _load_sample() -> None:
     from infra.local.jobs import load_sample
 
     click.echo("Loading the sample knowledge base ...")
     if load_sample() and _is_embedded():
-        LOADED_SAMPLE.write_text(_hash_sample(), "ascii")
-
-
-def _hash_sample() -> str:
-    content = b"".join(path.read_bytes() for path in sorted(SAMPLE.parent.glob("*.*")))
-    return sha256(content).hexdigest()
+        LOADED_SAMPLE.touch()
 
 
 def _is_embedded() -> bool:

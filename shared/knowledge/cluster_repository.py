@@ -1,32 +1,25 @@
-"""Stores clusters in `clusters/{cluster_id}`, and the cluster ids of each chunk in the chunk."""
+"""Stores clusters in `clusters/{cluster_id}`."""
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.core.blocks import split
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
 from shared.firestore.values import Vector as StoredVector
-from shared.firestore.writes import Set, Update, Write, put_if_unchanged
-from shared.index.stored_vector import COMPACT, read_compact
-from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.chunk_repository import build_step_done, build_step_pending
+from shared.firestore.writes import Set, Update
 from shared.knowledge.cluster import Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Collection, Sequence
 
     from shared.ai.embedding import Vector
     from shared.firestore.database import Database
 
-    Snapshots = dict[str, Document]
     NamesCache = dict[str, tuple[float, str]]
     """By cluster id, the time at which the name was read, and the name."""
 
@@ -48,8 +41,6 @@ _CODEC: Final = Codec(
 )
 _FIELDS: Final = _CODEC.stored_names
 """The fields of `Cluster`, without the centroid and what only the next clustering run needs."""
-_NAME_FIELDS: Final = ("name", "description", "keywords", "named_by")
-"""The fields that are written together when a cluster is named."""
 _DISTANCE: Final = "distance"
 
 
@@ -84,7 +75,7 @@ class ClusterNeighbour:
 
 
 class Clusters:
-    """Reads and writes clusters and their members."""
+    """Reads and writes clusters."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -99,8 +90,8 @@ class Clusters:
 
     async def load_all(self) -> list[ClusterWithCentroid]:
         """Load all clusters, sorted by id. Costs a round trip for every BATCH_SIZE clusters."""
-        snapshots = await self._load_pages(clusters_query())
-        return [_to_cluster_with_centroid(snapshot) for snapshot in snapshots.values()]
+        pages = self._database.iterate(clusters_query(), BATCH_SIZE)
+        return [_to_cluster_with_centroid(snapshot) async for page in pages for snapshot in page]
 
     async def list_named_by_words(self, limit: int) -> list[ClusterWithCentroid]:
         """Load clusters that a language model could still name. Costs one round trip."""
@@ -126,7 +117,7 @@ class Clusters:
             Set(Reference(COLLECTION, entry.cluster.cluster_id), to_document(entry))
             for entry in clusters
         ]
-        return await self._commit(writes)
+        return await self._database.commit_skipping_conflicts(writes, BATCH_SIZE)
 
     async def get_many(self, cluster_ids: Sequence[str]) -> list[Cluster]:
         """Load these clusters in this order, without missing ones. Costs one round trip."""
@@ -175,87 +166,6 @@ class Clusters:
         """Count the clusters. Costs one round trip."""
         return await self._database.count(clusters_query())
 
-    async def load_chunk_vectors(self, chunk_ids: Sequence[str]) -> dict[str, bytes]:
-        """Load the compact vectors of the embedded chunks among these, by chunk id."""
-        stored = await self._load_chunks(chunk_ids, (COMPACT,))
-        fields = {chunk_id: snapshot.fields for chunk_id, snapshot in stored.items()}
-        return read_compact(fields)
-
-    async def save_with_members(
-        self,
-        clusters: Sequence[ClusterWithCentroid],
-        members: Mapping[str, Sequence[str]],
-        run_id: str,
-        now: datetime,
-    ) -> int:
-        """Store clusters and their members, in addition to all other clusters.
-
-        Only the name, the description, the keywords and their author of an existing cluster are
-        written. A member also stays in its other clusters. Chunks that are not members do not
-        change. Unchanged documents are read but not written, so an interrupted call can simply be
-        repeated.
-
-        A chunk whose clusters change is indexed again. Deleted chunks, and chunks that change
-        during the call, are skipped. A new cluster whose chunks were all deleted is not stored.
-
-        Args:
-            clusters: The clusters. The sizes of new ones are counted from `members`.
-            members: The chunk ids by cluster id. Each chunk lists its clusters in the order of
-                `clusters`.
-            run_id: The run that new clusters belong to.
-
-        Returns:
-            The number of documents written.
-        """
-        cluster_ids = [entry.cluster.cluster_id for entry in clusters]
-        stored = await self._load_stored(cluster_ids)
-        chunk_ids = sorted(
-            {chunk_id for cluster_id in cluster_ids for chunk_id in members[cluster_id]}
-        )
-        chunks = await self._load_chunks(chunk_ids, ["cluster_id"])
-        memberships = _collect_memberships(clusters, members, chunks)
-        sizes = Counter(itertools.chain.from_iterable(memberships.values()))
-        new = [
-            _complete_new_cluster(entry, sizes[entry.cluster.cluster_id], run_id, now)
-            for entry in clusters
-            if entry.cluster.cluster_id not in stored and sizes[entry.cluster.cluster_id]
-        ]
-        written = await self.put_clusters(new)
-        written += await self._commit(_build_name_writes(clusters, stored))
-        return written + await self._commit(
-            _build_chunk_writes(chunks, memberships, set(cluster_ids), now)
-        )
-
-    async def _load_stored(self, cluster_ids: Sequence[str]) -> Snapshots:
-        """Load the name fields of the clusters that exist."""
-        snapshots: Snapshots = {}
-        for batch in split(cluster_ids, BATCH_SIZE):
-            references = [Reference(COLLECTION, cluster_id) for cluster_id in batch]
-            page = await self._database.get_all(references, list(_NAME_FIELDS))
-            snapshots |= {snapshot.id: snapshot for snapshot in page}
-        return snapshots
-
-    async def _load_chunks(self, chunk_ids: Sequence[str], fields: Sequence[str]) -> Snapshots:
-        """Load some fields of the chunks that exist and are not deleted, by chunk id."""
-        snapshots: Snapshots = {}
-        for batch in split(chunk_ids, BATCH_SIZE):
-            references = [Reference(CHUNKS, chunk_id) for chunk_id in batch]
-            page = await self._database.get_all(references, [*fields, "deleted_at"])
-            snapshots |= {
-                snapshot.id: snapshot for snapshot in page if "deleted_at" not in snapshot.fields
-            }
-        return snapshots
-
-    async def _load_pages(self, query: Query) -> Snapshots:
-        """Load all results of a query that sorts by document id, page by page."""
-        snapshots: Snapshots = {}
-        async for page in self._database.iterate(query, BATCH_SIZE):
-            snapshots |= {snapshot.id: snapshot for snapshot in page}
-        return snapshots
-
-    async def _commit(self, writes: Iterable[Write]) -> int:
-        return await self._database.commit_skipping_conflicts(list(writes), BATCH_SIZE)
-
 
 def largest_query(limit: int, after: tuple[int, str] | None) -> Query:
     """Build the query for a page of clusters.
@@ -289,53 +199,6 @@ def clusters_query() -> Query:
     return Query(COLLECTION).order_by("__name__")
 
 
-def _collect_memberships(
-    clusters: Sequence[ClusterWithCentroid],
-    members: Mapping[str, Sequence[str]],
-    chunks: Snapshots,
-) -> dict[str, list[str]]:
-    """Return the ids of the clusters of each chunk that exists, by chunk id."""
-    memberships: dict[str, list[str]] = {}
-    for entry in clusters:
-        cluster_id = entry.cluster.cluster_id
-        for chunk_id in dict.fromkeys(members[cluster_id]):
-            if chunk_id in chunks:
-                memberships.setdefault(chunk_id, []).append(cluster_id)
-    return memberships
-
-
-def _build_name_writes(
-    clusters: Sequence[ClusterWithCentroid], stored: Snapshots
-) -> Iterator[Write]:
-    """Build the writes that rename existing clusters whose name fields differ."""
-    for entry in clusters:
-        if snapshot := stored.get(entry.cluster.cluster_id):
-            name_fields = {field: to_document(entry)[field] for field in _NAME_FIELDS}
-            if snapshot.fields != name_fields:
-                yield put_if_unchanged(snapshot, name_fields)
-
-
-def _build_chunk_writes(
-    chunks: Snapshots,
-    memberships: Mapping[str, list[str]],
-    cluster_ids: Collection[str],
-    now: datetime,
-) -> Iterator[Write]:
-    for chunk_id, snapshot in chunks.items():
-        current = snapshot.fields.get("cluster_id") or []
-        others = [cluster_id for cluster_id in current if cluster_id not in cluster_ids]
-        expected = memberships[chunk_id] + others
-        if current != expected:
-            # The postings list chunks by cluster, so the chunk is indexed again. It need not wait
-            # for the cluster job any longer.
-            yield put_if_unchanged(
-                snapshot,
-                {"cluster_id": expected}
-                | build_step_pending("index", now)
-                | build_step_done("cluster"),
-            )
-
-
 def to_document(entry: ClusterWithCentroid) -> dict[str, Any]:
     """Return the stored fields of a cluster."""
     return _CODEC.write(entry.cluster) | {
@@ -345,12 +208,6 @@ def to_document(entry: ClusterWithCentroid) -> dict[str, Any]:
         "central": list(entry.central_chunk_ids),
         "members_hash": entry.members_hash,
     }
-
-
-def _complete_new_cluster(
-    entry: ClusterWithCentroid, size: int, run_id: str, now: datetime
-) -> ClusterWithCentroid:
-    return replace(entry, cluster=replace(entry.cluster, size=size, run_id=run_id, created_at=now))
 
 
 def _to_cluster(snapshot: Document) -> Cluster:

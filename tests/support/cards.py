@@ -3,12 +3,19 @@
 A card is a summary of a passage, with takeaways.
 """
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from google.oauth2.credentials import Credentials
 
 from shared.ai.vertex_generation import VertexGenerator
 from shared.core.circuit_breaker import CircuitBreaker
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Update
+from shared.knowledge.cards import STEP, build_card_change
+from shared.knowledge.chunk_repository import build_step_done
+from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Context
 from tests.support.fakes.vertex import MODEL, FakeVertex
@@ -50,6 +57,19 @@ def make_generator(server: FakeVertex, time_limit: float = 50) -> VertexGenerato
         base_url=server.base_url,
         time_limit=time_limit,
         breaker=CircuitBreaker("Vertex AI", pause=0),
+    )
+
+
+async def save_cards(
+    ctx: Context, cards: Mapping[str, KnowledgeCard], model: str, now: datetime
+) -> None:
+    """Store cards by chunk id, as the job `cards` would."""
+    changes = {name: build_card_change(card, model, now) for name, card in cards.items()}
+    await ctx.database.commit(
+        [
+            Update(Reference("chunks", name), change | build_step_done(STEP))
+            for name, change in changes.items()
+        ]
     )
 
 

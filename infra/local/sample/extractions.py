@@ -13,30 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from infra.local.sample.knowledge import FOLDER, map_chunks_by_highlight
+from infra.local.sample.knowledge import FOLDER, load_pending, map_chunks_by_highlight
 from shared.ai.embedding import Purpose
 from shared.extractions.model import CONTENTS, Extraction, ExtractionType, compute_extraction_id
 from shared.extractions.repository import Extractions, build_replacement
-from shared.firestore.documents import Reference
 from shared.index.embedding_space import EmbeddingSpace
-from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
-from shared.knowledge.queue import PENDING_FIELDS, ChunkQueue, to_pending
-from shared.runtime.capabilities import Capability
-from shared.runtime.job import Job, Report
+from shared.knowledge.queue import ChunkQueue
 from shared.text.splitting import CHUNK_LIMITS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
     from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Context
-    from shared.runtime.job import Budget
     from shared.text.splitting import Limits
-
-    ByChunk = Mapping[str, Sequence["SampleExtraction"]]
-    """The extractions of chunks, by chunk id."""
 
 MODEL: Final = "sample"
 """The model that the sample's extractions name as theirs."""
@@ -44,7 +35,6 @@ STEP: Final = "extract"
 """The step that a chunk waits for until its extractions are stored."""
 _HIGHLIGHT_URL: Final = "https://readwise.io/open/{}"
 """The template of a highlight's URL, which contains its id."""
-_FIELDS: Final = (*PENDING_FIELDS, f"pending.{STEP}")
 
 
 class SampleExtraction(BaseModel):
@@ -87,33 +77,30 @@ class SampleExtractions(BaseModel):
 
 
 async def add_extractions(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
-    """Store the extractions of `extractions.json` that differ from the stored ones.
-
-    The sample must be ingested. Afterwards, no highlight of the sample is pending for the extract
-    job. Highlights that are missing from the export, because a user replaced the file, are skipped.
-    So are chunks whose extractions a model made.
+    """Store the extractions of passages that wait for them. The sample must be ingested.
 
     Returns:
-        The numbers of stored `extractions`, and of the `passages` from which they come.
+        The numbers of `extractions` that were stored, and of the `passages` they come from.
     """
     rows = await asyncio.to_thread(
         map_extractions_by_chunk, CHUNK_LIMITS[ctx.settings.embedding_provider], folder
     )
-    references = [Reference(CHUNKS, name) for name in rows]
-    now = ctx.clock()
-    changes: list[tuple[PendingChunk, list[Extraction]]] = []
-    for snapshot in await ctx.database.get_all(references, _FIELDS):
-        data = snapshot.fields
-        if "content" not in data:
-            continue
-        chunk = to_pending(STEP, snapshot)
-        extractions = [row.build_extraction(chunk, now) for row in rows[chunk.chunk_id]]
-        extractions = [item for item in extractions if item.quote in chunk.content]
-        if STEP in data.get("pending", {}) or await _has_other_sample_extractions(
-            ctx, chunk, extractions
-        ):
-            changes.append((chunk, extractions))
-    return await _store(ctx, changes) if changes else Counter()
+    embedder, now = ctx.embedder, ctx.clock()
+    extractions = [
+        (chunk, [row.build_extraction(chunk, now) for row in rows[chunk.chunk_id]])
+        for chunk in await load_pending(STEP, rows, ctx)
+    ]
+    texts = [item.content.text for _, items in extractions for item in items]
+    await EmbeddingSpace(ctx.database).claim(embedder, texts)
+    vectors = iter(await embedder.embed(texts, Purpose.DOCUMENT))
+    replacements = [
+        build_replacement(chunk, [(item, next(vectors)) for item in items], embedder.model)
+        for chunk, items in extractions
+    ]
+    passages = await ChunkQueue(ctx.database).complete(
+        STEP, replacements, Extractions(ctx.database).build_replacement_writes
+    )
+    return +Counter(extractions=len(texts), passages=passages)
 
 
 def map_extractions_by_chunk(
@@ -137,55 +124,3 @@ def map_extractions_by_chunk(
                 rows[chunk.chunk_id].append(row)
                 break
     return rows
-
-
-async def _has_other_sample_extractions(
-    ctx: Context, chunk: PendingChunk, expected: Sequence[Extraction]
-) -> bool:
-    """Return whether a chunk has the extractions of an earlier version of the sample.
-
-    They differ from the expected ones, and none was made by a model since.
-    """
-    if set(chunk.extracted) == {extraction.extraction_id for extraction in expected}:
-        return False
-    stored = await Extractions(ctx.database).load_by_chunk(chunk)
-    return all(extraction.model == MODEL for extraction in stored)
-
-
-async def _store(
-    ctx: Context, changes: Sequence[tuple[PendingChunk, Sequence[Extraction]]]
-) -> Counter[str]:
-    """Embed and store the extractions of chunks, and return the numbers of both."""
-    embedder = ctx.embedder
-    texts = [item.content.text for _, extractions in changes for item in extractions]
-    await EmbeddingSpace(ctx.database).claim(embedder, texts)
-    vectors = iter(await embedder.embed(texts, Purpose.DOCUMENT) if texts else [])
-    replacements = [
-        build_replacement(chunk, [(item, next(vectors)) for item in extractions], embedder.model)
-        for chunk, extractions in changes
-    ]
-    passages = await ChunkQueue(ctx.database).complete(
-        STEP, replacements, Extractions(ctx.database).build_replacement_writes
-    )
-    return +Counter({"extractions": len(texts), "passages": passages})
-
-
-async def _run(ctx: Context, budget: Budget) -> Report:
-    report = Report(await add_extractions(ctx))
-    budget.progress(1)
-    return report
-
-
-async def _count_one_step(_context: Context) -> int:
-    return 1
-
-
-EXTRACTIONS: Final = Job(
-    name="sample-extractions",
-    title="Add the sample's decisions, patterns, warnings and methodologies",
-    run=_run,
-    total=_count_one_step,
-    schedule="",
-    capabilities=frozenset({Capability.EMBEDDING}),
-)
-"""`make run` runs this after embed, in place of the extract job."""

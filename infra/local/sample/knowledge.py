@@ -18,23 +18,27 @@ from functions.jobs.cluster.planning import to_matrix
 from functions.jobs.ingest.batches import chunk_source
 from functions.jobs.ingest.listing import read
 from shared.clustering.clusters import compute_centroid, compute_min_similarity
-from shared.knowledge.cards import BY_HAND, Cards
+from shared.firestore.documents import Reference
+from shared.knowledge.cards import BY_HAND, STEP, build_card_change
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.cluster import Cluster
 from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
-from shared.knowledge.clustering_repository import Clustering, Clusterings
+from shared.knowledge.clustering_repository import ClusterAssignment, Clustering, Clusterings
 from shared.knowledge.knowledge_card import KnowledgeCard
+from shared.knowledge.queue import PENDING_FIELDS, ChunkQueue, StepResult, to_pending
 from shared.knowledge.source import Source
-from shared.runtime.capabilities import Capability
-from shared.runtime.job import Job, Report
 from shared.text.splitting import CHUNK_LIMITS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable
     from datetime import datetime
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from shared.knowledge.chunk import Chunk
+    from shared.knowledge.queue import PendingChunk
     from shared.runtime.context import Context
-    from shared.runtime.job import Budget
     from shared.text.splitting import Limits
 
     ChunkIds = dict[int, list[str]]
@@ -79,57 +83,54 @@ class SampleKnowledge(_Authored):
 
 
 async def add_knowledge(ctx: Context, folder: Path = FOLDER) -> Counter[str]:
-    """Store the cards and clusters of `knowledge.json` that differ from the stored ones.
+    """Store the cards of passages that wait for one, and the clusters unless there are any.
 
-    The sample must be ingested and embedded. Highlights that are missing from the export, because a
-    user replaced the file, are skipped. Clusters are not stored once the cluster job has made its
-    own.
+    The sample must be ingested and embedded. The job `cluster` maintains the clusters from then on.
 
     Returns:
-        The numbers of written `cards` and `cluster documents`, which are clusters and members.
+        The numbers of `cards` and `clusters` that were stored.
     """
     limits = CHUNK_LIMITS[ctx.settings.embedding_provider]
     knowledge, chunk_ids = await asyncio.to_thread(_read, folder, limits)
-    now = ctx.clock()
-    cards = map_cards_by_chunk(knowledge, chunk_ids)
-    counts = Counter({"cards": await Cards(ctx.database).save(cards, BY_HAND, now)})
-    members = map_members_by_cluster(knowledge, chunk_ids)
-    chunk_ids_of_members = sorted({chunk_id for ids in members.values() for chunk_id in ids})
-    vectors = await Clusters(ctx.database).load_chunk_vectors(chunk_ids_of_members)
-    clusters = add_centroids(knowledge.clusters, members, vectors, ctx.embedder.model)
-    if clusters:
-        counts["cluster documents"] = await _save_clusters(clusters, members, now, ctx)
-    return +counts
+    cards, now = map_cards_by_chunk(knowledge, chunk_ids), ctx.clock()
+    results = [
+        StepResult(chunk, build_card_change(cards[chunk.chunk_id], BY_HAND, now))
+        for chunk in await load_pending(STEP, cards, ctx)
+    ]
+    card_count = await ChunkQueue(ctx.database).complete(STEP, results)
+    return +Counter(cards=card_count, clusters=await _add_clusters(knowledge, chunk_ids, ctx))
 
 
-async def _save_clusters(
-    clusters: Sequence[ClusterWithCentroid],
-    members: Mapping[str, Sequence[str]],
-    now: datetime,
-    ctx: Context,
-) -> int:
-    """Store the clusters, unless the cluster job has already made its own from all passages.
+async def load_pending(step: str, chunk_ids: Iterable[str], ctx: Context) -> list[PendingChunk]:
+    """Load those of the chunks that wait for a step."""
+    references = [Reference(CHUNKS, chunk_id) for chunk_id in chunk_ids]
+    snapshots = await ctx.database.get_all(references, (*PENDING_FIELDS, "pending"))
+    waiting = (snapshot for snapshot in snapshots if step in snapshot.fields.get("pending", {}))
+    return [to_pending(step, snapshot) for snapshot in waiting]
 
-    Afterwards the cluster job assigns new passages to these clusters, and clusters all passages
-    again once enough of them have changed.
 
-    Returns:
-        The number of written documents.
-    """
-    clusterings = Clusterings(ctx.database)
-    model = ctx.embedder.model
-    current = await clusterings.load()
-    if current and current.run_id != RUN_ID:
+async def _add_clusters(knowledge: SampleKnowledge, chunk_ids: ChunkIds, ctx: Context) -> int:
+    """Store the clusters, unless there are any, and return their number."""
+    clusterings, embedder, now = Clusterings(ctx.database), ctx.embedder, ctx.clock()
+    if await clusterings.load():
         return 0
-    written_count = await Clusters(ctx.database).save_with_members(clusters, members, RUN_ID, now)
-    if current is None:
-        passages = await clusterings.count_embedded(model)
-        await clusterings.save(
-            Clustering(model=model, run_id=RUN_ID, made_at=now, passages=passages)
-        )
-    elif written_count:
-        await clusterings.mark_uncounted()
-    return written_count
+    pages = clusterings.iterate_embedded(embedder.model, embedder.dimension)
+    chunks = {chunk.chunk_id: chunk async for page in pages for chunk in page}
+    clusters: list[ClusterWithCentroid] = []
+    cluster_ids: defaultdict[str, list[str]] = defaultdict(list)
+    for cluster in knowledge.clusters:
+        members = [name for highlight in cluster.members for name in chunk_ids[highlight]]
+        if present := [chunks[name] for name in members if name in chunks]:
+            matrix = to_matrix([chunk.vector for chunk in present], embedder.model)
+            clusters.append(_to_cluster(cluster, matrix, now))
+            for chunk in present:
+                cluster_ids[chunk.chunk_id].append(cluster.cluster_id)
+    await Clusters(ctx.database).put_clusters(clusters)
+    assignments = [ClusterAssignment(chunks[name], tuple(ids)) for name, ids in cluster_ids.items()]
+    await clusterings.assign(assignments, now, count_as_changed=False)
+    clustering = Clustering(model=embedder.model, run_id=RUN_ID, made_at=now, passages=len(chunks))
+    await clusterings.save(clustering)
+    return len(clusters)
 
 
 def map_chunks_by_highlight(export: Path, limits: Limits) -> dict[str, list[Chunk]]:
@@ -159,39 +160,6 @@ def map_cards_by_chunk(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[
     }
 
 
-def map_members_by_cluster(knowledge: SampleKnowledge, chunk_ids: ChunkIds) -> dict[str, list[str]]:
-    """Return the chunk ids of each cluster by cluster id."""
-    return {
-        cluster.cluster_id: [
-            chunk_id for highlight in cluster.members for chunk_id in chunk_ids.get(highlight, ())
-        ]
-        for cluster in knowledge.clusters
-    }
-
-
-def add_centroids(
-    clusters: Sequence[SampleCluster],
-    members: Mapping[str, Sequence[str]],
-    vectors: Mapping[str, bytes],
-    model: str,
-) -> list[ClusterWithCentroid]:
-    """Add centroids to clusters, and drop clusters without vectors."""
-    arrays = {}
-    for cluster in clusters:
-        chunk_ids = members[cluster.cluster_id]
-        member_vectors = [vectors[chunk_id] for chunk_id in chunk_ids if chunk_id in vectors]
-        if member_vectors:
-            arrays[cluster] = to_matrix(member_vectors, model)
-    return [
-        ClusterWithCentroid(
-            _to_cluster(cluster),
-            tuple(compute_centroid(array).tolist()),
-            compute_min_similarity(array),
-        )
-        for cluster, array in arrays.items()
-    ]
-
-
 def _read(folder: Path, limits: Limits) -> tuple[SampleKnowledge, ChunkIds]:
     """Read the cards and clusters, and the chunk ids of the highlights that they name."""
     text = (folder / "knowledge.json").read_text(encoding="utf-8")
@@ -205,26 +173,19 @@ def _read(folder: Path, limits: Limits) -> tuple[SampleKnowledge, ChunkIds]:
     }
 
 
-def _to_cluster(cluster: SampleCluster) -> Cluster:
-    return Cluster(cluster.cluster_id, cluster.name, cluster.description, keywords=cluster.keywords)
-
-
-async def _run(ctx: Context, budget: Budget) -> Report:
-    report = Report(await add_knowledge(ctx))
-    budget.progress(1)
-    return report
-
-
-async def _count_one_step(_context: Context) -> int:
-    return 1
-
-
-KNOWLEDGE: Final = Job(
-    name="sample",
-    title="Add the sample's cards and clusters",
-    run=_run,
-    total=_count_one_step,
-    schedule="",
-    capabilities=frozenset({Capability.EMBEDDING}),
-)
-"""`make run` runs this after the job `embed`, in place of the job `cards`."""
+def _to_cluster(
+    cluster: SampleCluster, vectors: NDArray[np.float32], now: datetime
+) -> ClusterWithCentroid:
+    return ClusterWithCentroid(
+        Cluster(
+            cluster.cluster_id,
+            cluster.name,
+            cluster.description,
+            cluster.keywords,
+            len(vectors),
+            RUN_ID,
+            now,
+        ),
+        tuple(compute_centroid(vectors).tolist()),
+        compute_min_similarity(vectors),
+    )

@@ -148,7 +148,7 @@ def test_the_sample_is_forgotten_without_other_sources() -> None:
 
 def test_the_traces_of_the_sample_are_withdrawn_and_restored() -> None:
     """A trace is a solved coding problem. Traces of users stay."""
-    run_in_database(lambda ctx: share_traces(ctx, make_ample_budget()))
+    run_in_database(share_traces)
     trace_ids = set(read_stored("traces"))
     assert len(trace_ids) == 18
     run_in_database(contribute_other_trace)

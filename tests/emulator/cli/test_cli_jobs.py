@@ -10,11 +10,12 @@ import pytest
 
 from infra.build.discovery import jobs
 from shared.firestore.runs import RUN_RECORDS
-from shared.knowledge.cards import BY_HAND, Cards
+from shared.knowledge.cards import BY_HAND
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.queue import ChunkQueue
 from shared.runtime.context import Context
 from shared.writer.ingestion import Ingestion
+from tests.support.cards import save_cards
 from tests.support.commands import expect_error, run_carrel, run_in_database
 from tests.support.knowledge import BAKING, chunk_source
 
@@ -80,9 +81,8 @@ async def make_card_by_another_model(ctx: Context) -> None:
     """Ingest three chunks, with one card by another model and one by a person."""
     await ingest_three_chunks(ctx)
     by_model, by_hand, _ = (chunk.chunk_id for chunk in chunk_source(BAKING).chunks)
-    cards = Cards(ctx.database)
-    await cards.save({by_model: KnowledgeCard("Knead.")}, "m-1", NOW)
-    await cards.save({by_hand: KnowledgeCard("Feed it.")}, BY_HAND, NOW)
+    await save_cards(ctx, {by_model: KnowledgeCard("Knead.")}, "m-1", NOW)
+    await save_cards(ctx, {by_hand: KnowledgeCard("Feed it.")}, BY_HAND, NOW)
 
 
 def test_renew_queues_the_results_of_other_models() -> None:

@@ -19,11 +19,10 @@ from functions.jobs.ingest.job import ingest
 from infra.export import exporting
 from infra.export.exporting import ExportReport, export_all
 from infra.local.local_database import SAMPLE
-from infra.local.sample.knowledge import KNOWLEDGE
+from infra.local.sample.knowledge import add_knowledge
 from shared.core.ids import make_passage_id
 from shared.core.meter import Meter
 from shared.core.target import EMULATOR, choose_target
-from shared.knowledge.cards import Cards
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.overrides import EDITABLE
 from shared.knowledge.source import Section, Source
@@ -31,6 +30,7 @@ from shared.runtime.context import App, Context
 from shared.writer.chunk_documents import compute_fingerprint
 from shared.writer.ingestion import BATCH_SIZE, Ingestion
 from tests.support.apps import Apps
+from tests.support.cards import save_cards
 from tests.support.clock import NOON
 from tests.support.folder_comparison import find_differing_files
 from tests.support.forgetting import OWNER
@@ -125,7 +125,7 @@ async def test_odd_sources_survive_a_round_trip(
             chunk_id: KnowledgeCard(make_odd_text(random, 9), (make_odd_text(random, 3), "b"))
             for chunk_id in random.sample(ids, count // 5)
         }
-        await Cards(base.database).save(cards, model, NOON + timedelta(days=number))
+        await save_cards(base, cards, model, NOON + timedelta(days=number))
 
     monkeypatch.setattr(exporting, "PART_BYTES", 50_000)
     report = await write_export(base, tmp_path / "export")
@@ -148,7 +148,7 @@ async def test_the_sample_survives_a_round_trip(
     base: Context, other: Context, tmp_path: Path
 ) -> None:
     await run_ingest(base, SAMPLE)
-    await KNOWLEDGE.run(base, make_ample_budget())
+    await add_knowledge(base)
     await write_export(base, tmp_path / "export")
     await run_ingest(other, tmp_path / "export")
     before, after = await read_stored(base), await read_stored(other)
@@ -166,7 +166,7 @@ async def test_steps_other_than_the_card_are_pending_on_restored_chunks(
     sections = Section("One. Two.", start=0), Section("Two. Thr", start=5)
     await save(base, [Source("ab", "A", sections=sections)])
     [first, second] = sorted(await read_chunks(base))
-    await Cards(base.database).save({first: KnowledgeCard("Sum.")}, "a-model", NOON)
+    await save_cards(base, {first: KnowledgeCard("Sum.")}, "a-model", NOON)
     await write_export(base, tmp_path / "export")
     await run_ingest(other, tmp_path / "export")
     restored = await read_chunks(other)
@@ -175,7 +175,7 @@ async def test_steps_other_than_the_card_are_pending_on_restored_chunks(
     starts = {chunk["content"]: chunk["start"] for chunk in restored.values()}
     assert starts == {"One. Two.": 0, "Two. Thr": 5}
 
-    await Cards(base.database).save({first: KnowledgeCard("New.")}, "a-model", NOON)
+    await save_cards(base, {first: KnowledgeCard("New.")}, "a-model", NOON)
     assert await run_ingest(base, tmp_path / "export") == {"read": 1}
     assert (await read_chunks(base))[first]["knowledge_card"]["summary"] == "New."
     await base.database.connection.client.document(f"chunks/{first}").delete()

@@ -42,7 +42,7 @@ from shared.knowledge.source import Source
 from shared.runtime.context import Context
 from shared.text.splitting import CHUNK_LIMITS
 from shared.writer.ingestion import Ingestion
-from tests.support.knowledge import chunk_source, set_fields
+from tests.support.knowledge import chunk_source
 from tests.support.stored_documents import read_documents
 
 EXTRACTS = SampleExtractions.model_validate_json((FOLDER / "extractions.json").read_text("utf-8"))
@@ -151,21 +151,6 @@ async def test_extractions_are_stored_once_and_no_step_stays_pending(
     )
 
 
-async def test_only_edited_extractions_are_written(ctx: Context, sample: Path) -> None:
-    """Those by a model are not replaced."""
-    await add_extractions(ctx, sample)
-    question = {**EXTRACTS.extractions[0].content, "question": "Mock it?"}
-    edit_row(sample, 0, content=question)
-    before = set(await read_documents(ctx, "extractions"))
-    assert await add_extractions(ctx, sample) == {"extractions": 1, "passages": 1}
-    after = await read_documents(ctx, "extractions")
-    assert len(before ^ set(after)) == 2  # the old id and the new one
-    for name in after:
-        await set_fields(ctx, f"extractions/{name}", {"model": "gemini"})
-    edit_row(sample, 0, content={**question, "question": "Fake it?"})
-    assert await add_extractions(ctx, sample) == {}
-
-
 async def test_extractions_of_passages_not_in_the_export_are_skipped(
     ctx: Context, tmp_path: Path
 ) -> None:
@@ -187,14 +172,6 @@ async def test_extraction_stays_pending_on_unlisted_passages(ctx: Context, sampl
     await add_extractions(ctx, sample)
     pending_count = await ChunkQueue(ctx.database).count_pending("extract")
     assert pending_count == len(WITHOUT_EXTRACTIONS) + 1
-
-
-def edit_row(folder: Path, row: int, **fields: Any) -> None:
-    """Change a row of `extractions.json`."""
-    path = folder / "extractions.json"
-    content = json.loads(path.read_text("utf-8"))
-    content["extractions"][row] |= fields
-    path.write_text(json.dumps(content))
 
 
 def _drop_empty(content: Any) -> Any:
