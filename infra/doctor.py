@@ -54,13 +54,7 @@ class CheckStatus(StrEnum):
 
 
 class CheckResult(NamedTuple):
-    """The result of a check.
-
-    Attributes:
-        status: The outcome.
-        message: What works, or what is wrong.
-        next_command: The command that helps if something is wrong.
-    """
+    """The result of a check."""
 
     status: CheckStatus
     message: str

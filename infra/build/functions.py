@@ -151,11 +151,7 @@ class Function:
         return self.name.replace("_", "-")
 
     def build_manifest_entry(self, bundle: str) -> dict[str, Any]:
-        """Return the function's entry in the manifest, which Terraform reads.
-
-        Args:
-            bundle: The path of the function's bundle in the bucket.
-        """
+        """Return the function's entry in the manifest, which Terraform reads."""
         return {
             "kind": self.kind,
             "name": self.name,

@@ -45,9 +45,6 @@ time zone files."""
 def find_requirements(modules: Iterable[str]) -> frozenset[str]:
     """Return the requirements in `pyproject.toml` whose distributions contain these modules.
 
-    Args:
-        modules: The modules that a function imports.
-
     Raises:
         InvalidInput: `pyproject.toml` does not name a module's distribution, or no installed
             distribution contains the module.

@@ -81,13 +81,7 @@ class PathContents:
         return sum(counts.passages for counts in self.counts.values())
 
     def add_source(self, record: str, source: Source, counts: FormatCounts) -> None:
-        """Count a source and its passages. If it cannot be split into passages, add the problem.
-
-        Args:
-            record: The name of the record, for people.
-            source: The source.
-            counts: The numbers for the format of the source, which are increased.
-        """
+        """Count a source and its passages. If it cannot be split into passages, add the problem."""
         try:
             chunks = chunk_source(source, self.limits).chunks
         except Unreadable as error:

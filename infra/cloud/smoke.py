@@ -86,11 +86,6 @@ class SmokeReport:
 async def run_smoke_test(url: str, key: str, *, public: bool = False) -> SmokeReport:
     """Check the gateway's health and access control, list its tools, and call two of them.
 
-    Args:
-        url: The gateway's URL, with or without `/mcp`.
-        key: An access key.
-        public: Whether calls without a credential are allowed, as with PUBLIC_ACCESS.
-
     Raises:
         ClickException: The key would be sent unencrypted.
     """

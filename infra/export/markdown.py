@@ -48,12 +48,7 @@ def format_index_entry(source: StoredSource) -> str:
 
 
 def format_front_matter(source: StoredSource, producer: str) -> str:
-    """Format the front matter and the heading of a source.
-
-    Args:
-        source: The source.
-        producer: The name and the version of this program.
-    """
+    """Format the front matter and the heading of a source."""
     fields: dict[str, Any] = {
         "type": source.category,
         "title": source.title,

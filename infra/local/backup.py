@@ -155,10 +155,6 @@ def restore_backup(archive: Path, *, replace: bool) -> Restored:
 
     It is there as a whole or not at all. The base that was there is kept in a folder beside it.
 
-    Args:
-        archive: The archive.
-        replace: Whether the base may take the place of another.
-
     Raises:
         Conflict: There is a base, and it may not be replaced, or another process uses the folder.
         InvalidInput: The archive is damaged, of a later version, or none of Carrel's.

@@ -67,29 +67,13 @@ early."""
 
 
 def ingest_all(path: Path, confirmed: AbstractSet[str] = frozenset()) -> bool:
-    """Ingest `path` into the local knowledge base, with embeddings, cards, clusters and indexes.
-
-    Args:
-        path: The path.
-        confirmed: The ids of sources of missing files that may be forgotten.
-
-    Returns:
-        Whether everything was processed.
-    """
+    """Ingest a path, with embeddings, cards, clusters and indexes. Return whether all went well."""
     reading = replace(INGEST, run=partial(ingest_confirmed, str(path), confirmed))
     return _run_command(_make_settings(path), partial(_ingest, reading))
 
 
 def ingest_page(url: str, fetch: SafeFetch | None = None) -> bool:
-    """Ingest the page at a URL into the local knowledge base, like `ingest_all`.
-
-    Args:
-        url: The URL.
-        fetch: Fetches pages; by default, from public addresses only.
-
-    Returns:
-        Whether everything was processed.
-    """
+    """Ingest a page, like `ingest_all`. By default, only public addresses are fetched."""
 
     async def run(ctx: Context, budget: Budget) -> Report:
         return await ingest_link(url, ctx, budget, fetch)
@@ -99,11 +83,7 @@ def ingest_page(url: str, fetch: SafeFetch | None = None) -> bool:
 
 
 def load_sample() -> bool:
-    """Load the sample: texts with embeddings, cards, extractions, clusters and indexes, and traces.
-
-    Returns:
-        Whether everything was processed.
-    """
+    """Load the sample with all that is made of it, and return whether everything was processed."""
     from infra.local.sample.job import SAMPLE as ADD_REST  # only this function needs it
 
     return run_jobs([INGEST, EMBED, ADD_REST, CLUSTER, INDEX], _make_settings(SAMPLE))
@@ -115,11 +95,7 @@ def _make_settings(path: Path) -> Settings:
 
 
 def run_jobs(jobs: Sequence[Job], settings: Settings) -> bool:
-    """Run jobs to completion in order, and wait for other runs that hold their leases.
-
-    Returns:
-        Whether the jobs processed all items without failures.
-    """
+    """Run jobs to completion, after other runs with their leases. Return whether nothing failed."""
 
     async def run_all(runs: JobRuns) -> None:
         for job in jobs:
@@ -257,11 +233,7 @@ class Progress:
 
 
 class JobRuns:
-    """Runs the jobs of a command, and adds up the reports of each job.
-
-    Attributes:
-        context: A context in which work is counted.
-    """
+    """Runs the jobs of a command, and adds up the reports of each job."""
 
     def __init__(self, app: App) -> None:
         """Prepare to run jobs with the resources of an app."""

@@ -183,9 +183,6 @@ def protect_state() -> None:
 def require_local_disk(mounts: Iterable[Mount] | None = None) -> None:
     """Check that the state folder is on a disk of this machine.
 
-    Args:
-        mounts: The file systems, by default those that this machine has.
-
     Raises:
         Unusable: SQLite cannot protect its files there.
     """

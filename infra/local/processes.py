@@ -44,14 +44,7 @@ class StartError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The file of a function, and the environment in which it runs.
-
-    Attributes:
-        source: The path of its `main.py`.
-        python: The path of the interpreter.
-        environment: All environment variables of the process.
-        folder: The working directory of the process.
-    """
+    """The file of a function, and the environment in which it runs."""
 
     source: Path
     python: Path
@@ -61,12 +54,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class ServerProcess:
-    """A running function.
-
-    Attributes:
-        url: The base URL of the function.
-        process: The server process, which leads its process group.
-    """
+    """A running function."""
 
     url: str
     process: subprocess.Popen[bytes]
@@ -174,14 +162,6 @@ def run(  # noqa: PLR0913 - the parameters of a process
 
     The command must end when its standard input is closed, because that is all that happens to it
     if this process is killed.
-
-    Args:
-        stack: The stack.
-        command: The command and its arguments.
-        environment: All environment variables of the process.
-        folder: The working directory.
-        sockets: The sockets that the process inherits.
-        log: The file for the output, or None for the output of this process.
     """
     output = stack.enter_context(log.open("ab")) if log else None
     process = subprocess.Popen(  # noqa: S603 - our own

@@ -36,12 +36,7 @@ _MARKS: Final = (".dropbox.cache", ".stfolder")
 
 
 class Mount(NamedTuple):
-    """A file system of this machine.
-
-    Attributes:
-        folder: Where it appears.
-        kind: Its type, such as `ext4` or `nfs4`.
-    """
+    """A file system of this machine."""
 
     folder: Path
     kind: str
@@ -87,12 +82,7 @@ def find_remote_disk(folder: Path, mounts: Iterable[Mount]) -> str:
 
 
 def find_synchronised_folder(folder: Path, home: Path | None = None) -> Path | None:
-    """Return the folder above that a program seems to synchronise with a cloud, or None.
-
-    Args:
-        folder: The folder.
-        home: The user's home folder.
-    """
+    """Return the folder above that a program seems to synchronise with a cloud, or None."""
     path, home = folder.resolve(), home or Path.home()
     for above in (path, *path.parents):
         is_marked = any((above / mark).exists() for mark in _MARKS)

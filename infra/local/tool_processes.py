@@ -64,12 +64,7 @@ class SharedSecretTokens(IdTokens):
 
 @dataclass(frozen=True, slots=True)
 class LocalTools:
-    """Tools that run in processes on loopback.
-
-    Attributes:
-        servers: The tools' processes by tool name.
-        secret: The bearer token that the tools require.
-    """
+    """Tools that run in processes on loopback."""
 
     servers: Mapping[str, ServerProcess]
     secret: str

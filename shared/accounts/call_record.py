@@ -250,11 +250,7 @@ class Ledger:
 
 
 def measure_arguments(arguments: Mapping[str, Any], declared: Collection[str]) -> dict[str, int]:
-    """Measure each declared argument in characters of JSON, and all others together.
-
-    Args:
-        declared: The names that the tool declares.
-    """
+    """Measure each declared argument in characters of JSON, and all others together."""
     sizes: dict[str, int] = {}
     for name, value in arguments.items():
         key = name if name in declared else UNKNOWN_ARGUMENTS

@@ -81,11 +81,7 @@ class BatchState:
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """One answer of a batch.
-
-    Attributes:
-        vector: The vector, or None if the request failed.
-    """
+    """One answer of a batch."""
 
     key: str
     vector: Vector | None

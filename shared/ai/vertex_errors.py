@@ -22,11 +22,7 @@ _ADVICE = {
 
 
 def make_busy_error(retry_after: str = "") -> Unavailable:
-    """Make the error for a transient failure.
-
-    Args:
-        retry_after: The Retry-After header of the response, if it has one.
-    """
+    """Make the error for a transient failure."""
     return Unavailable(
         "Vertex AI is busy or failing: try again later.",
         retry_after=parse_retry_after(retry_after, utc_now()),

@@ -49,13 +49,7 @@ that contain the word."""
 
 
 class _PhraseCounts:
-    """What the passages of a cluster say of each phrase.
-
-    Attributes:
-        passages: The number of passages that contain each phrase.
-        pairs: The pairs that contain each term.
-        spellings: How often each spelling of a phrase occurs.
-    """
+    """What the passages of a cluster say of each phrase."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.passages: Counter[Phrase] = Counter()
@@ -81,9 +75,6 @@ def find_distinctive_words(clusters: Sequence[Sequence[str]], limit: int) -> lis
     """Return the words that distinguish each cluster from the others, the most distinctive first.
 
     No two phrases of a cluster share a term. Two words that are mostly adjacent form a phrase.
-
-    Args:
-        limit: The maximum number of phrases for each cluster.
     """
     counts_by_cluster = [_PhraseCounts(texts) for texts in clusters]
     overall: Counter[Phrase] = Counter()
@@ -113,12 +104,7 @@ def _pick_keywords(counts: _PhraseCounts, sort_key: SortKey, limit: int) -> list
 
 
 def _make_sort_key(counts: _PhraseCounts, overall: Counter[Phrase], average: float) -> SortKey:
-    """Return the sort key for the phrases of a cluster.
-
-    Args:
-        overall: The number of passages, of all clusters, that contain each phrase.
-        average: The mean number of terms in a cluster.
-    """
+    """Return the sort key for the phrases of a cluster."""
 
     def sort_key(phrase: Phrase) -> tuple[float, Phrase]:
         return -counts.passages[phrase] * log(1 + average / overall[phrase]), phrase

@@ -26,9 +26,6 @@ def is_loopback(url: SplitResult) -> bool:
 def check_origin(name: str, address: str) -> None:
     """Check that an address consists of a scheme, a host and an optional port.
 
-    Args:
-        name: The name of the variable, for error messages.
-
     Raises:
         ValueError: The address has another form, or is neither https nor on loopback.
     """
@@ -42,9 +39,6 @@ def check_origin(name: str, address: str) -> None:
 
 def check_host(name: str, host: str) -> None:
     """Check that a text is a host as the header `Host` has it: a name or address, maybe a port.
-
-    Args:
-        name: The name of the variable, for error messages.
 
     Raises:
         ValueError: The text has another form.
@@ -60,9 +54,6 @@ def has_port(host: str) -> bool:
 
 def check_endpoint(name: str, address: str) -> None:
     """Check that an address may be the base address of an API.
-
-    Args:
-        name: The name of the variable, for error messages.
 
     Raises:
         ValueError: The address has another form, or is neither https nor on loopback.

@@ -122,10 +122,6 @@ def find_original(
 
     If several are equally similar, the one with the highest id is returned, so that the result does
     not depend on the order.
-
-    Args:
-        new: The extraction that may be a duplicate.
-        others: The extractions to compare it with, and their similarities to it.
     """
     threshold = get_min_similarity(model)
     originals = [

@@ -62,11 +62,7 @@ def lookup_tool(  # noqa: PLR0913 - a declaration
     output: type[AnswerT],
     result_type: type[Attribution],
 ) -> Tool[ArgumentsT, AnswerT]:
-    """Declare a tool that looks up extractions of one type.
-
-    Args:
-        output: The class of the answer, `LookupAnswer[result_type]`.
-    """
+    """Declare a tool that looks up extractions of one type."""
 
     async def run(args: ArgumentsT, ctx: Context) -> AnswerT:
         """Look up extractions, see `look_up`. Costs two round trips, or three with a query."""

@@ -203,12 +203,7 @@ def compute_extraction_id(chunk_id: str, content: Content) -> str:
 def build_facet(
     extraction_type: ExtractionType, topic: str | None = None, source_id: str | None = None
 ) -> str:
-    """Return the facet that exactly the extractions matching all these filters have.
-
-    Args:
-        topic: The canonical name of a topic, or None for all topics.
-        source_id: The id of a source, or None for all sources.
-    """
+    """Return the facet that exactly the extractions matching all these filters have."""
     parts = [extraction_type.value]
     if topic is not None:
         # Spaces separate the parts of a facet, so those within a topic are escaped.

@@ -57,12 +57,7 @@ class ExtractionFilter:
 
 @dataclass(frozen=True, slots=True)
 class PageItem:
-    """An extraction on a page.
-
-    Attributes:
-        position: The position of the extraction. A page can be continued after it.
-        similarity: The cosine similarity with the query, or None without a query.
-    """
+    """An extraction on a page."""
 
     extraction: Extraction
     position: Position

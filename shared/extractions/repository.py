@@ -84,9 +84,6 @@ class Extractions:
         """Load extractions of a type, in descending order of confidence.
 
         Costs one Firestore round trip.
-
-        Args:
-            after: The key of the last extraction of the previous page.
         """
         query = page_query(build_facet(extraction_type, topic, source_id), limit, after)
         return [_to_extraction(snapshot) for snapshot in await self._database.find(query)]
@@ -152,11 +149,7 @@ class Extractions:
 def build_replacement(
     chunk: PendingChunk, new: Sequence[tuple[Extraction, Vector]], embedding_model: str
 ) -> StepResult:
-    """Build the step result that replaces a chunk's extractions.
-
-    Args:
-        new: The extractions, each with its vector. No two have the same id.
-    """
+    """Build the step result that replaces a chunk's extractions."""
     extracted = {extraction.extraction_id: extraction.group for extraction, _ in new}
     return StepResult(
         chunk,

@@ -28,11 +28,7 @@ _FIELDS: Final = ("name", "counts", "total")
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic, and the number of extractions about it.
-
-    Attributes:
-        counts: The number of extractions of each type.
-    """
+    """A topic, and the number of extractions about it."""
 
     name: str
     counts: Mapping[ExtractionType, int]
@@ -70,9 +66,6 @@ class Topics:
         """Load the topics with the most extractions, in descending order.
 
         Costs one Firestore round trip.
-
-        Args:
-            after: The cursor of the last topic of the previous page.
         """
         query = most_frequent_query(limit, extraction_type, after)
         return [_to_topic(snapshot) for snapshot in await self._database.find(query)]

@@ -51,11 +51,7 @@ class WithId(Result):
 
 
 class Attribution(Result):
-    """The last fields of a result: its topics, its source, and the evidence for it.
-
-    Attributes:
-        type: The type of the extraction, which the content class sets.
-    """
+    """The last fields of a result: its topics, its source, and the evidence for it."""
 
     type: ClassVar[ExtractionType]
 
@@ -114,12 +110,7 @@ class LookupAnswer(Result, Generic[ResultT]):
 def to_result(
     result_type: type[ResultT], extraction: Extraction, source_title: str, similarity: float | None
 ) -> ResultT:
-    """Convert an extraction to a tool's result.
-
-    Args:
-        result_type: The class of the result, which must fit the type of the extraction.
-        similarity: The cosine similarity with the query, or None without a query.
-    """
+    """Convert an extraction to a tool's result."""
     return result_type.model_validate(
         dict(extraction.content)
         | {

@@ -33,9 +33,6 @@ def added_field(**metadata: Any) -> Any:
     A document omits the field while it is None, instead of storing null, so that existing documents
     and hashes of their fields do not change. An update must delete the fields that
     `Codec.list_absent_names` lists.
-
-    Args:
-        metadata: Further metadata of the field.
     """
     return dataclasses.field(default=None, metadata={_ADDED_MARK: True, **metadata})
 
@@ -119,12 +116,7 @@ class Codec(Generic[RecordT]):
         return self._kind(**values)
 
     def write(self, record: object, only: Collection[str] | None = None) -> dict[str, Any]:
-        """Return the stored fields of a record.
-
-        Args:
-            record: A record, or any object with its attributes.
-            only: The names of the fields to return; all by default.
-        """
+        """Return the stored fields of a record."""
         stored_values = {
             stored_name: _to_stored_value(getattr(record, name))
             for name, stored_name in self.names.items()

@@ -41,11 +41,7 @@ def _make_client(project: str, database: str) -> AsyncClient:
 
 
 class Connection:
-    """The Firestore client of a process and the caches of its repositories.
-
-    Attributes:
-        caches: The cache of each repository, shared by all calls of the process.
-    """
+    """The Firestore client of a process and the caches of its repositories."""
 
     def __init__(self, project: str, database: str) -> None:
         """Prepare a connection. The client connects on first use, and belongs to that event loop.

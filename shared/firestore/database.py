@@ -169,11 +169,7 @@ class Database:
         self._commit_lock = asyncio.Lock()
 
     def cache(self, repository: str) -> dict[Any, Any]:
-        """Return a repository's cache, which all calls of the process share.
-
-        Args:
-            repository: The name of the cache. The first use creates it.
-        """
+        """Return a repository's cache, which all calls of the process share."""
         return self._caches[repository]
 
     async def get(self, reference: Reference, fields: Sequence[str] | None = None) -> Document:
@@ -274,9 +270,6 @@ class Database:
 
         This is optimistic concurrency: unlike a transaction, it locks no documents while the caller
         decides. For requests to a service that is down, use `retry_with_backoff`.
-
-        Args:
-            attempt: Reads documents and commits writes on the condition that they are unchanged.
 
         Raises:
             Unavailable: Every attempt ended in a conflict, and nothing was written.

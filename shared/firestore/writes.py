@@ -41,11 +41,7 @@ class Write(ABC):
 
     @abstractmethod
     def encode(self, root: str) -> Iterable[Any]:
-        """Return the protobufs of the changes.
-
-        Args:
-            root: The name of the database's root, `projects/.../documents`.
-        """
+        """Return the protobufs of the changes."""
 
     def measure(self) -> int:
         """Return the encoded size in bytes, without the name of the root.
@@ -183,14 +179,7 @@ def delete_if_unchanged(document: Document) -> Write:
 
 
 class _Change:
-    """What a write stores, deletes and lets the database compute.
-
-    Attributes:
-        leaves: The paths of the values that are stored or deleted.
-        computed: The values that the database computes, by path.
-        has_deletion: Whether a field is deleted.
-        stored: The fields to store.
-    """
+    """What a write stores, deletes and lets the database compute."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self.leaves: list[str] = []

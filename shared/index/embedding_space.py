@@ -52,11 +52,7 @@ class ReembeddingInProgress(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class SpaceMigration:
-    """A migration to another space.
-
-    Attributes:
-        cleared: Whether all vectors of other spaces are deleted.
-    """
+    """A migration to another space."""
 
     target: Space
     since: datetime
@@ -133,9 +129,6 @@ class EmbeddingSpace:
 
     async def claim(self, embedder: Embedder, texts: Iterable[str] = ()) -> None:
         """Check that vectors of this model may be stored. In a new database, record the model.
-
-        Args:
-            texts: The texts to embed, as for `record_languages`.
 
         Raises:
             ReembeddingInProgress: The base is migrating to another model, or the migration to this

@@ -37,11 +37,7 @@ PostingsRef = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class IndexCollections:
-    """The collections of a corpus's index.
-
-    Attributes:
-        totals: The collection and id of the document with the totals.
-    """
+    """The collections of a corpus's index."""
 
     lexicon: str
     facets: str

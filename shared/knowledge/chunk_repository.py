@@ -87,11 +87,7 @@ def build_step_done(step: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedChunk:
-    """A stored chunk.
-
-    Attributes:
-        vector: What other chunks are compared with, or None if it has not been embedded.
-    """
+    """A stored chunk."""
 
     chunk: Chunk
     vector: WeightedVector | None

@@ -34,9 +34,6 @@ def build_source_line(source: StoredSource, note: NoteFields | None) -> dict[str
 
     The line of an edited source has the values that the owner set, and in `origin_values` those of
     the origin.
-
-    Args:
-        note: The fields of a note, if the source is one.
     """
     fields = {name: getattr(source, name) for name in SOURCE_FIELDS}
     dates = {"created_at": source.created_at, "updated_at": source.updated_at}

@@ -200,9 +200,6 @@ class Maps:
         """Replace the current map with a new one, less the points of chunks that are gone by now.
 
         Each page costs a write, and each page of the former map a read and a write.
-
-        Args:
-            load_chunk_ids: Loads the ids of the chunks that exist.
         """
         await self._write_pages(new_map, points)
         pages = {"version": new_map.version, "page_count": new_map.page_count}

@@ -150,11 +150,7 @@ FACET_FIELDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class NoteFields:
-    """The fields that only the document of a note has.
-
-    Attributes:
-        revision: The number of its revision, from 1.
-    """
+    """The fields that only the document of a note has."""
 
     text: str
     saved_by: str
@@ -205,10 +201,6 @@ class Source(SourceFields):
 
 
 def may_edit(saved_by: str | None, caller: Caller) -> bool:
-    """Return whether a caller may change or forget a source.
-
-    Args:
-        saved_by: The user who saved it, if it is a note.
-    """
+    """Return whether a caller may change or forget a source."""
     is_own = saved_by is not None and saved_by == caller.user_id
     return is_own or caller.role.includes(Role.OWNER)

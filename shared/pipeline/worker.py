@@ -31,15 +31,7 @@ if TYPE_CHECKING:
 
 
 async def run_isolated(name: str, work: Awaitable[None], ctx: Context, report: Report) -> bool:
-    """Run work. If it fails, add the failure to the report instead of raising it.
-
-    Args:
-        name: The name of what is processed, for the report.
-        work: The work.
-        report: Gets the failure.
-
-    Returns:
-        Whether the work succeeded.
+    """Run work, and return whether it succeeded. A failure is added to the report, not raised.
 
     Raises:
         CarrelError: The database is down, or another run has taken the lease.

@@ -157,9 +157,6 @@ class Context:
         Every tool that writes ends with this method. It stores the answer in the same commit, so
         that a retry of the call returns the answer and has no further effect.
 
-        Args:
-            answer: The result, or an outcome with its price and facts.
-
         Raises:
             WriteConflict: A document changed since it was read; `retry_on_conflict` tries again.
         """
@@ -181,12 +178,7 @@ class App:
         embedder: Embedder | None = None,
         generator: Generator | None = None,
     ) -> None:
-        """Store the settings. Connections open on first use.
-
-        Args:
-            embedder: Replaces the configured embedder.
-            generator: Replaces the configured language model.
-        """
+        """Store the settings. Connections open on first use."""
         self.settings = settings
         self.clock = clock
         self._embedder = embedder

@@ -53,10 +53,6 @@ class IdempotencyGuard:
     The record of a call is committed together with the call's effect. Google's client resends a
     commit whose response was lost, and the second commit then fails. The record shows that the
     first one succeeded.
-
-    Attributes:
-        has_key: Whether the caller passed an idempotency key, with which the call can be retried.
-        committed: Whether the effect and the answer are stored.
     """
 
     def __init__(

@@ -73,12 +73,7 @@ class _TooManyFields(Exception):
 def make_argument_error(
     name: str, details: dict[str, str], unreported_count: int = 0
 ) -> InvalidInput:
-    """Make the error for invalid arguments of the tool `name`.
-
-    Args:
-        details: A message for each invalid field, by the field's path.
-        unreported_count: How many more problems there are.
-    """
+    """Make the error for invalid arguments of the tool `name`."""
     problems = "; ".join(f"{field}: {message}" for field, message in details.items())
     if unreported_count:
         problems += f"; and {unreported_count} more"

@@ -84,11 +84,7 @@ class WireError(BaseModel):
 
 
 class CallAnswer(BaseModel):
-    """The answer to a call: a result or an error.
-
-    Attributes:
-        text: The result as text for people, if the tool writes one.
-    """
+    """The answer to a call: a result or an error."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

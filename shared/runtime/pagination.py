@@ -68,11 +68,7 @@ class PagedArguments(Arguments):
 
 
 def encode_cursor(args: Arguments, position: Sequence[str | int | None]) -> str:
-    """Encode where the next page begins, for a call with the same arguments.
-
-    Args:
-        position: Where the next page begins, as the tool defines it.
-    """
+    """Encode where the next page begins, for a call with the same arguments."""
     text = json.dumps(position, ensure_ascii=False, separators=(",", ":"))
     return to_base64url((_compute_digest(args, text) + text).encode())
 

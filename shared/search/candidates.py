@@ -144,10 +144,6 @@ class CandidateSearch(Generic[DocumentT]):
         """Measure the similarity of the lexical hits that the vector search may not return.
 
         Afterwards, every candidate with a vector has both scores. Costs one round trip.
-
-        Args:
-            lexical_pool: The ids of the lexical hits.
-            unfiltered: The nearest documents of the whole corpus, if the search has no filters.
         """
         ids_in_vector_search = {
             *_get_ids(unfiltered),
@@ -170,9 +166,6 @@ class CandidateSearch(Generic[DocumentT]):
 
         Costs one round trip, or up to three if too few of the nearest documents pass. Without
         filters, it costs none if `unfiltered` suffices.
-
-        Args:
-            unfiltered: The nearest documents of the whole corpus, if the search has no filters.
         """
         if self.plan.scope is FilterScope.EVERYTHING and self._is_enough(unfiltered, DENSE_POOL):
             return unfiltered

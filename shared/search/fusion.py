@@ -96,12 +96,7 @@ def _normalize(scores: dict[str, float], min_spread: float = 0.0) -> dict[str, f
 
 
 def diversify_ranking(ranking: Sequence[ScoredId], sources: Mapping[str, str]) -> list[ScoredId]:
-    """Reorder the ids and scores of a ranking so that sources take turns.
-
-    Args:
-        ranking: The hits' ids and scores, best first. No score is negative.
-        sources: The source id of each hit by the hit's id.
-    """
+    """Reorder the ids and scores of a ranking so that sources take turns."""
     threshold = TIER_SHARE * max((score for _, score in ranking), default=0.0)
     first_tier = [(hit_id, score) for hit_id, score in ranking if score >= threshold]
     second_tier = [(hit_id, score) for hit_id, score in ranking if score < threshold]
@@ -122,11 +117,7 @@ def _take_turns(hits: Iterable[ScoredId], sources: Mapping[str, str]) -> list[Sc
 def diversify_hits(
     hits: Sequence[Candidate[DocumentT]], get_source_id: Callable[[str], str]
 ) -> list[Candidate[DocumentT]]:
-    """Reorder a search's hits so that sources take turns.
-
-    Args:
-        get_source_id: Returns the id of the source that a document belongs to, by document id.
-    """
+    """Reorder a search's hits so that sources take turns."""
     hits_by_id = {hit.id: hit for hit in hits}
     sources = {hit_id: get_source_id(hit_id) for hit_id in hits_by_id}
     ranking = diversify_ranking([(hit.id, hit.score) for hit in hits], sources)

@@ -34,14 +34,7 @@ _DAY: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class PeriodMention:
-    """A part of a question that names days.
-
-    Attributes:
-        start: The offset of its first character.
-        end: The offset after its last character.
-        first: The first of the days.
-        last: The last of the days.
-    """
+    """A part of a question that names days."""
 
     start: int
     end: int

@@ -64,11 +64,7 @@ class Understanding:
 
 
 def understand(question: str, now: datetime, zone: tzinfo) -> Understanding:
-    """Read what a question says about time and order.
-
-    Args:
-        zone: The time zone of the days that the question names.
-    """
+    """Read what a question says about time and order."""
     mentions = find_periods(question, now.astimezone(zone).date())
     spans = [(mention.start, mention.end) for mention in mentions]
     rest = _blank(question, spans)

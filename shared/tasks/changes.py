@@ -70,9 +70,6 @@ class TaskOperation:
 
         The task to store is None if nothing changed.
 
-        Args:
-            stored: The task as it was read, or None if it does not exist.
-
         Raises:
             NotFound: The task does not meet the requirement.
         """
@@ -127,11 +124,7 @@ def list_changed_fields(before: Task, after: Task) -> list[str]:
 
 
 def build_undo(tool: str, number: int, **arguments: Any) -> Undo:
-    """Build the description of the call that undoes a change.
-
-    Args:
-        arguments: The tool's other arguments.
-    """
+    """Build the description of the call that undoes a change."""
     json_arguments = {name: to_jsonable_python(value) for name, value in arguments.items()}
     return Undo(tool=tool, arguments={"task_id": str(number), **json_arguments})
 
@@ -167,11 +160,7 @@ def require_active(stored: StoredTask | None, number: int, now: datetime) -> Sto
 
 
 def parse_item(schema: type[ArgumentsT], item: Any, tool: str) -> ArgumentsT | TaskItemResult:
-    """Validate an item. Return its arguments, or a failed result if they are not valid.
-
-    Args:
-        tool: The name of the tool, for the error message.
-    """
+    """Validate an item. Return its arguments, or a failed result if they are not valid."""
     if not isinstance(item, dict):
         fields = ", ".join(schema.model_fields)
         return make_failed_item(

@@ -67,11 +67,7 @@ class Excerpt:
 
 
 def share_excerpts(contents: Sequence[str], query_terms: Collection[str]) -> list[Excerpt]:
-    """Find an excerpt of each passage. They share TOTAL_LENGTH, and the first get most of it.
-
-    Args:
-        contents: The passages, best first.
-    """
+    """Find an excerpt of each passage. They share TOTAL_LENGTH, and the first get most of it."""
     available = TOTAL_LENGTH
     reserved = sum(min(len(content), MIN_LENGTH) for content in contents)
     excerpts: list[Excerpt] = []
@@ -84,12 +80,7 @@ def share_excerpts(contents: Sequence[str], query_terms: Collection[str]) -> lis
 
 
 def find_excerpt(content: str, query_terms: Collection[str], length: int = MIN_LENGTH) -> Excerpt:
-    """Find the parts of a passage that together have the most terms of a query.
-
-    Args:
-        query_terms: The terms of the query, as `shared.text.terms.terms` returns them.
-        length: The maximum number of characters, at least MIN_LENGTH.
-    """
+    """Find the parts of a passage that together have the most terms of a query."""
     text = _EMPTY_LINES.sub("\n", to_plain_text(content)).strip() or to_plain_line(content)
     matches = _find_matches(text, query_terms)
     # The address of a link, which the plain text omits, may match, too.
@@ -138,9 +129,6 @@ def _find_offset(content: str, matches: Sequence[_Occurrence], first: Sequence[_
     """Return where a match in the plain text of a passage is in the passage, or 0.
 
     The plain text lacks Markdown, so the occurrences of the term are counted.
-
-    Args:
-        first: The match, or nothing.
     """
     for term, start, _ in first:
         number = sum(match.term == term and match.start < start for match in matches)

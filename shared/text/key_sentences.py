@@ -91,10 +91,6 @@ def rank_sentences(sentences: Sequence[str], title: str = "") -> list[KeySentenc
     """Rank the sentences of a text by weight, highest first.
 
     Sentences with fewer than MIN_TERMS terms are left out.
-
-    Args:
-        sentences: The sentences, as `shared.text.sentences` finds them.
-        title: The title of the text's source. Sentences similar to it weigh more.
     """
     candidates = [(sentence, Counter(terms(sentence))) for sentence in sentences]
     candidates = [(line, bag) for line, bag in candidates if bag.total() >= MIN_TERMS]
@@ -113,11 +109,7 @@ def rank_sentences(sentences: Sequence[str], title: str = "") -> list[KeySentenc
 
 
 def _compute_similarities(bags: Sequence[Counter[str]]) -> Matrix:
-    """Return the cosine of the TF-IDF vectors of each pair of sentences.
-
-    Args:
-        bags: The terms of each sentence, with the number of their occurrences.
-    """
+    """Return the cosine of the TF-IDF vectors of each pair of sentences."""
     all_terms = dict.fromkeys(chain.from_iterable(bags))
     columns = {term: column for column, term in enumerate(all_terms)}
     counts = np.zeros((len(bags), len(columns)))

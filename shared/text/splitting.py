@@ -154,11 +154,7 @@ class _Splitter:
         return spans
 
     def _find_next_start(self, previous: int, end: int) -> int:
-        """Return where the next piece starts: before the end of the previous one if they overlap.
-
-        Args:
-            previous: Where the previous piece starts.
-        """
+        """Return where the next piece starts: before the end of the last one if they overlap."""
         boundaries = self.boundaries
         # An overlap helps only within a paragraph.
         if boundaries.levels[end] == PARAGRAPH or not self.limits.overlap:
@@ -196,11 +192,7 @@ class _Splitter:
         return stop if end > last_start else end
 
     def _find_best_end(self, start: int, previous_end: int, target_end: int) -> int:
-        """Return the best end by this module's rules, if more text is left than fits into a piece.
-
-        Args:
-            target_end: Where the piece reaches the target.
-        """
+        """Return the best end by this module's rules, if what is left does not fit into a piece."""
         limits, boundaries = self.limits, self.boundaries
         low = self._find_after(previous_end, limits.min_progress)  # no end before this adds enough
         half = self._find_after(start, limits.target // 2)

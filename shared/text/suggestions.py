@@ -48,9 +48,6 @@ def find_nearest_word(word: str, term: str, known_terms: Sequence[str]) -> str |
 
     Terms are stems, so the word gets the ending of the unknown one: for `univrsity`, the known term
     `univers` becomes `university`.
-
-    Args:
-        term: The term of the word.
     """
     nearest = get_close_matches(term, known_terms, 1, MIN_WORD_SIMILARITY)
     if not nearest:

@@ -119,11 +119,7 @@ class StoredVote:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """A voter's explanation of a vote against a trace.
-
-    Attributes:
-        revision: The revision of the trace that the user voted on.
-    """
+    """A voter's explanation of a vote against a trace."""
 
     tag: FeedbackTag
     text: str
@@ -157,9 +153,6 @@ class Traces(Documents[Trace]):
         """Load a contributor's traces, withdrawn ones included, sorted by id.
 
         Costs one Firestore round trip.
-
-        Args:
-            after: The id of the last trace of the previous page, or None for the first page.
         """
         query = (
             Query(COLLECTION)
@@ -271,12 +264,7 @@ class Traces(Documents[Trace]):
     def build_credit_writes(
         self, user_id: str, before: Vote | None, after: Vote | None
     ) -> list[Write]:
-        """Build the write, if any, that updates the contributor's record after a vote changed.
-
-        Args:
-            before: The previous vote, or None if the voter had not voted.
-            after: The new vote, or None if the vote was deleted.
-        """
+        """Build the write, if any, that updates the contributor's record after a vote changed."""
         changes = {
             vote_type.value: (after is not None and after.type is vote_type)
             - (before is not None and before.type is vote_type)

@@ -98,12 +98,7 @@ def compute_wilson_bound(part: float, total: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ContributorRecord:
-    """The votes on all traces of one contributor.
-
-    Attributes:
-        up: The number of votes for the traces.
-        down: The number of votes against the traces.
-    """
+    """The votes on all traces of one contributor."""
 
     up: int = 0
     down: int = 0

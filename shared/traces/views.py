@@ -48,12 +48,7 @@ SummaryT = TypeVar("SummaryT", bound=TraceSummary)
 def build_trace_view(
     view_type: type[SummaryT], trace: Trace, zone: tzinfo, **extra_fields: Any
 ) -> SummaryT:
-    """Build a view of a trace.
-
-    Args:
-        view_type: The class of the view, `TraceSummary` or a class that extends it.
-        extra_fields: The values of the fields that `TraceSummary` does not have.
-    """
+    """Build a view of a trace."""
     return view_type.of(
         trace,
         title=trace.content.title,

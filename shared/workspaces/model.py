@@ -39,9 +39,6 @@ class IndexProfile:
 
     Documents with different profiles cannot be searched together, because their vectors or terms
     cannot be compared.
-
-    Attributes:
-        analysis: The version of the analyzer, `shared.text.terms.ANALYZER_VERSION`.
     """
 
     model: str

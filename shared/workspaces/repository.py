@@ -78,11 +78,7 @@ class DocumentErased(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceRecord:
-    """A workspace as it was read.
-
-    Attributes:
-        touched_at: When the workspace was last used, or None if it is new.
-    """
+    """A workspace as it was read."""
 
     touched_at: datetime | None
     snapshot: Document
@@ -95,11 +91,7 @@ class WorkspaceRecord:
 
 @dataclass(frozen=True, slots=True)
 class DocumentRecord:
-    """A document of a workspace as it was read.
-
-    Attributes:
-        document: The document, or None if it is not stored.
-    """
+    """A document of a workspace as it was read."""
 
     workspace: WorkspaceRecord
     document: WorkspaceDocument | None
@@ -108,22 +100,14 @@ class DocumentRecord:
 
 @dataclass(frozen=True, slots=True)
 class SearchableDocuments:
-    """The documents of a workspace that a search compares, the latest first.
-
-    Attributes:
-        truncated: Whether the workspace has more documents that are ready.
-    """
+    """The documents of a workspace that a search compares, the latest first."""
 
     documents: Sequence[WorkspaceDocument]
     truncated: bool
 
 
 class Workspace:
-    """The documents of one workspace.
-
-    Attributes:
-        name: The path of the workspace below its user.
-    """
+    """The documents of one workspace."""
 
     def __init__(self, database: Database, user_id: str, task_id: str) -> None:
         """Refer to a user's workspace. Nothing is read, and the workspace need not exist."""

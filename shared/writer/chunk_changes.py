@@ -70,9 +70,6 @@ def plan_queued(stored: StoredChunks, chunks: Iterable[Chunk], now: datetime) ->
     """Yield the changes that turn a source's stored chunks into `chunks`. Their postings wait.
 
     Their commit must require that the source has not changed since the chunks were read.
-
-    Args:
-        stored: All stored chunks of the source.
     """
     obsolete = dict(stored)
     for chunk in chunks:
@@ -134,9 +131,6 @@ def build_removal(document: Document, now: datetime, fields: dict[str, Any] | No
 
     The index job removes the chunk's point from the map, what the postings still contain of it, and
     then the document.
-
-    Args:
-        fields: More fields of the update.
     """
     update = build_deletion_update(now) | {"extracted": DELETE_FIELD} | (fields or {})
     return put_if_unchanged(document, update)

@@ -56,9 +56,6 @@ def build_new_document(
 
     A chunk from an export already has its knowledge card, so no job makes one. A chunk found only
     on request is indexed by its words alone.
-
-    Args:
-        steps: The steps that are pending.
     """
     card = CODEC.write(chunk, ["knowledge_card"]) if chunk.knowledge_card else {}
     if is_on_request(chunk.category):

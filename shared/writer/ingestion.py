@@ -253,12 +253,6 @@ class Ingestion:
         The last change is that of the source's document. The earlier commits change the document,
         too, but leave it without a content hash, so that the next run repeats an interrupted one.
 
-        Args:
-            stored: Its document, or None if it is new.
-            parts: The changes of each commit.
-            chunk_count: The number of its stored chunks.
-            counts: Gets the changes of each commit.
-
         Raises:
             WriteConflict: The document changed since it was read.
         """

@@ -79,11 +79,7 @@ class NoteContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note(SourceFields):
-    """A note as it is stored.
-
-    Attributes:
-        revision: The number of the current revision, from 1.
-    """
+    """A note as it is stored."""
 
     text: str
     saved_by: str

@@ -129,9 +129,6 @@ class Notes:
         postings.
 
         Costs one round trip, or none if the note already contains all of the chunks.
-
-        Args:
-            chunks: The chunks of the new revision.
         """
         references = [
             Reference(CHUNKS, chunk.chunk_id)

@@ -62,11 +62,7 @@ class EditableSource:
 
 @dataclass(frozen=True, slots=True)
 class _Rewriting:
-    """An edited source whose chunks are rewritten.
-
-    Attributes:
-        source: The source after the edit.
-    """
+    """An edited source whose chunks are rewritten."""
 
     source: StoredSource
     now: datetime

@@ -32,11 +32,7 @@ def log_call(
     *,
     seconds: float,
 ) -> None:
-    """Write the log line of a call. Invalid arguments make it a warning, with their names.
-
-    Args:
-        answer: The answer, whose receipt has the final price.
-    """
+    """Write the log line of a call. Invalid arguments make it a warning, with their names."""
     receipt = answer.receipt
     task = receipt.task or request.caller.task
     is_invalid = answer.error is not None and answer.error.code == InvalidInput.code

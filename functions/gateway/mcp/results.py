@@ -43,9 +43,6 @@ def to_result(
 
     An error has no structured content unless the tool's output schema includes errors, because some
     clients validate the content against the schema even then, and would hide the error's message.
-
-    Args:
-        with_apps: Whether the client shows apps, which get the fields for them.
     """
     result, app_fields = divide_fields(answer.result or {}, tool.for_apps)
     content = _make_structured_content(answer, result, tool)

@@ -36,11 +36,7 @@ TOO_MANY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ClusteringState:
-    """The current clustering, and the changes since.
-
-    Attributes:
-        member_count: The number of chunks that are in a cluster.
-    """
+    """The current clustering, and the changes since."""
 
     model: str
     dimension: int

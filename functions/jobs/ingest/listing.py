@@ -150,9 +150,6 @@ def list_files(path: Path, roots: Sequence[Root] = ()) -> FileListing:
     In a folder, hidden files are skipped silently, files in other formats are counted, and symbolic
     links to targets outside are reported.
 
-    Args:
-        path: A folder, or a file in a supported format.
-
     Raises:
         InvalidInput: The path is missing, cannot be opened or has no supported file.
     """

@@ -131,11 +131,6 @@ class Databases:
     def make_client(self, project: str, database: str = "(default)", **options: Any) -> AsyncClient:
         """Open a database, and return Google's client of it, whose calls stay in this process.
 
-        Args:
-            project: The name of the project.
-            database: The name of the database.
-            **options: Further arguments of `AsyncClient`.
-
         Raises:
             DatabaseFileError: The file cannot be opened.
         """

@@ -30,15 +30,7 @@ class StoredIndex:
 def make_entries(
     indexes: Iterable[StoredIndex], path: str, collection: int, name: bytes, fields: Any
 ) -> set[Entry]:
-    """Return a document's entries in indexes.
-
-    Args:
-        indexes: The indexes, all of the collection's id.
-        path: The collection's path.
-        collection: The collection's number.
-        name: The document's name.
-        fields: The document's fields, or None if it is missing.
-    """
+    """Return a document's entries in indexes."""
     entries: set[Entry] = set()
     if fields is None:
         return entries

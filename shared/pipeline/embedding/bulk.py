@@ -82,12 +82,7 @@ class BulkServices:
 
 @dataclass(slots=True)
 class _JobOutput:
-    """What a job returned.
-
-    Attributes:
-        unreadable: The number of lines that could not be parsed.
-        rejected: The passages that got no vector.
-    """
+    """What a job returned."""
 
     vectors: int = 0
     unreadable: int = 0

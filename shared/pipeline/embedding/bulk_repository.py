@@ -56,11 +56,7 @@ class BulkTask:
 
 @dataclass(frozen=True, slots=True)
 class BulkState:
-    """The state of bulk embedding.
-
-    Attributes:
-        failures: The number of failures since the last success.
-    """
+    """The state of bulk embedding."""
 
     task: BulkTask | None = None
     failures: int = 0
@@ -117,9 +113,6 @@ class BulkRepository:
         """Load the passages that are still pending and have the same text, by passage id.
 
         Costs one round trip.
-
-        Args:
-            hashes: The hash of each passage's text, by passage id.
         """
         references = [Reference(CHUNKS, chunk_id) for chunk_id in hashes]
         snapshots = await self._database.get_all(references, _READ_FIELDS)

@@ -92,13 +92,7 @@ def build_note_result(  # noqa: PLR0913 - a field of the result each
     waiting: int = 0,
     about_title: str | None = None,
 ) -> Out:
-    """Build the result for a note that is stored now.
-
-    Args:
-        similar: The notes that say nearly the same.
-        waiting: The number of its chunks that wait to be embedded.
-        about_title: The title of what it is about.
-    """
+    """Build the result for a note that is stored now."""
     return Out(
         source_id=note.source.source_id,
         revision=revision,

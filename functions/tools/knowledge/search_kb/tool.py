@@ -168,11 +168,7 @@ async def search_kb(args: In, ctx: Context) -> Out:
 
 
 async def _search(args: In, query: SearchQuery, position: RankPosition | None, ctx: Context) -> Out:
-    """Return the passages that answer, best first, and after the last of them the nearest others.
-
-    Args:
-        position: Where the previous page ended.
-    """
+    """Return the passages that answer, best first, and after the last page's the nearest others."""
     corpus = get_knowledge_corpus(ctx.database)
     ranking = await rank(query, corpus, ctx)
     is_by_date = query.understanding is not None and query.understanding.order is not None
@@ -244,11 +240,7 @@ async def _list(
     ctx: Context,
     understanding: Understanding | None = None,
 ) -> Out:
-    """List the passages that pass the filters, newest first.
-
-    Args:
-        understanding: What a query says that asks for such a list.
-    """
+    """List the passages that pass the filters, newest first."""
     earlier, after = (position[0], position[1:]) if position else (0, None)
     corpus = get_knowledge_corpus(ctx.database)
     listing = await list_newest(selection, args.limit, after, corpus)

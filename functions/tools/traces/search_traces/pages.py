@@ -131,10 +131,6 @@ async def load_page_by_relevance(
 
     They are in the order of relevance, votes and age. Costs at most three round trips: those of
     `rank`, and one more if only words found a trace, or a tag does not exist.
-
-    Args:
-        previous: Where the previous page ended.
-        fit: Returns as many of the first hits as fit into an answer.
     """
     ranking = await rank(query, make_trace_corpus(ctx.database), ctx)
     candidates = _moderate(await _read_documents(ranking.hits, query, ctx), ctx)

@@ -26,10 +26,6 @@ class WorkspaceCorpus:
     A passage that several documents contain is searched once, and quoted from the first of them.
     Filters are ignored, because a search in a workspace has none, and so are requests to count
     terms, because the postings are complete.
-
-    Attributes:
-        passages: The passages by id.
-        documents: The document from which a passage is quoted, by the id of the passage.
     """
 
     def __init__(

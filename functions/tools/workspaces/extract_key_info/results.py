@@ -111,11 +111,7 @@ def to_passage_result(item: RankedPassage, document_id: str | None) -> PassageRe
 
 
 def to_near_passage(item: RankedPassage, document_id: str | None, length: int) -> NearPassage:
-    """Convert a passage that does not answer. See `to_passage_result`.
-
-    Args:
-        length: The maximum length of its text, which is cut.
-    """
+    """Convert a passage that does not answer. See `to_passage_result`."""
     passage = item.passage
     return NearPassage(
         document=_name_other_document(item, document_id),

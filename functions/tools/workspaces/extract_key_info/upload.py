@@ -59,11 +59,7 @@ RESERVED_SHARE: Final = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedDocument:
-    """The document that a call names or uploads.
-
-    Attributes:
-        known: Whether the document was stored before this call.
-    """
+    """The document that a call names or uploads."""
 
     document: WorkspaceDocument
     parts: Sequence[DocumentPart]
