@@ -6,11 +6,10 @@ handles the solved problems (traces) of the sample.
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -142,10 +141,6 @@ class _Receipt:
     restorable_until: str | None = None
     failures: dict[str, str] = field(default_factory=dict)
 
-    def to_json(self) -> str:
-        """Return the receipt as JSON."""
-        return json.dumps({part.name: getattr(self, part.name) for part in fields(self)})
-
     def describe(self, request: _Request, *, restores: bool) -> str:
         """Return the receipt as text."""
         if not self.source_ids and not self.trace_ids and not self.chunk_ids:
@@ -190,7 +185,6 @@ class _Receipt:
 @click.option("--reason", help="The reason, which is kept in the record.")
 @click.option("--dry-run", is_flag=True, help="Show what would be forgotten; change nothing.")
 @click.option("--yes", is_flag=True, help="Forget several sources without asking.")
-@click.option("--json", "as_json", is_flag=True, help="Print the receipt as JSON.")
 @click.pass_context
 def forget(  # noqa: PLR0913 - a command's options
     ctx: click.Context,
@@ -204,7 +198,6 @@ def forget(  # noqa: PLR0913 - a command's options
     restore: bool,
     dry_run: bool,
     yes: bool,
-    as_json: bool,
 ) -> None:
     """Take sources out of the knowledge base, with everything that was made from them.
 
@@ -226,17 +219,16 @@ def forget(  # noqa: PLR0913 - a command's options
     selection = run_with_context(lambda context: _select(context, request))
     count = selection.count(restores=restore)
     if not restore:
-        _print_selection(selection, to_stderr=as_json)
+        _print_selection(selection)
     if dry_run:
         verb = "restored" if restore else "forgotten"
-        click.echo(f"{count} would be {verb}.", err=as_json)
+        click.echo(f"{count} would be {verb}.")
         return
     is_much = len(selection.stored) + len(selection.trace_ids(withdrawn=False)) > 1
     if is_much and not restore and not yes:
         click.confirm(f"Forget {count} with {selection.passages}?", abort=True, err=True)
     receipt = _forget_or_restore(selection, user, reason, restores=restore)
-    text = receipt.to_json() if as_json else receipt.describe(request, restores=restore)
-    click.echo(text)
+    click.echo(receipt.describe(request, restores=restore))
     for source_id, message in receipt.failures.items():
         click.echo(f"{source_id}: {message}", err=True)
     if folder and not restore:
@@ -254,10 +246,10 @@ def _stop_following(folder: Path) -> None:
         click.echo(f"{name} is no longer read when it changes. To follow it: {command}", err=True)
 
 
-def _print_selection(selection: _Selection, *, to_stderr: bool) -> None:
+def _print_selection(selection: _Selection) -> None:
     """Print the sources that would be forgotten."""
     if selection.stored:
-        click.echo(selection.describe(), err=to_stderr)
+        click.echo(selection.describe())
     if selection.partly_tagged:
         sources = format_count(selection.partly_tagged, "source")
         click.echo(f"In {sources} more, only single passages have the tag. They stay.", err=True)

@@ -5,7 +5,6 @@ A workspace contains the texts that a user gave to `extract_key_info` under one 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -58,8 +57,7 @@ def list_workspaces(user: str) -> None:
 @click.argument("user")
 @click.argument("task_id")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@click.option("--json", "as_json", is_flag=True, help="Print the receipt as JSON.")
-def erase(user: str, task_id: str, *, yes: bool, as_json: bool) -> None:
+def erase(user: str, task_id: str, *, yes: bool) -> None:
     """Erase USER's workspace TASK_ID with all materials, and print a receipt."""
     from shared.core.caller import require_user_id
     from shared.core.dates import utc_now
@@ -72,15 +70,10 @@ def erase(user: str, task_id: str, *, yes: bool, as_json: bool) -> None:
         question = f"Erase {documents} of {user} in the workspace {task_id}?"
         click.confirm(f"{question} This cannot be undone.", abort=True, err=True)
     deleted = run_with_database(lambda database: _erase(database, user, task_id))
-    erased_at = utc_now()
-    if as_json:
-        receipt = {"user": user, "task": task_id, "erased_at": f"{erased_at:%FT%T+00:00}"}
-        click.echo(json.dumps({**receipt, "deleted": deleted}))
-        return
     lines = {
         "user": user,
         "workspace": task_id,
-        "erased at": f"{erased_at:%F %T} UTC",
+        "erased at": f"{utc_now():%F %T} UTC",
         **{kind: str(deleted[kind]) for kind in ("documents", "parts")},
         "answers": f"{deleted['answers']} stored for repeated calls",
         "workspaces": str(deleted["task"]),

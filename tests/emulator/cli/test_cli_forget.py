@@ -1,6 +1,5 @@
 """`carrel forget` forgets sources by id, folder or tag, and the sample, and restores them."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,9 +69,7 @@ def test_forgetting_several_sources_must_be_confirmed() -> None:
         assert result.exit_code == 1
         assert "Forget 2 sources with " in result.stderr
         assert len(read_stored("sources")) == 2
-    receipt = json.loads(forget(*ids, "--json", answer="y\n").stdout)
-    assert (set(receipt["source_ids"]), receipt["failures"]) == (set(ids), {})
-    assert receipt["counts"]["chunks"] > 0
+    assert "Forgot 2 sources: 5 passages, " in forget(*ids, answer="y\n").stdout
     assert read_stored("sources") == {}
 
 
@@ -155,8 +152,7 @@ def test_the_traces_of_the_sample_are_withdrawn_and_restored() -> None:
 
     result = forget("--sample", "--dry-run")
     assert result.stdout.endswith("0 sources and 18 solved problems would be forgotten.\n")
-    receipt = json.loads(forget("--sample", "--yes", "--json").stdout)
-    assert set(receipt["trace_ids"]) == trace_ids
+    assert "Forgot 18 solved problems.\n" in forget("--sample", "--yes").stdout
     assert list_traces() == {OTHER_TRACE}
     assert forget("--sample", "--yes").stdout == "Nothing was forgotten.\n"
 

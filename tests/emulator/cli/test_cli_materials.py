@@ -4,7 +4,6 @@ A workspace contains the texts (materials) that a user gave to the tool `extract
 name, the argument `task_id`. A text is stored as a document, which has parts.
 """
 
-import json
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -87,22 +86,17 @@ def test_an_interrupted_erasure_is_shown_and_can_be_finished() -> None:
     begun = run_in_database(lambda ctx: make_erasure(ctx, "notes", "ann@example.com").begin())
     assert begun
     assert "being erased" in run_carrel("materials", "list", "ann@example.com").stdout
-    erase = ("materials", "erase", "ann@example.com", "notes", "--json")
-    receipt = json.loads(run_carrel(*erase, answer="y\n").stdout)
-    assert datetime.fromisoformat(receipt.pop("erased_at")).utcoffset() == timedelta()
-    assert receipt == {
-        "user": "ann@example.com",
-        "task": "notes",
-        "deleted": {"documents": 1, "parts": 1, "answers": 1, "task": 1},
-    }
+    receipt = run_carrel("materials", "erase", "ann@example.com", "notes", answer="y\n").stdout
+    for line in ("documents      1", "parts          1", "answers        1 ", "workspaces     1"):
+        assert f"\n{line}" in receipt
     assert count_documents().total() == 0
 
 
 def test_names_of_workspaces_are_normalized_as_in_tools() -> None:
     upload(" my / notes ")
     upload("my---notes")
-    result = run_carrel("materials", "erase", "ann@example.com", "my / notes", "--yes", "--json")
-    task = json.loads(result.stdout)["task"]
+    result = run_carrel("materials", "erase", "ann@example.com", "my / notes", "--yes")
+    task = result.stdout.splitlines()[1].split()[1]
     assert task.startswith("my---notes-")
     error = expect_error("materials", "erase", "ann@example.com", task)
     assert f"has no workspace {task}. Workspaces: my---notes." in error
