@@ -52,8 +52,6 @@ INDEX_FILES: Final = {
     "access": ROOT / "infra" / "build" / "access.indexes.json",
 }
 """The indexes of each database. The first is a link to the root's, which a wheel lacks."""
-EMULATOR_EXPORT: Final = STATE / "firestore" / "(default)"
-"""Where versions that ran the Firestore emulator saved the knowledge base."""
 LOCAL_DIMENSION: Final = 896
 """The dimension of the local embedding model, whose module takes long to import."""
 _NO_WINDOWS: Final = (
@@ -202,8 +200,6 @@ def list_notes() -> list[str]:
             f"Warning: {STATE} is in {folder}, which a program seems to synchronise. That can"
             f" damage the database, or bring an older one back. {_describe_other_folder()}"
         )
-    if any(EMULATOR_EXPORT.glob("[0-9]*")):
-        notes.append(_describe_emulator_export())
     return notes
 
 
@@ -211,16 +207,6 @@ def _describe_other_folder() -> str:
     return (
         f"To use a folder on a disk of this machine: CARREL_STATE=/another/folder {run_command()}."
         " To take your data along, copy the folder there first, while Carrel does not run."
-    )
-
-
-def _describe_emulator_export() -> str:
-    return (
-        f"Note: {EMULATOR_EXPORT.parent} holds data of the Firestore emulator, which this version"
-        " does not read. To continue with your texts, ingest their files again. For notes that you"
-        " wrote in Carrel, run the command `export` of the version that wrote them, and ingest its"
-        " folder here. Traces and to-dos, which it exports for reading, and keys do not come along."
-        " Then delete the folder."
     )
 
 

@@ -28,7 +28,6 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(local_database, "FILES", files)
     monkeypatch.setattr(local_database, "KNOWLEDGE", files / "default.sqlite")
     monkeypatch.setattr(local_database, "LOADED_SAMPLE", files / "sample")
-    monkeypatch.setattr(local_database, "EMULATOR_EXPORT", folder / "firestore" / "(default)")
     monkeypatch.delenv("FIRESTORE_EMULATOR_HOST", raising=False)
     choose_target(None)
     credentials = tmp_path / "credentials.json"

@@ -101,17 +101,12 @@ def test_a_damaged_file_is_an_error_that_names_it(state: Path, name: str, conten
         local_database.open_local_database()
 
 
-def test_old_data_and_a_synchronised_folder_are_named(
-    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("state")
+def test_a_synchronised_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert local_database.list_notes() == []
-    (state / "firestore" / "(default)" / "00000001").mkdir(parents=True)
-    [note] = local_database.list_notes()
-    assert f"{state}/firestore holds data" in note
-
     synchronised = tmp_path / "Dropbox" / "state"
     monkeypatch.setattr(local_database, "STATE", synchronised)
-    note = local_database.list_notes()[0]
+    [note] = local_database.list_notes()
     assert f"{synchronised} is in {tmp_path}/Dropbox, which a program seems to" in note
     assert "CARREL_STATE=/another/folder make run" in note
 
