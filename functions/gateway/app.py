@@ -111,7 +111,11 @@ def make_mcp_app(
 ) -> Starlette:
     """Make the ASGI app: a stateless `/mcp` with JSON responses, sign-in, `/health`, and pages."""
     settings = access.settings
-    endpoint = McpEndpoint(find_server, _make_security_settings(settings))
+    security = TransportSecuritySettings(  # others are DNS rebinding attacks
+        allowed_hosts=list_mcp_hosts(settings),
+        allowed_origins=[*list_own_origins(settings), *settings.allowed_origins],
+    )
+    endpoint = McpEndpoint(find_server, security)
     guarded_endpoint = _guard_endpoint(endpoint, access)
     health = HealthEndpoint(dispatcher)
     needs_sign_in = not settings.local_user
@@ -241,14 +245,6 @@ def _reject_unless_json_post(scope: Scope) -> Response | None:
             415, "Send the JSON-RPC message with Content-Type: application/json."
         )
     return None
-
-
-def _make_security_settings(settings: Settings) -> TransportSecuritySettings:
-    """Accept only known hosts and origins, because others are DNS rebinding attacks."""
-    return TransportSecuritySettings(
-        allowed_hosts=list_mcp_hosts(settings),
-        allowed_origins=[*list_own_origins(settings), *settings.allowed_origins],
-    )
 
 
 class HealthEndpoint:

@@ -81,7 +81,9 @@ def lock_requirements(requirements: Collection[str], cache: Path) -> str:
         temporary = cache / f"{key}.temporary"
         temporary.write_text(text)
         temporary.replace(path)
-    return _pin_without_extras(path.read_text())
+    # With a pin of `google-auth[requests]` alone, pip 23 rejects the file if another distribution
+    # requires `google-auth` and the package index has a newer version.
+    return _PIN_WITH_EXTRAS.sub(r"\1\2\g<0>", path.read_text())
 
 
 def _compile(lines: str) -> str:
@@ -104,16 +106,6 @@ def _compile(lines: str) -> str:
             f"uv cannot lock the requirements of a bundle:\n{process.stderr.strip()}"
         )
     return process.stdout
-
-
-def _pin_without_extras(text: str) -> str:
-    """Add a second pin, without extras, for each distribution that is locked with extras.
-
-    Other distributions may require both forms, such as `google-auth` and `google-auth[requests]`.
-    With only one of the two pins, pip 23 then rejects the file if the package index has a newer
-    version.
-    """
-    return _PIN_WITH_EXTRAS.sub(r"\1\2\g<0>", text)
 
 
 def _require_pins(text: str) -> None:

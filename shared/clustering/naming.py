@@ -90,18 +90,14 @@ def _write_description(passages: Sequence[TitledText], keywords: Sequence[str]) 
     counts = Counter(_shorten_title(passage.title) for passage in passages)
     titles = [title for title, _ in counts.most_common()]
     sources = titles[:MAX_DESCRIPTION_TITLES]
-    if len(titles) > len(sources):
-        sources.append(_format_other_sources(len(titles) - len(sources)))
+    if others := len(titles) - len(sources):
+        sources.append("another source" if others == 1 else f"{others} other sources")
     return f"{about}, from {_join_with_and(sources)}." if sources else f"{about}."
 
 
 def _shorten_title(title: str) -> str:
     """Shorten a title, so that it can be part of a sentence, without a full stop."""
     return truncate(" ".join(title.split()), MAX_TITLE_LENGTH).rstrip(" .") or "a source"
-
-
-def _format_other_sources(number: int) -> str:
-    return "another source" if number == 1 else f"{number} other sources"
 
 
 def _join_with_and(words: Sequence[str]) -> str:

@@ -19,15 +19,13 @@ def inline_references(schema: dict[str, Any]) -> dict[str, Any]:
             return node
         definition = inline(definitions[node["$ref"].rpartition("/")[2]]) if "$ref" in node else {}
         own_keywords = {
-            key: inline(value) for key, value in node.items() if not _is_dropped(key, value)
+            key: inline(value)
+            for key, value in node.items()
+            # A property may be named `title`, too; its value is a schema, not a string.
+            if not (key == "$ref" or (key == "title" and isinstance(value, str)))
         }
         return {**definition, **own_keywords}
 
     root = {key: value for key, value in schema.items() if key != "$defs"}
     inlined_schema: dict[str, Any] = inline(root)
     return inlined_schema
-
-
-def _is_dropped(key: str, value: Any) -> bool:
-    # A property may be named `title`, too; its value is a schema, not a string.
-    return key == "$ref" or (key == "title" and isinstance(value, str))

@@ -125,7 +125,11 @@ async def _load_by_similarity(
     neighbours = await Extractions(ctx.database).find_nearest(
         vector, filters.type, filters.topic, filters.source_id, size
     )
-    items = [item for item in _rank(neighbours) if item.position[:2] > (distance, last_id)]
+    items = [
+        PageItem(neighbour.extraction, (*_make_distance_key(neighbour), rank), neighbour.similarity)
+        for rank, neighbour in enumerate(sorted(neighbours, key=_make_distance_key), 1)
+    ]
+    items = [item for item in items if item.position[:2] > (distance, last_id)]
     if len(items) > args.limit or len(neighbours) < size:
         return _cut_page(args.limit, items)
     if size == MAX_NEAREST:
@@ -134,14 +138,6 @@ async def _load_by_similarity(
     # this page is short. The next page must search further.
     last = items[-1].position[:2] if items else (distance, last_id)
     return ExtractionPage(items, (*last, size))
-
-
-def _rank(neighbours: Sequence[ExtractionNeighbour]) -> list[PageItem]:
-    """Return extractions with their positions, the nearest first."""
-    return [
-        PageItem(neighbour.extraction, (*_make_distance_key(neighbour), rank), neighbour.similarity)
-        for rank, neighbour in enumerate(sorted(neighbours, key=_make_distance_key), 1)
-    ]
 
 
 def _make_distance_key(neighbour: ExtractionNeighbour) -> tuple[int, str]:

@@ -79,7 +79,9 @@ class Codec(Generic[RecordT]):
         self._id_field = id_field
         self._inline = inline
         self._fields = stored
-        collections = {name: _get_collection_type(field) for name, field in stored.items()}
+        # Annotations are text, such as `tuple[str, ...]`, in modules with postponed evaluation.
+        types = {name: str(field.type).partition("[")[0] for name, field in stored.items()}
+        collections = {name: _COLLECTIONS.get(kind) for name, kind in types.items()}
         self._readers = {**collections, **readers}
         self.names = {name: stored_as.get(name, name) for name in stored}
 
@@ -138,12 +140,6 @@ class Codec(Generic[RecordT]):
     def _is_absent(self, name: str, record: object) -> bool:
         """Return whether a document omits a field: an added field that is None."""
         return _ADDED_MARK in self._fields[name].metadata and getattr(record, name) is None
-
-
-def _get_collection_type(field: Field[Any]) -> Callable[[Any], Any] | None:
-    """Return the collection type of a field that is stored as a list, or None for other fields."""
-    # Annotations are text, such as `tuple[str, ...]`, in modules with postponed evaluation.
-    return _COLLECTIONS.get(str(field.type).partition("[")[0])
 
 
 def _has_default(field: Field[Any]) -> bool:

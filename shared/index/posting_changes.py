@@ -218,7 +218,7 @@ class PostingsTruncation:
             await self._database.commit_skipping_conflicts(writes)
 
     async def _find_overlong_in(self, collection: str, limit: int) -> list[PostingsRef]:
-        query = overlong_query(Query(collection), self._max_entries, limit)
+        query = Query(collection).where("held", ">=", self._max_entries).select([]).limit(limit)
         return [(collection, snapshot.id) for snapshot in await self._database.find(query)]
 
     def _build_truncation(self, snapshot: Document, average: float) -> Write:
@@ -247,8 +247,3 @@ def get_truncation_policies(names: IndexCollections) -> Mapping[str, TruncationP
     The job that truncates postings and the job that rebuilds them must use the same policies.
     """
     return {names.lexicon: select_best, names.facets: select_newest}
-
-
-def overlong_query(postings: Query, length: int, limit: int) -> Query:
-    """Build the query for the ids of postings that may have at least `length` entries."""
-    return postings.where("held", ">=", length).select([]).limit(limit)

@@ -228,7 +228,8 @@ class Clusterings:
         """Assign a page of chunks in one commit. After a conflict, assign each chunk by itself."""
 
         def build_writes(page: Sequence[ClusterAssignment]) -> list[Write]:
-            changed = [self._build_change_count_write(len(page))] if count_as_changed else []
+            counts = {"changed": Increment(len(page)), "uncounted": True}
+            changed = [self._build_clustering_write(counts)] if count_as_changed else []
             return [
                 *(self._build_assignment_write(assignment, now) for assignment in page),
                 *changed,
@@ -332,9 +333,6 @@ class Clusterings:
     ) -> list[Write]:
         points = {entry.chunk.chunk_id: entry.point for entry in assignments if entry.point}
         return Maps(self._database).build_point_writes(current_map, points) if current_map else []
-
-    def _build_change_count_write(self, count: int) -> Write:
-        return self._build_clustering_write({"changed": Increment(count), "uncounted": True})
 
     def _build_clustering_write(self, change: dict[str, Any]) -> Write:
         reference = Reference(*_PATH)

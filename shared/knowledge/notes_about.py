@@ -29,7 +29,8 @@ _MAX_NOTES_OF_PASSAGE: Final = 3
 
 def to_note_summaries(notes: Iterable[Chunk], zone: tzinfo) -> list[NoteSummary]:
     """Convert the first chunks of notes to results, corrections first."""
-    return [_to_note_summary(note, zone) for note in _put_corrections_first(notes)]
+    in_order = sorted(notes, key=lambda note: not note.corrects)
+    return [_to_note_summary(note, zone) for note in in_order]
 
 
 async def load_annotations(
@@ -110,10 +111,6 @@ def _to_subject(note: Chunk, subject: Document | None, titles: Mapping[str, str]
         text=make_snippet(fields["content"]) if "content" in fields else None,
         corrected=note.corrects,
     )
-
-
-def _put_corrections_first(notes: Iterable[Chunk]) -> list[Chunk]:
-    return sorted(notes, key=lambda note: not note.corrects)
 
 
 def _to_note_summary(note: Chunk, zone: tzinfo) -> NoteSummary:

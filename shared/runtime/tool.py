@@ -320,13 +320,8 @@ def _keep_keywords(
         if key == "properties"
         else _keep_keywords(value, keywords, drops_null)
         for key, value in field.items()
-        if key in keywords and not _is_default_keyword(key, value)
+        if key in keywords and not (key == "additionalProperties" and isinstance(value, bool))
     }
-
-
-def _is_default_keyword(key: str, value: Any) -> bool:
-    """Return whether to drop a keyword: whether extra fields are allowed."""
-    return key == "additionalProperties" and isinstance(value, bool)
 
 
 def _make_not_null(field: dict[str, Any]) -> dict[str, Any]:

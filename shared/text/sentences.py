@@ -38,7 +38,7 @@ def split_sentences(text: str) -> list[str]:
     return [
         sentence
         for block in _split_into_blocks(text)
-        for sentence in _split_block(_remove_markup(block))
+        for sentence in _split_block(normalize_line(_ADDRESS.sub("", strip_inline_marks(block))))
         if _is_prose(sentence)
     ]
 
@@ -48,7 +48,7 @@ def _split_into_blocks(text: str) -> Iterator[str]:
     block: list[str] = []
     for line in _iterate_prose_lines(text):
         marker = LIST_ITEM.match(line) or FOOTNOTE_LABEL.match(line)
-        ends_block = marker or _is_break(line)
+        ends_block = marker or _BREAK.match(line) or LINK_DEFINITION.match(line)
         if ends_block and block:
             yield " ".join(block)
             block = []
@@ -60,20 +60,10 @@ def _split_into_blocks(text: str) -> Iterator[str]:
         yield " ".join(block)
 
 
-def _is_break(line: str) -> bool:
-    """Return whether a line is not prose, and so separates paragraphs."""
-    return bool(_BREAK.match(line) or LINK_DEFINITION.match(line))
-
-
 def _iterate_prose_lines(text: str) -> Iterator[str]:
     """Yield the lines, with lines of code emptied and quotation markers removed."""
     for line, language in read_lines(text):
         yield QUOTE_MARKS.sub("", line) if language is None else ""
-
-
-def _remove_markup(block: str) -> str:
-    """Replace links by their words, and remove addresses and emphasis."""
-    return normalize_line(_ADDRESS.sub("", strip_inline_marks(block)))
 
 
 def _split_block(block: str) -> Iterator[str]:

@@ -83,7 +83,8 @@ class TraceTerms:
     def of(cls, title: str, context: str, solution: str) -> TraceTerms:
         """Extract the terms from the texts of a trace."""
         problem = frozenset(terms(f"{title} {context}"))
-        return cls(problem, frozenset(terms(solution)), _extract_names(solution))
+        names = (word.casefold() for word in _JOINED_WORDS.findall(solution) if _NAME.match(word))
+        return cls(problem, frozenset(terms(solution)), frozenset(names))
 
 
 def is_near_duplicate(trace: TraceTerms, other_trace: TraceTerms) -> bool:
@@ -98,7 +99,3 @@ def is_near_duplicate(trace: TraceTerms, other_trace: TraceTerms) -> bool:
         and len(trace.names & other_trace.names) >= _MIN_SHARED_NAMES
         and compute_resemblance(trace.names, other_trace.names) >= _MIN_NAME_RESEMBLANCE
     )
-
-
-def _extract_names(text: str) -> frozenset[str]:
-    return frozenset(word.casefold() for word in _JOINED_WORDS.findall(text) if _NAME.match(word))

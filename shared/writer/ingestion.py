@@ -288,7 +288,7 @@ class Ingestion:
         """Load the stored chunks without their vectors, by source id and chunk id."""
         chunks: dict[str, dict[str, Document]] = {}
         if source_ids:
-            query = chunks_of_sources_query(source_ids)
+            query = Query(CHUNKS).where("source_id", "in", list(source_ids)).select(STORED_FIELDS)
             for snapshot in await self._database.find(query):
                 chunks.setdefault(snapshot.get("source_id"), {})[snapshot.id] = snapshot
         return chunks
@@ -314,7 +314,8 @@ class Ingestion:
             if stored and INCOMPLETE not in stored.fields:
                 data |= _build_note_update(source.source, stored.fields)
             else:
-                data |= _build_first_fields(source.source, now)
+                note = source.source.note
+                data |= _build_dates(source.source, now) | (build_note_fields(note) if note else {})
             if update_time:
                 data |= build_removed_fields(source.source) | {
                     INCOMPLETE: DELETE_FIELD,
@@ -334,11 +335,6 @@ class Ingestion:
         fields = {"content_hash": " ".join(source.merged_hashes)}
         fields |= build_log_fields(source.source, stored.fields)
         return Change("", _build_put(reference, fields, stored.update_time))
-
-
-def chunks_of_sources_query(source_ids: Sequence[str]) -> Query:
-    """Build the query for all chunks of up to BATCH_SIZE sources, without their vectors."""
-    return Query(CHUNKS).where("source_id", "in", list(source_ids)).select(STORED_FIELDS)
 
 
 def _apply_overrides(source: ChunkedSource, stored: Mapping[str, Document]) -> ChunkedSource:
@@ -382,11 +378,6 @@ def _has_changed(source: ChunkedSource, stored: Mapping[str, Document]) -> bool:
         return bool(data.get("revision", 0) < source.source.note.revision)
     is_deletion = not source.chunks and not source.source.adds_only
     return is_deletion or source.content_hash not in get_merged_hashes(data)
-
-
-def _build_first_fields(source: Source, now: datetime) -> dict[str, Any]:
-    """Return the fields that only a source's first write sets: its dates, and those of a note."""
-    return _build_dates(source, now) | (build_note_fields(source.note) if source.note else {})
 
 
 def _build_dates(source: Source, now: datetime) -> dict[str, Any]:

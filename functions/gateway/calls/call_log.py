@@ -52,7 +52,7 @@ def log_call(
         user=request.caller.user_id,
         outcome="error" if answer.error else "ok",
         price=receipt.price or 0,
-        arguments=_measure_arguments(tool, request),
+        arguments=measure_arguments(request.arguments, tool.input_schema.get("properties", {})),
         documents_read=receipt.documents_read,
         documents_written=receipt.documents_written,
         round_trips=receipt.round_trips,
@@ -68,10 +68,6 @@ def hash_task(task: str, user_id: str | None, keyring: Keyring) -> str:
     The hashes change when the secrets rotate.
     """
     return keyring.sign(_TASK_HASH_PURPOSE, json.dumps([user_id, task]))[:_TASK_HASH_LENGTH]
-
-
-def _measure_arguments(tool: Declaration, request: CallRequest) -> dict[str, int]:
-    return measure_arguments(request.arguments, tool.input_schema.get("properties", {}))
 
 
 def _name_invalid_arguments(tool: Declaration, answer: CallAnswer) -> list[str]:

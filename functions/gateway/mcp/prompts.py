@@ -88,7 +88,8 @@ class Prompt:
             name: line for name, value in arguments.items() if (line := " ".join(value.split()))
         }
         if arguments.keys() - {argument.name for argument in self.arguments}:
-            raise InvalidInput(f"{self.name} takes only these arguments: {self._format_names()}.")
+            names = ", ".join(argument.name for argument in self.arguments)
+            raise InvalidInput(f"{self.name} takes only these arguments: {names}.")
         required_names = [argument.name for argument in self.arguments if argument.required]
         if missing_names := [name for name in required_names if name not in lines]:
             raise InvalidInput(f"{self.name} needs {', '.join(missing_names)}.")
@@ -99,9 +100,6 @@ class Prompt:
                 if argument.name in lines
             }
         )
-
-    def _format_names(self) -> str:
-        return ", ".join(argument.name for argument in self.arguments)
 
 
 class Prompts:

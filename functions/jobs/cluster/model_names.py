@@ -82,7 +82,10 @@ async def name_clusters(ctx: Context, budget: Budget, report: Report) -> None:
         if budget.spent:
             report.finished = False
             return
-        names = names or await _load_names(ctx)
+        names = names or {
+            entry.cluster.cluster_id: entry.cluster.name.casefold()
+            for entry in await Clusters(ctx.database).load_all()
+        }
         answers = await asyncio.gather(
             *(_generate_name(cluster, generator, ctx) for cluster in clusters)
         )
@@ -99,13 +102,6 @@ async def name_clusters(ctx: Context, budget: Budget, report: Report) -> None:
         if outage := next((answer for answer in answers if _is_outage(answer)), None):
             report.failures.append(Failure.of("names", outage))
             return
-
-
-async def _load_names(ctx: Context) -> dict[str, str]:
-    return {
-        entry.cluster.cluster_id: entry.cluster.name.casefold()
-        for entry in await Clusters(ctx.database).load_all()
-    }
 
 
 async def _generate_name(

@@ -106,7 +106,9 @@ class BulkRepository:
         self, after: datetime, now: datetime, limit: int
     ) -> list[PendingChunk]:
         """Load passages that became pending after a time and are due now, oldest first."""
-        query = due_since_query(after, now, limit).select(_READ_FIELDS)
+        query = (
+            due_query(STEP, now, limit).where(f"pending.{STEP}", ">", after).select(_READ_FIELDS)
+        )
         return [to_pending(STEP, snapshot) for snapshot in await self._database.find(query)]
 
     async def load_unedited(self, hashes: Mapping[str, str]) -> dict[str, PendingChunk]:
@@ -126,11 +128,6 @@ class BulkRepository:
 def due_until_query(until: datetime) -> Query:
     """Build the query for the pending passages that were due at a time, oldest first."""
     return pending_query(STEP).where(f"pending.{STEP}", "<=", until)
-
-
-def due_since_query(after: datetime, now: datetime, limit: int) -> Query:
-    """Build the query for the passages that became pending after a time and are due now."""
-    return due_query(STEP, now, limit).where(f"pending.{STEP}", ">", after)
 
 
 def _is_unedited(snapshot: Document, content_hash: str) -> bool:

@@ -98,10 +98,6 @@ class Out(Result):
         changed_id = self.chunk_id or self.source_id
         return [Change(action=action, id=changed_id, title=self.title, undo=self.undo)]
 
-    def without_undo(self) -> Out:
-        """Return the receipt without a way to undo it."""
-        return self.model_copy(update={"undo": None})
-
 
 async def forget(args: In, ctx: Context) -> Out:
     """Move a passage or a source to where nothing reads it, or bring it back.
@@ -173,8 +169,9 @@ class _Call:
         writes = await self._forgetting.build_forget_writes(chunk, source, self._forgetter)
         counts = count_contents([chunk.fields])
         out = self._report_change(chunk_id, source_id, title, counts)
-        # Without its source, the passage cannot be restored.
-        return await self._ctx.commit(writes, out if source else out.without_undo())
+        if not source:  # without it, the passage cannot be restored
+            out = out.model_copy(update={"undo": None})
+        return await self._ctx.commit(writes, out)
 
     async def restore_chunk(self, chunk_id: str) -> Out:
         stored = await self._load_passage(chunk_id)
