@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 from shared.core.dates import ALL_DATES, from_microseconds, to_microseconds
 from shared.firestore.documents import Document, Reference
+from shared.firestore.field_paths import join_path
 from shared.firestore.queries import Query
 from shared.index.searchable import DocumentT, Searchable
 from shared.index.stored_vector import COMPACT, from_compact, read_compact
-from shared.index.term_counts import list_term_count_fields, read_term_counts
+from shared.text.term_counts import TermCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from shared.ai.vector_halves import WeightedVector
     from shared.core.dates import DateSpan
     from shared.firestore.database import Database
-    from shared.text.term_counts import TermCounts
 
     DateCursor = tuple[int, str]
     """A position in a listing by date: microseconds since 1970, and a document id."""
@@ -83,6 +83,20 @@ def _make_neighbour(
     return Neighbour(document, vector.to_similarity(distance), distance, counts)
 
 
+def _list_count_fields(terms: Iterable[str]) -> list[str]:
+    """Return the paths of the terms' counts, which the index job stores in the field `indexed`."""
+    paths = [join_path("indexed", "terms", term) for term in dict.fromkeys(terms)]
+    return ["indexed.length", *paths] if paths else []
+
+
+def _read_counts(data: Mapping[str, Any]) -> TermCounts | None:
+    """Read the counts of the selected terms, or None if the document is not indexed yet."""
+    stored = data.get("indexed", {})
+    if not stored.get("length"):
+        return None
+    return TermCounts(stored.get("terms", {}), stored["length"])
+
+
 class Documents(Generic[DocumentT]):
     """Reads the documents of a corpus by id, by vector and by date.
 
@@ -115,11 +129,11 @@ class Documents(Generic[DocumentT]):
     ) -> list[CountedDocument[DocumentT]]:
         """Load the existing documents among these ids, in their order, with the terms' counts."""
         references = [Reference(self._collection, document_id) for document_id in ids]
-        selected = [*self._fields, *list_term_count_fields(terms)]
+        selected = [*self._fields, *_list_count_fields(terms)]
         snapshots = await self._database.get_all(references, selected)
         fields_by_id = {snapshot.id: snapshot.fields for snapshot in snapshots}
         return [
-            CountedDocument(document, read_term_counts(fields_by_id[document_id]))
+            CountedDocument(document, _read_counts(fields_by_id[document_id]))
             for document_id in ids
             if document_id in fields_by_id
             and (document := self._read(document_id, fields_by_id[document_id])) is not None
@@ -140,12 +154,12 @@ class Documents(Generic[DocumentT]):
                 default, all documents are searched.
         """
         collection = Query(self._collection)
-        selected = [*self._fields, *list_term_count_fields(terms)]
+        selected = [*self._fields, *_list_count_fields(terms)]
         query = nearest_query(collection, selected, vector, limit, facets)
         snapshots = await self._database.find(query)
         fields_by_id = {snapshot.id: snapshot.fields for snapshot in snapshots}
         return [
-            _make_neighbour(document, vector, float(fields[_DISTANCE]), read_term_counts(fields))
+            _make_neighbour(document, vector, float(fields[_DISTANCE]), _read_counts(fields))
             for document_id, fields in fields_by_id.items()
             if (document := self._read(document_id, fields)) is not None
         ]
@@ -159,13 +173,13 @@ class Documents(Generic[DocumentT]):
         compact form, which is cheaper than a vector search filtered by ids.
         """
         references = [Reference(self._collection, document_id) for document_id in ids]
-        selected = [*self._fields, COMPACT, *list_term_count_fields(terms)]
+        selected = [*self._fields, COMPACT, *_list_count_fields(terms)]
         snapshots = await self._database.get_all(references, selected)
         fields_by_id = {snapshot.id: snapshot.fields for snapshot in snapshots}
         vectors = read_compact(fields_by_id, len(vector.values))
         neighbours = [
             compare(
-                document, vector, from_compact(compact), read_term_counts(fields_by_id[document_id])
+                document, vector, from_compact(compact), _read_counts(fields_by_id[document_id])
             )
             for document_id, compact in vectors.items()
             if (document := self._read(document_id, fields_by_id[document_id])) is not None
