@@ -285,18 +285,21 @@ async def _read_source(source_id: str, call_tool: CallTool) -> str:
         page = (await call_tool("get_source", {**arguments, "cursor": cursor})).result
         passages += page["chunks"]
         cursor = page.get("next_cursor")
-    return _join(
-        _format_heading(source, source["category"], source["updated"]),
-        _format_fields(
-            language=source.get("language"),
-            tags=", ".join(source["tags"]),
-            address=_get_address(source),
-        ),
+    title = " · ".join(filter(None, [source["title"], source.get("author")]))
+    fields = {
+        "language": source.get("language"),
+        "tags": ", ".join(source["tags"]),
+        "address": source.get("source_url") or source.get("readwise_url"),
+    }
+    paragraphs = [
+        f"{title} ({source['category']}, {source['updated']})",
+        "\n".join(f"{name}: {value}" for name, value in fields.items() if value),
         *(
             f"[{number}/{source['chunk_count']}] {chunk['chunk_id']}\n{chunk['text']}"
             for number, chunk in enumerate(passages, 1)
         ),
-    )
+    ]
+    return "\n\n".join(filter(None, paragraphs))
 
 
 async def _read_cluster(cluster_id: str, call_tool: CallTool) -> str:
@@ -313,27 +316,6 @@ async def _read_trace(trace_id: str, call_tool: CallTool) -> str:
         parts.append(answer.text)
         offset = answer.result.get("next_offset")
     return "\n\n".join(parts)
-
-
-def _join(*paragraphs: str) -> str:
-    return "\n\n".join(filter(None, paragraphs))
-
-
-def _format_heading(document: Result, *facts: str | None) -> str:
-    """Format the title and the author of a document, with facts in brackets."""
-    title = " · ".join(filter(None, [document["title"], document.get("author")]))
-    return f"{title} ({', '.join(filter(None, facts))})"
-
-
-def _format_fields(**values: str | None) -> str:
-    """Format a line for each field that has a value."""
-    return "\n".join(f"{name}: {value}" for name, value in values.items() if value)
-
-
-def _get_address(document: Result) -> str | None:
-    """Return the most specific address of a document, or None if it has none."""
-    names: Sequence[str] = ("highlight_url", "source_url", "readwise_url")
-    return next((document[name] for name in names if document.get(name)), None)
 
 
 def _format_source_row(source: Result) -> tuple[str, ...]:
