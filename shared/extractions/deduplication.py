@@ -91,17 +91,6 @@ def compute_answer_resemblance(first: Content, second: Content) -> float:
     return compute_resemblance(frozenset(terms(first_answer)), frozenset(terms(second_answer)))
 
 
-def is_correction(first: Content, second: Content) -> bool:
-    """Return whether one of two similar contents may correct the other.
-
-    The answers are compared alone, too, because a paraphrased question hides the order of their
-    words.
-    """
-    return may_correct(first.text, second.text) or may_correct(
-        _get_answer(first), _get_answer(second)
-    )
-
-
 def compute_similarities(
     new: EmbeddedExtraction, others: Iterable[EmbeddedExtraction], model: str
 ) -> list[SimilarExtraction]:
@@ -130,7 +119,9 @@ def find_original(
         if other.type is new.type
         and similarity >= threshold
         and compute_answer_resemblance(other.content, new.content) >= _MIN_RESEMBLANCE
-        and not is_correction(other.content, new.content)
+        and not may_correct(other.content.text, new.content.text)
+        # A paraphrased question hides the order of the words in the answers.
+        and not may_correct(_get_answer(other.content), _get_answer(new.content))
     ]
     return max(originals, key=lambda original: original[:2])[2] if originals else None
 

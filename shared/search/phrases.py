@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from itertools import pairwise
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Final
 
 from shared.index.bm25 import idf, impact
-from shared.text.terms import find_common_beginning, find_occurrences
+from shared.text.terms import find_occurrences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -73,7 +74,7 @@ def _build_pair_patterns(question: str) -> Iterator[re.Pattern[str]]:
 
 def _find_beginning(word: str, term: str) -> str:
     """Return the beginning that all forms of a word share: `stud` of `studies` and `study`."""
-    beginning = find_common_beginning(word, term)
+    beginning = commonprefix([word, term])  # noqa: RUF071 - of characters
     if len(beginning) > _MIN_PREFIX and beginning.endswith(("i", "y")):
         return beginning[:-1]
     return beginning or word

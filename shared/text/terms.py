@@ -46,7 +46,6 @@ import unicodedata
 from collections import Counter
 from functools import lru_cache
 from itertools import pairwise
-from os.path import commonprefix
 from typing import TYPE_CHECKING, Final
 
 import regex
@@ -224,11 +223,6 @@ def find_variant_occurrences(text: str) -> Iterator[tuple[str, int, int]]:
     yield from _find_variant_spans(text.replace("\u2019", "'"))
     if not text.isascii():
         yield from ((match[0], *match.span()) for match in _SYLLABLE.finditer(text))
-
-
-def find_common_beginning(word: str, term: str) -> str:
-    """Return the beginning that a word and its term have in common."""
-    return commonprefix([word, term])  # noqa: RUF071 - of characters
 
 
 MIN_COPY: Final = 0.6

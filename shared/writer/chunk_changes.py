@@ -114,7 +114,7 @@ def plan_indexed(
         document = obsolete.pop(chunk.chunk_id, None)
         vector = vectors.by_chunk.get(chunk.chunk_id)
         vector_fields = build_vector_fields(vector, vectors.model) if vector else {}
-        if document is None or _is_deleted(document):
+        if document is None or "content" not in document.fields:  # deleted
             yield _plan_indexed_creation(chunk, document, vector_fields, now)
         elif vector_fields or _differs(chunk, document):
             yield _plan_indexed_update(chunk, document, vector_fields, now)
@@ -139,11 +139,6 @@ def build_removal(document: Document, now: datetime, fields: dict[str, Any] | No
 def build_indexed_fields(state: IndexedState) -> dict[str, Any]:
     """Return the fields of a chunk that is indexed in this state."""
     return {"indexed": state.to_document(), "facets": select_vector_index_facets(state.facets)}
-
-
-def _is_deleted(document: Document) -> bool:
-    """Return whether a chunk was deleted, and the index job has not removed its document yet."""
-    return "content" not in document.fields
 
 
 def _differs(chunk: Chunk, document: Document) -> bool:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from functions.jobs.index.unfinished import finish_interrupted_calls
 from shared.core.bisection import bisect_batch
 from shared.core.errors import PlatformFault
 from shared.firestore.database import WriteConflict
@@ -14,17 +12,21 @@ from shared.index.bm25 import CAP
 from shared.index.indexed_state import NOT_INDEXED, compute_indexed_state
 from shared.index.posting_changes import SLACK, PostingsTruncation
 from shared.index.postings import KNOWLEDGE, TRACES
+from shared.knowledge.forgotten_repository import ForgottenSources
 from shared.knowledge.queue import ChunkQueue
-from shared.pipeline.worker import defer_chunk, make_dead_letters
+from shared.pipeline.worker import defer_chunk, make_dead_letters, run_isolated
 from shared.runtime.job import Job, Report
 from shared.text.splitting import CHUNK_LIMITS
 from shared.writer.commits import split_commits
 from shared.writer.indexing import INDEX_VERSION, STEP, IndexChange, Indexing, plan_indexing
 from shared.writer.note_repository import Notes
+from shared.writer.source_editing import SourceEditing
+from shared.writer.source_move import MovedElsewhere, SourceMove
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from shared.knowledge.forgotten_repository import ForgottenSource
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
     from shared.writer.indexing import ChunkToIndex
@@ -35,13 +37,10 @@ are, because a commit writes the postings of a term once for all its chunks."""
 MAX_TRUNCATED: Final = 200
 """Before each page, at most this many overlong postings of terms are truncated in each corpus, and
 as many of facets. A page adds about 30,000 entries, which make about 120 postings overlong."""
-
-
-@dataclass(frozen=True, slots=True)
-class _MalformedChunk:
-    """A chunk that cannot be indexed, and what is wrong with its document."""
-
-    reason: str
+MAX_MOVES: Final = 25
+"""The maximum number of sources that a run completes to forget or restore."""
+MAX_EDITS: Final = 300
+"""The maximum number of sources whose edits a run completes."""
 
 
 async def index(ctx: Context, budget: Budget) -> Report:
@@ -64,7 +63,8 @@ async def index_with(
     """
     report = Report()
     await _requeue_if_outdated(indexing, ctx)
-    await finish_interrupted_calls(ctx, budget, report)
+    await _finish_moves(ctx, budget, report)
+    await _finish_edits(ctx, budget, report)
     truncations = [
         PostingsTruncation(ctx.database, names, cap, slack) for names in (KNOWLEDGE, TRACES)
     ]
@@ -93,6 +93,50 @@ async def _requeue_if_outdated(indexing: Indexing, ctx: Context) -> None:
     await indexing.save_version(INDEX_VERSION)
 
 
+async def _finish_moves(ctx: Context, budget: Budget, report: Report) -> None:
+    """Complete the forgetting and restoring of sources. The report counts chunks as `moved`."""
+    for record, update_time in await ForgottenSources(ctx.database).load_unfinished(MAX_MOVES):
+        work = _finish_move(record, update_time, ctx, budget, report)
+        await run_isolated(f"sources/{record.source_id}", work, ctx, report)
+        if budget.spent:
+            report.finished = False
+            return
+
+
+async def _finish_move(
+    record: ForgottenSource, update_time: Any, ctx: Context, budget: Budget, report: Report
+) -> None:
+    move = SourceMove(ctx.database, record.source_id, update_time)
+    try:
+        async for moved in move.complete(record, ctx.clock()):
+            report.counts["moved"] += moved.chunks
+            if budget.spent:
+                return
+    except (MovedElsewhere, WriteConflict):
+        return  # Another call is completing it.
+
+
+async def _finish_edits(ctx: Context, budget: Budget, report: Report) -> None:
+    """Rewrite the chunks of edited sources. The report counts them as `rewritten`."""
+    for source_id in await SourceEditing(ctx.database).load_unfinished(MAX_EDITS):
+        await run_isolated(
+            f"sources/{source_id}", _finish_edit(source_id, ctx, budget, report), ctx, report
+        )
+        if budget.spent:
+            report.finished = False
+            return
+
+
+async def _finish_edit(source_id: str, ctx: Context, budget: Budget, report: Report) -> None:
+    try:
+        async for count in SourceEditing(ctx.database).rewrite_chunks(source_id, ctx.clock()):
+            report.counts["rewritten"] += count
+            if budget.spent:
+                return
+    except WriteConflict:
+        return  # The source or a chunk has changed. The next run compares all chunks again.
+
+
 async def _truncate(truncation: PostingsTruncation, report: Report) -> None:
     """Truncate the overlong postings of a corpus. The report counts them as `shortened`."""
     overlong = await truncation.find_overlong(MAX_TRUNCATED)
@@ -108,8 +152,8 @@ async def _plan_commits(
     # Finding the terms takes CPU time. In a thread, it does not block the event loop.
     outcomes = await asyncio.to_thread(list, map(_build_change, page))
     for chunk, outcome in zip(page, outcomes, strict=True):
-        if isinstance(outcome, _MalformedChunk):
-            await defer_chunk(STEP, chunk, outcome.reason, ctx, report)
+        if isinstance(outcome, str):
+            await defer_chunk(STEP, chunk, outcome, ctx, report)
     changes = [outcome for outcome in outcomes if isinstance(outcome, IndexChange)]
     commits = list(split_commits(changes))
     # The last commit of a full page may be small. Its chunks are read again with the next page,
@@ -136,16 +180,16 @@ async def _apply(
             await defer_chunk(STEP, batch[0].pending, f"was refused: {outcome}", ctx, report)
 
 
-def _build_change(chunk: ChunkToIndex) -> IndexChange | _MalformedChunk:
+def _build_change(chunk: ChunkToIndex) -> IndexChange | str:
     """Return the change to the index for a chunk, or why the chunk cannot be indexed."""
     if chunk.fault:
-        return _MalformedChunk(chunk.fault)
+        return chunk.fault
     if chunk.chunk is None:
         return plan_indexing(chunk, NOT_INDEXED)
     try:
         return plan_indexing(chunk, compute_indexed_state(chunk.chunk))
     except (AttributeError, TypeError, ValueError) as error:
-        return _MalformedChunk(f"the document is malformed: {error!r}")
+        return f"the document is malformed: {error!r}"
 
 
 async def count_pending(ctx: Context) -> int:

@@ -161,8 +161,9 @@ class _Call:
                 return await self.forget_source(source_id)  # completes a call that was killed
             return _report_unchanged(chunk_id, source_id, title, forgotten=True)
         source_id, title = chunk.get("source_id"), chunk.get("title")
-        if source and _goes_whole(stored.source_fields):
-            return await self.forget_source(source_id)
+        fields = stored.source_fields
+        if source and (fields["chunk_count"] == 1 or "saved_by" in fields):
+            return await self.forget_source(source_id)  # a note's document has its whole text
         self._check_permission(stored.source_fields)
         if source:
             _require_settled(source)
@@ -368,14 +369,6 @@ class _Call:
             restorable_until=format_day(until, self._ctx.zone) if forgotten else None,
             undo=Undo(tool="forget", arguments={**target, "forgotten": not forgotten}),
         )
-
-
-def _goes_whole(source: Mapping[str, Any]) -> bool:
-    """Return whether forgetting a passage forgets its whole source.
-
-    That is so for a source's last passage, and for a note, whose document has the whole text.
-    """
-    return source["chunk_count"] == 1 or "saved_by" in source
 
 
 def _report_unchanged(
