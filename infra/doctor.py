@@ -179,7 +179,6 @@ def _check_folders(_: Machine) -> CheckResult:
 
 
 async def _read(read: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
-    """Read from the knowledge base."""
     from shared.core.meter import Meter
     from shared.core.settings import KNOWLEDGE_DATABASE, Settings
     from shared.firestore.connection import Connection

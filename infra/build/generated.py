@@ -178,7 +178,6 @@ def _render_setting_row(name: str, field: FieldInfo) -> str:
 
 
 def _describe_type(field: FieldInfo) -> str:
-    """Describe the type of a setting and its bounds."""
     alternatives = get_args(field.annotation)
     kind = alternatives[0] if NoneType in alternatives else field.annotation
     if get_origin(kind) is Annotated:

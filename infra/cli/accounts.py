@@ -111,7 +111,6 @@ def revoke(user: str) -> None:
 
 
 def _describe(account: Account, now: datetime) -> str:
-    """Format an account as lines of text."""
     reserved = account.balance - account.compute_available(now)
     # An account without calls in this month still has the sum of an earlier one.
     spent = account.spent if account.month == f"{now:%Y-%m}" else 0

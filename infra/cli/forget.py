@@ -247,7 +247,6 @@ def _stop_following(folder: Path) -> None:
 
 
 def _print_selection(selection: _Selection) -> None:
-    """Print the sources that would be forgotten."""
     if selection.stored:
         click.echo(selection.describe())
     if selection.partly_tagged:

@@ -65,7 +65,6 @@ def canonicalize_topics(names: Iterable[str], aliases: Mapping[str, str]) -> tup
 
 @cache
 def _load_built_in_aliases() -> dict[str, str]:
-    """Load the canonical names of topics, by alias."""
     table: dict[str, list[str]] = json.loads(_DATA.read_text("utf-8"))
     return {fold(alias): canonical for canonical, aliases in table.items() for alias in aliases}
 

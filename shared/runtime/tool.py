@@ -325,7 +325,6 @@ def _keep_keywords(
 
 
 def _make_not_null(field: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a field without null."""
     options = [option for option in field["anyOf"] if option != _NULL]
     schema = options[0] if len(options) == 1 else {"anyOf": options}
     return {**schema, **{key: value for key, value in field.items() if key != "anyOf"}}

@@ -267,7 +267,6 @@ def _collect_dates(
 
 
 def _intersect(date_maps: Sequence[Dates]) -> Dates:
-    """Return the documents that are in all maps."""
     smallest, *larger_maps = sorted(date_maps, key=len)
     return {
         document_id: date

@@ -391,7 +391,6 @@ def _tune(query: SearchQuery, purpose: Purpose, ctx: Context) -> Tuning:
 def _score_and_sort(
     candidates: Sequence[Candidate[DocumentT]], mode: Mode, query_tuning: Tuning
 ) -> tuple[Candidate[DocumentT], ...]:
-    """Score the candidates, and sort them best first."""
     scores = _get_scores(candidates, mode, query_tuning)
     hits = [replace(candidate, score=scores[candidate.id]) for candidate in candidates]
     return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.id)))

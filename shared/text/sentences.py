@@ -67,7 +67,6 @@ def _iterate_prose_lines(text: str) -> Iterator[str]:
 
 
 def _split_block(block: str) -> Iterator[str]:
-    """Yield the sentences of a block."""
     boundaries = find_boundaries(block)
     first_token = 0
     while first_token < len(boundaries.starts):

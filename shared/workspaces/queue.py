@@ -42,7 +42,6 @@ class WorkspaceQueue:
         return await self._database.count(waiting_query())
 
     def _to_workspace(self, snapshot: Document) -> Workspace:
-        """Return the workspace that a document belongs to."""
         _, user_id, _, task_id, *_ = snapshot.reference.path.split("/")
         return Workspace(self._database, user_id, task_id)
 

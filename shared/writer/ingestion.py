@@ -381,7 +381,6 @@ def _has_changed(source: ChunkedSource, stored: Mapping[str, Document]) -> bool:
 
 
 def _build_dates(source: Source, now: datetime) -> dict[str, Any]:
-    """Return the dates of a new source."""
     return {"created_at": source.created_at or now, "updated_at": source.updated_at or now}
 
 

@@ -174,6 +174,5 @@ def _keep_description(
 
 
 def _derive_id(members: Sequence[str], used_ids: Collection[str]) -> str:
-    """Derive an unused id from the members."""
     ids = (make_id(IdKind.CLUSTER, f"{hash_members(members)}-{n}") for n in count(1))
     return next(cluster_id for cluster_id in ids if cluster_id not in used_ids)

@@ -269,7 +269,6 @@ class _Matrix:
         self.norms[:used] = norms[:used]
 
     def _set_all(self, changes: Sequence[tuple[bytes, bytes]], dtype: np.dtype[Any]) -> None:
-        """Set the vectors of documents."""
         positions = []
         for key, _ in changes:
             position = self.positions.setdefault(key, len(self.keys))

@@ -185,7 +185,6 @@ class ReadwiseClient:
         raise failure
 
     def _make_error(self, response: httpx2.Response) -> CarrelError:
-        """Return the error for an unsuccessful response."""
         status = response.status_code
         wait = parse_retry_after(response.headers.get("retry-after", ""), self._clock())
         if status == HTTPStatus.TOO_MANY_REQUESTS:
