@@ -22,7 +22,7 @@ from shared.firestore.writes import (
     put_if_unchanged,
 )
 from shared.index.indexed_state import read_indexed_state
-from shared.index.postings import KNOWLEDGE, TRACES, to_totals
+from shared.index.postings import KNOWLEDGE, TRACES
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.traces.repository import COLLECTION as TRACE_DOCUMENTS
 
@@ -80,14 +80,6 @@ CORPORA: Final = (
 """The corpora, ordered by the names of their collections of postings."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTotals:
-    """The totals of a corpus, and the document from which they were read."""
-
-    totals: Totals
-    snapshot: Document
-
-
 class IndexRepair:
     """Reads the indexed states of a corpus, and replaces postings."""
 
@@ -143,23 +135,14 @@ class IndexRepair:
         queries = [postings_query(name, start, None) for name in self._corpus.collections]
         return sum([await self._database.count(query) for query in queries])
 
-    async def load_totals(self) -> StoredTotals:
+    async def load_totals(self) -> Document:
         """Load the totals. Costs one round trip."""
-        snapshot = await self._database.get(Reference(*self._corpus.names.totals))
-        return StoredTotals(to_totals(snapshot.fields), snapshot)
+        return await self._database.get(Reference(*self._corpus.names.totals))
 
-    async def correct_totals(self, stored: StoredTotals, totals: Totals) -> bool:
-        """Store the totals, unless they have changed since they were read.
-
-        Returns:
-            Whether they were stored.
-        """
-        data = {"documents": totals.documents, "length": totals.length}
-        return bool(
-            await self._database.commit_skipping_conflicts(
-                [put_if_unchanged(stored.snapshot, data)]
-            )
-        )
+    async def correct_totals(self, stored: Document, totals: Totals) -> bool:
+        """Store the totals unless they have changed since the read, and return whether it did."""
+        write = put_if_unchanged(stored, {"documents": totals.documents, "length": totals.length})
+        return bool(await self._database.commit_skipping_conflicts([write]))
 
     def _build_guarded_write(
         self,

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from functions.jobs.repair.rebuilt_postings import RebuildLimits, RebuiltPostings
 from shared.core.blocks import split
+from shared.index.postings import to_totals
 from shared.pipeline.index_repair import CORPORA, PAGE, IndexRepair, RepairProgress
 from shared.runtime.job import Job, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from shared.firestore.documents import Document
     from shared.index.postings import PostingsRef
@@ -67,24 +68,15 @@ class CorpusRepair:
         self._report = report
         self._store = IndexRepair(ctx.database, corpus)
 
-    async def rebuild(
-        self, after: PostingsRef, only_refs: Collection[PostingsRef] | None = None
-    ) -> RebuiltPostings:
-        """Correct the totals, on which truncation depends, and rebuild postings.
-
-        Args:
-            after: The position before the first postings.
-            only_refs: The only postings to rebuild, or None to rebuild all.
-        """
+    async def rebuild(self, after: PostingsRef) -> RebuiltPostings:
+        """Correct the totals, on which truncation depends, and rebuild postings after a place."""
         while True:
             stored_totals = await self._store.load_totals()
-            average_length = stored_totals.totals.average
-            rebuilt = RebuiltPostings(
-                self._corpus.names, after, average_length, self._limits, only_refs
-            )
+            totals = to_totals(stored_totals.fields)
+            rebuilt = RebuiltPostings(self._corpus.names, after, totals.average, self._limits)
             async for document_id, state in self._store.iterate_indexed_states():
                 rebuilt.add_document(document_id, state)
-            if rebuilt.totals == stored_totals.totals:
+            if rebuilt.totals == totals:
                 return rebuilt
             # Totals that have changed in the meantime are newer than what was read, and correct.
             if not await self._store.correct_totals(stored_totals, rebuilt.totals):
@@ -123,7 +115,7 @@ class CorpusRepair:
             suspects: The postings that differed, each with the time of their last write, or None if
                 they were missing.
         """
-        rebuilt = await self.rebuild(after, suspects.keys())
+        rebuilt = await self.rebuild(after)
         # New documents may have filled the memory. What did not fit is left to the next run.
         refs = sorted(ref for ref in suspects if not rebuilt.end_at or ref <= rebuilt.end_at)
         for page in split(refs, PAGE):

@@ -17,8 +17,6 @@ from shared.index.on_request import is_marked
 from shared.index.posting_changes import SLACK, get_truncation_policies
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from shared.index.indexed_state import IndexedState
     from shared.index.postings import IndexCollections, PostingsRef
 
@@ -62,7 +60,6 @@ class RebuiltPostings:
         start_after: PostingsRef,
         average: float,
         limits: RebuildLimits,
-        only_refs: Collection[PostingsRef] | None = None,
     ) -> None:
         """Begin without postings.
 
@@ -71,7 +68,6 @@ class RebuiltPostings:
         """
         self._names = names
         self._policies = get_truncation_policies(names)
-        self._only_refs = only_refs
         self.start_after = start_after
         self.end_at: PostingsRef | None = None
         self.document_count = 0
@@ -137,8 +133,6 @@ class RebuiltPostings:
         return data
 
     def _is_in_range(self, ref: PostingsRef) -> bool:
-        if self._only_refs is not None:
-            return ref in self._only_refs
         return self.start_after < ref and (self.end_at is None or ref <= self.end_at)
 
     def _add_entry(self, ref: PostingsRef, document_id: str, entry: int) -> None:
