@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shared.accounts.account import Account
     from shared.accounts.repositories.access_store import AccessStore
 
-_SCOPES: Final = ("read", "write", "curate")
+_FULL_ACCESS: Final = ("read", "write", "curate")
 """The names of `Scope` in ascending order. Importing them would make `--help` slow."""
 _MAX_NAME_LENGTH: Final = 100
 """A key's name has at most this many characters."""
@@ -46,11 +46,12 @@ def keys() -> None:
 @click.option(
     "--scope",
     "scopes",
-    type=click.Choice(_SCOPES),
+    type=click.Choice([*_FULL_ACCESS, "save"]),
     multiple=True,
-    default=_SCOPES,
+    default=_FULL_ACCESS,
     show_default=True,
-    help="What the key allows. The option can be repeated. A scope includes those before it.",
+    help="What the key allows. The option can be repeated. A scope includes those before it, but"
+    " save allows saving from a browser, and nothing else.",
 )
 @click.option(
     "--expires-in-days",

@@ -28,8 +28,10 @@ class Tier(StrEnum):
 
 
 class Scope(StrEnum):
-    """What a credential allows. Each scope includes those before it."""
+    """What a credential allows. From `READ` on, each scope includes those before it."""
 
+    SAVE = "carrel:save"
+    """Save pages from a browser, and nothing else."""
     READ = "carrel:read"
     WRITE = "carrel:write"
     CURATE = "carrel:curate"
@@ -52,8 +54,9 @@ class Role(StrEnum):
         return roles.index(self) >= roles.index(role)
 
 
-FULL_ACCESS = frozenset(Scope)
-"""All scopes."""
+_INCLUSIVE_SCOPES: Final = (Scope.READ, Scope.WRITE, Scope.CURATE)
+FULL_ACCESS: Final = frozenset(_INCLUSIVE_SCOPES)
+"""The scopes that a program may ask for."""
 
 
 def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
@@ -62,10 +65,19 @@ def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
 
 
 def add_implied_scopes(scopes: frozenset[Scope]) -> frozenset[Scope]:
-    """Add the implied scopes: curating implies writing, and writing implies reading."""
-    ordered_scopes = list(Scope)
-    highest = max(map(ordered_scopes.index, scopes), default=-1)
-    return frozenset(ordered_scopes[: highest + 1])
+    """Add the implied scopes: curating implies writing, and writing implies reading.
+
+    `SAVE` is never combined: a key that has it can do nothing else.
+    """
+    if Scope.SAVE in scopes:
+        return frozenset({Scope.SAVE})
+    highest = max(map(_INCLUSIVE_SCOPES.index, scopes), default=-1)
+    return frozenset(_INCLUSIVE_SCOPES[: highest + 1])
+
+
+def list_grantable(scopes: frozenset[Scope]) -> frozenset[Scope]:
+    """Return the scopes that a key may get from a person with these scopes."""
+    return scopes | {Scope.SAVE} if Scope.WRITE in scopes else scopes
 
 
 class Caller(BaseModel):

@@ -13,8 +13,8 @@ from pydantic import SecretStr
 from functions.gateway.auth.visitor import Visitor
 from shared.accounts.access_key import KEY_PREFIX, matches_key, parse_key_id
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import Caller, Role
-from shared.core.errors import Unauthorized
+from shared.core.caller import Caller, Role, Scope
+from shared.core.errors import Forbidden, Unauthorized
 from shared.core.ids import safe_id
 from shared.core.installation import carrel
 from shared.core.log import error_fields, log
@@ -153,8 +153,29 @@ class Callers:
         role = self.get_role(account)
         return Caller.of(account.user_id, key.scopes, task, role=role, client=key.name)
 
+    async def identify_saver(self, credential: Credential | None) -> Visitor:
+        """Return the visitor with a save-only key, with the scope of the tools that save pages.
+
+        Call no other tool for them.
+
+        Raises:
+            Unauthorized: There is no key, or it is not valid.
+            Forbidden: The key is not save-only.
+            Unavailable: The database does not answer.
+        """
+        if credential is None or not credential.is_key:
+            raise Unauthorized("Enter your key in the options of the extension.")
+        key, account = await self._verify_any_key(credential.text)
+        if key.scopes != {Scope.SAVE}:
+            raise Forbidden("Give the extension a key that may only save pages.")
+        role = self.get_role(account)
+        caller = Caller.of(account.user_id, frozenset({Scope.WRITE}), role=role, client=key.name)
+        return Visitor(caller, f"user:{caller.user_id}")
+
     def get_role(self, account: Account) -> Role:
         """Return the role of a user, by default that of the deployment."""
+        if account.user_id == self._settings.local_user:
+            return Role.OWNER
         return account.role or Role(self._settings.default_role)
 
     async def verify_key(self, text: str) -> tuple[AccessKey, Account]:
@@ -162,7 +183,14 @@ class Callers:
 
         Raises:
             Unauthorized: The key is not valid.
+            Forbidden: The key may only save pages.
         """
+        key, account = await self._verify_any_key(text)
+        if Scope.SAVE in key.scopes:
+            raise Forbidden("This key may only save pages from a browser.")
+        return key, account
+
+    async def _verify_any_key(self, text: str) -> tuple[AccessKey, Account]:
         key_id = parse_key_id(self._keyring, text)
         if key_id is None:
             raise Unauthorized(_explain_invalid_key())

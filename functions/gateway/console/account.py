@@ -15,7 +15,7 @@ from functions.gateway.oauth.consent_page import sanitize_name
 from shared.accounts.account import format_dollars
 from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.revocation import revoke_key
-from shared.core.caller import Scope
+from shared.core.caller import Scope, list_grantable
 from shared.core.dates import DateSpan, load_time_zone
 from shared.core.errors import Forbidden, InvalidInput, NotFound, Unauthorized
 from shared.core.meter import Meter
@@ -75,7 +75,7 @@ class AccountPage:
 
     async def show(self, visit: Visit) -> Response:
         """Show the keys, the programs and the usage. Costs two round trips."""
-        user_id = require_signed_in(visit, self._access)
+        user_id = require_signed_in(visit)
         meter = Meter()
         store = AccessStore(self._access.connection, meter)
         now = self._access.clock()
@@ -102,7 +102,7 @@ class AccountPage:
             total=sum(counts),
             balance=format_dollars(account.balance) if account.balance else None,
             all_scopes=list(Scope),
-            own_scopes=[scope for scope in Scope if scope in visit.caller.scopes],
+            own_scopes=[scope for scope in Scope if scope in list_allowed_scopes(visit)],
             lifetimes=LIFETIMES,
             may_change=Scope.WRITE in visit.caller.scopes,
         )
@@ -116,7 +116,7 @@ class AccountPage:
             NotFound: The visitor has no such key or sign-in.
             InvalidInput: The form is not one of this page.
         """
-        user_id = require_signed_in(visit, self._access)
+        user_id = require_signed_in(visit)
         require_write(visit)
         store = AccessStore(self._access.connection)
         match fields.get("action"):
@@ -158,18 +158,22 @@ class AccountPage:
         ]
 
 
-def require_signed_in(visit: Visit, access: Access) -> str:
-    """Return the id of the user who visits.
+def require_signed_in(visit: Visit) -> str:
+    """Return the id of the user who visits; on a laptop, that of the local user.
 
     Raises:
-        NotFound: Nobody signs in on this machine.
         Unauthorized: The visitor has not signed in.
     """
-    if visit.session.grant_id and visit.caller.user_id:
+    if visit.caller.user_id:
         return visit.caller.user_id
-    if access.settings.local_user:
-        raise NotFound("Nobody signs in on this machine, so there are no keys to show.")
     raise Unauthorized("Sign in to see your keys and programs.")
+
+
+def list_allowed_scopes(visit: Visit) -> frozenset[Scope]:
+    """Return the scopes of the keys that a visitor may make: on a laptop, save-only ones."""
+    if visit.session.grant_id is None:
+        return frozenset({Scope.SAVE})
+    return list_grantable(visit.caller.scopes)
 
 
 def require_write(visit: Visit) -> None:

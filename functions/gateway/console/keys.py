@@ -4,6 +4,8 @@ A key outlives the session that makes it. So the visitor must authenticate again
 page, with a key or with Google, and the attempts are limited. The settings of the requested key
 travel in the `state` of this round trip. The returned code is bound to the session and the state,
 so it works only for this session and this key.
+
+On a laptop nobody signs in, so there is no proof, and the only keys are save-only ones.
 """
 
 from __future__ import annotations
@@ -14,8 +16,14 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Self
 
-from functions.gateway.auth.public_url import get_resource_url
-from functions.gateway.console.account import FOREVER, LIFETIMES, require_signed_in, require_write
+from functions.gateway.auth.public_url import get_issuer_url, get_resource_url
+from functions.gateway.console.account import (
+    FOREVER,
+    LIFETIMES,
+    list_allowed_scopes,
+    require_signed_in,
+    require_write,
+)
 from functions.gateway.console.rendering import redirect
 from shared.accounts.access_key import matches_key, new_key
 from shared.accounts.repositories.access_store import AccessStore
@@ -35,7 +43,6 @@ if TYPE_CHECKING:
     from functions.gateway.console.sessions import Sessions
     from functions.gateway.console.visits import Visit
     from shared.accounts.access_key import AccessKey
-    from shared.accounts.grant import Grant
 
 MAX_NAME_LENGTH: Final = 100
 """The maximum length of a key's name, in characters."""
@@ -82,14 +89,17 @@ class KeyPages:
         self._sessions = sessions
 
     async def begin(self, visit: Visit, fields: dict[str, str]) -> Response:
-        """Check the form and send the visitor to the consent page. Nothing is stored.
+        """Check the form, and send the visitor to the consent page. Nothing is stored yet.
+
+        On a laptop, make the key and show it.
 
         Raises:
             Unauthorized: The visitor has not signed in.
             Forbidden: The session may not write, or lacks a scope that the key would have.
             InvalidInput: A field is not valid.
+            Conflict: A laptop has too many keys.
         """
-        require_signed_in(visit, self._access)
+        user_id = require_signed_in(visit)
         require_write(visit)
         key = RequestedKey(
             _parse_name(fields.get("name", "")),
@@ -97,10 +107,12 @@ class KeyPages:
             secrets.token_urlsafe(16),
         )
         scopes = _parse_scopes(fields.get("scope", ""))
-        if not scopes <= visit.caller.scopes:
+        if not scopes <= list_allowed_scopes(visit):
             raise Forbidden(
                 "A key can't have more permissions than your current session. Choose fewer."
             )
+        if visit.session.grant_id is None:
+            return self._show(visit, *await self._make_key(key, user_id, scopes, visit))
         return self._sessions.request_proof(
             visit.request, visit.session, name=key.name, scopes=scopes, state=key.to_state()
         )
@@ -118,25 +130,43 @@ class KeyPages:
             Conflict: The key was shown before or is no longer valid, or the visitor has too many
                 keys.
         """
-        require_signed_in(visit, self._access)
+        require_signed_in(visit)
         require_write(visit)
         parameters = visit.request.query_params
         if "code" not in parameters:  # no code: the visitor cancelled
             return redirect("/you")
         state = parameters.get("state", "")
         grant = await self._sessions.verify_proof(visit.session, parameters["code"], state)
-        key_text, key = await self._make_key(RequestedKey.from_state(state), grant, visit)
+        key_text, key = await self._make_key(
+            RequestedKey.from_state(state),
+            grant.user_id,
+            grant.scopes & list_allowed_scopes(visit),
+            visit,
+            proof_expires_at=grant.proof.expires_at,
+        )
+        return self._show(visit, key_text, key)
+
+    def _show(self, visit: Visit, key_text: str, key: AccessKey) -> Response:
+        saves = Scope.SAVE in key.scopes
+        settings = self._access.settings
         return visit.render(
             "key.html",
             key_text=key_text,
             key=key,
-            zone=load_time_zone(self._access.settings.time_zone),
+            zone=load_time_zone(settings.time_zone),
             scopes=[scope for scope in Scope if scope in key.scopes],
-            address=get_resource_url(self._access.settings),
+            saves=saves,
+            address=get_issuer_url(settings) if saves else get_resource_url(settings),
         )
 
     async def _make_key(
-        self, requested: RequestedKey, grant: Grant, visit: Visit
+        self,
+        requested: RequestedKey,
+        user_id: str,
+        scopes: frozenset[Scope],
+        visit: Visit,
+        *,
+        proof_expires_at: datetime | None = None,
     ) -> tuple[str, AccessKey]:
         """Store the key, unless this form already made it, and return its text and its record.
 
@@ -147,14 +177,14 @@ class KeyPages:
         now = await store.accounts.get_server_time()
         key_text, key = new_key(
             self._access.keyring,
-            grant.user_id,
+            user_id,
             requested.name,
-            grant.scopes & visit.caller.scopes,
+            scopes,
             created_at=now,
-            expires_at=_compute_expiry(requested, grant, now),
+            expires_at=_compute_expiry(requested, proof_expires_at, now),
             request_id=f"{visit.session.grant_id}.{requested.nonce}",
         )
-        keys = await store.keys.list_keys(grant.user_id)
+        keys = await store.keys.list_keys(user_id)
         existing = next((other for other in keys if other.key_id == key.key_id), None)
         if existing is None:
             if sum(other.is_valid(now) for other in keys) >= MAX_KEYS:
@@ -183,10 +213,12 @@ class KeyPages:
         return is_recent and matches_key(self._access.keyring, key_text, key)
 
 
-def _compute_expiry(requested: RequestedKey, grant: Grant, now: datetime) -> datetime | None:
+def _compute_expiry(
+    requested: RequestedKey, proof_expires_at: datetime | None, now: datetime
+) -> datetime | None:
     """Return when the key expires: never later than the key with which its maker authenticated."""
     own_expiry = now + timedelta(days=requested.days) if requested.days else None
-    return min(filter(None, (own_expiry, grant.proof.expires_at)), default=None)
+    return min(filter(None, (own_expiry, proof_expires_at)), default=None)
 
 
 def _parse_name(text: str) -> str:

@@ -21,7 +21,7 @@ from functions.gateway.oauth.redirect_uris import add_query
 from shared.accounts.grant import CODE_LIFETIME, Grant, Proof
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.base64url import from_base64url, to_base64url
-from shared.core.caller import Scope
+from shared.core.caller import Scope, list_grantable
 from shared.core.dates import from_microseconds, to_microseconds
 from shared.core.errors import Forbidden, InvalidInput, Unauthorized
 
@@ -122,7 +122,7 @@ class Approvals:
         """
         if not isinstance(proof, Proof):
             raise Unauthorized("The sign-in has no proof of identity.")
-        scopes = request.scopes & allowed_scopes
+        scopes = request.scopes & list_grantable(allowed_scopes)
         if not scopes:
             raise Forbidden("This key has none of the scopes that the program requests.")
         now = self._clock()

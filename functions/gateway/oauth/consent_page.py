@@ -52,6 +52,7 @@ _SCOPE_LABELS: Final = {
     Scope.READ: "search and read everything that you can read here, including your private data",
     Scope.WRITE: "create, change and delete data on your behalf",
     Scope.CURATE: "change and forget sources and passages, as far as your role allows",
+    Scope.SAVE: "save pages and notes from a browser, and read nothing",
 }
 
 

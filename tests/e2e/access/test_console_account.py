@@ -89,10 +89,9 @@ def test_the_usage_chart_counts_writing_calls(url: str, make_key: MakeKey) -> No
     assert heights == ["2"] * 29 + ["62"]  # a bar per day: all low except that of today
 
 
-def test_a_laptop_has_no_account_page(laptop: RunningGateway) -> None:
-    response = httpx2.get(f"{laptop.url}/you")
-    assert response.status_code == 404
-    assert "Nobody signs in" in response.text
+def test_a_laptop_shows_no_sign_ins(laptop: RunningGateway) -> None:
+    person = Person(laptop.url).open("/you")
+    assert person.texts("h2") == ["Last 30 days", "Keys"]
 
 
 def test_an_anonymous_visitor_is_asked_to_sign_in(carrel: Carrel) -> None:

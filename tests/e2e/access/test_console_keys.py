@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from shared.accounts.access_key import AccessKey, new_key
 from shared.accounts.keyring import Keyring
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.caller import Scope
+from shared.core.caller import FULL_ACCESS, Scope
 from shared.firestore.documents import Reference
 from shared.firestore.writes import Update
 from tests.support.access import (
@@ -161,6 +161,7 @@ def test_a_new_key_has_no_more_scopes_than_its_maker(
     writer = Person(url).sign_in(make_key("makes.writer", READ_AND_WRITE))
     writer.open("/you")
     assert writer.texts("[name=scope] option") == [
+        "save pages from a browser, and read nothing",
         "search and read",
         "search, read, and save notes and tasks",
     ]
@@ -202,7 +203,7 @@ def test_a_new_key_does_not_outlive_the_key_used_as_proof(url: str, project: str
             Keyring([SecretStr(ACCESS_SECRET)]),
             "makes.brief",
             "brief",
-            frozenset(Scope),
+            FULL_ACCESS,
             created_at=now,
             expires_at=now + timedelta(days=2),
         )
@@ -243,3 +244,15 @@ def test_a_google_sign_in_is_a_proof(google_url: str) -> None:
     person = Person(google_url).open("/").submit("Continue with Google")
     key = read_shown_key(fill_in_form(person).submit("Continue with Google"))
     assert get_call_status(google_url, key) == 200
+
+
+def test_a_save_only_key_is_made_after_proof(url: str, make_key: MakeKey, project: str) -> None:
+    """It needs no more than a session that may write."""
+    key = make_key("makes.saver", READ_AND_WRITE)
+    person = fill_in_form(Person(url).sign_in(key), scope="carrel:save")
+    assert "save pages and notes from a browser" in person.texts("li")[0]
+    person.submit("Make the key", key=key)
+    assert "in the options of the extension" in person.texts("main")[0]
+    stored_key, _ = read_stored_keys(project, "makes.saver")
+    assert stored_key.scopes == {Scope.SAVE}
+    assert get_call_status(url, read_shown_key(person)) == 403

@@ -19,7 +19,6 @@ from shared.firestore.database import WriteConflict
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
 REQUESTED_KEY = RequestedKey("laptop", None, "a-nonce")
-GRANT = SimpleNamespace(user_id="ada", scopes=FULL_ACCESS, proof=SimpleNamespace(expires_at=None))
 VISIT = SimpleNamespace(
     caller=SimpleNamespace(scopes=FULL_ACCESS), session=SimpleNamespace(grant_id="0" * 32)
 )
@@ -67,7 +66,7 @@ async def make_key(
     monkeypatch.setattr(keys, "AccessStore", lambda _connection: FakeStore(stored_changes))
     access = SimpleNamespace(connection=None, keyring=Keyring([SecretStr("s" * 32)]))
     pages = KeyPages(cast("Any", access), cast("Any", None))
-    _, key = await pages._make_key(REQUESTED_KEY, cast("Any", GRANT), cast("Any", VISIT))  # noqa: SLF001
+    _, key = await pages._make_key(REQUESTED_KEY, "ada", FULL_ACCESS, cast("Any", VISIT))  # noqa: SLF001
     return key
 
 
