@@ -61,6 +61,8 @@ class Link:
         tries: How often fetching the page has failed since the user last saved the link.
         error: Why fetching the page last failed, for people, or None.
         purge_at: Until when the link is kept, or None as long as the page is not stored.
+        page: The HTML that a browser sent, compressed with gzip, or None to fetch the page. It is
+            read in place of the page at the address, which may need a sign-in.
     """
 
     source_id: str
@@ -74,6 +76,7 @@ class Link:
     tries: int = 0
     error: str | None = None
     purge_at: datetime | None = None
+    page: bytes | None = None
 
     def request(self, now: datetime) -> Link:
         """Return the link, waiting to be fetched now. Earlier failures no longer count."""
@@ -90,7 +93,9 @@ class Link:
     def mark_stored(self, now: datetime) -> Link:
         """Return the link after its page was stored."""
         purge_at = FETCHED_LINKS.compute_purge_at(now)
-        return replace(self, state=LinkState.STORED, due_at=None, error=None, purge_at=purge_at)
+        return replace(
+            self, state=LinkState.STORED, due_at=None, error=None, purge_at=purge_at, page=None
+        )
 
     def defer(self, reason: str, now: datetime) -> Link:
         """Return the link after a temporary failure: due later, or failed after too many tries.

@@ -25,6 +25,8 @@ COLLECTION: Final = "links"
 _RETRY_BATCH: Final = 200
 """One commit queues at most this many failed links again."""
 _CODEC: Final = Codec(Link, "source_id", readers={"state": LinkState})
+_WITHOUT_PAGE: Final = [name for name in _CODEC.names.values() if name != "page"]
+"""The stored fields for lists, without the one that may have a megabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,9 @@ class SavedLinks:
         return [_to_stored(snapshot) for snapshot in await self._database.find(query)]
 
     async def list_newest(self, limit: int) -> list[Link]:
-        """Load the links that were saved last, in any state. Costs one round trip."""
-        query = Query(COLLECTION).order_by("requested_at", descending=True).limit(limit)
+        """Load the links that were saved last, in any state, without pages. One round trip."""
+        newest = Query(COLLECTION).order_by("requested_at", descending=True)
+        query = newest.select(_WITHOUT_PAGE).limit(limit)
         return [_to_link(snapshot) for snapshot in await self._database.find(query)]
 
     async def count_waiting(self) -> int:
@@ -75,8 +78,8 @@ class SavedLinks:
         )
 
     async def list_dead_letters(self, limit: int) -> list[Link]:
-        """Load up to `limit` of the links that could not be fetched. Costs one round trip."""
-        query = failed_query().limit(limit)
+        """Load up to `limit` links that could not be fetched, without pages. One round trip."""
+        query = failed_query().select(_WITHOUT_PAGE).limit(limit)
         return [_to_link(snapshot) for snapshot in await self._database.find(query)]
 
     async def retry(self, now: datetime) -> int:

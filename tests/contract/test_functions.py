@@ -94,14 +94,14 @@ def test_only_functions_with_models_have_access_to_them(function: Function) -> N
     assert ("roles/aiplatform.user" in roles) == bool(models)
 
 
-def test_only_save_link_may_start_jobs() -> None:
+def test_only_tools_that_save_links_may_start_jobs() -> None:
     role = "roles/cloudscheduler.jobRunner"
     names = {
         function.name
         for function in FUNCTIONS
         if role in function.build_manifest_entry("")["project_roles"]
     }
-    assert names == {"save_link"}
+    assert names == {"save_link", "save_page"}
 
 
 @pytest.mark.parametrize("job", jobs(), ids=lambda job: job.name)

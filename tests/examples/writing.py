@@ -19,6 +19,7 @@ _OWNERS: Final = "carrel accounts role ben owner"
 _SECRET: Final = {"GitHub token": (_TOKEN,)}
 _SECRET_TAG: Final = {"GitHub token": ([_TOKEN],), INVISIBLE_IN_LINE: (["a\nb"],)}
 _NEW_LINK: Final = {"url": "https://boats.example/sloops", "title": "Sloops", "tags": ["sea"]}
+_NEW_PAGE: Final = {"url": "https://boats.example/sloops", "page": "<p>Sloops."}
 _NEW_NOTE: Final = {"text": "Salt slows the yeast."}
 
 EXAMPLES: Final = {
@@ -143,5 +144,21 @@ EXAMPLES: Final = {
         costs=((_NEW_LINK, Cost(2, 3, 2)),),
         undo_leaves=frozenset(),
         refused=(({"url": LINK, "cancel": True}, "FORBIDDEN", "only they and an owner"),),
+    ),
+    "save_page": Example(
+        arguments=_NEW_PAGE,
+        lengths={"page": 8_000_000},
+        wrong={
+            "url": {
+                "not the address of a web page": ("file:///etc/passwd", "http://localhost/", " "),
+                "at least 1 character": ("",),
+                "at most 2000 characters": ("https://example.com/" + "x" * 2_000,),
+                "GitHub token": (f"https://example.com/?key={_TOKEN}",),
+            },
+        },
+        change={"page": "<p>Yawls."},
+        costs=((_NEW_PAGE, Cost(2, 3, 2)),),
+        undo_leaves=frozenset({"page"}),
+        refused=((_NEW_PAGE | {"url": LINK}, "FORBIDDEN", "Someone else saved"),),
     ),
 }

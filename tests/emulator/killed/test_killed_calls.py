@@ -93,6 +93,10 @@ async def cancel_link(app: App) -> Arguments:
     return {"url": URL, "cancel": True}
 
 
+async def save_page(_app: App) -> Arguments:
+    return {"url": URL, "page": "<p>Rye."}
+
+
 async def add_tasks(app: App) -> Arguments:
     await call_as_owner(app, "add_task", title="Bake")
     return {"tasks": [{"title": "Sail"}, {"title": "Read"}]}
@@ -202,6 +206,7 @@ WRITES: Final = {
     "restore_task": [Write(restore_task)],
     "save_link": [Write(save_link), Write(cancel_link)],
     "save_note": [Write(save_note), Write(change_note)],
+    "save_page": [Write(save_page)],
     "update_task": [Write(update_task)],
     "vote_trace": [Write(vote_on_trace)],
     "withdraw_trace": [Write(withdraw_successor), Write(restore_successor)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import re
 from dataclasses import replace
 from http import HTTPStatus
@@ -16,13 +17,13 @@ from functions.jobs.ingest.readers.reading import find_format_by_name
 from functions.jobs.ingest.readers.source_file import MEGABYTE, SourceFile, Unreadable
 from shared.core.http import parse_media_type
 from shared.core.public_url import DocumentRejected, PublicUrl
-from shared.core.safe_fetch import FetchRules
+from shared.core.safe_fetch import FetchedDocument, FetchRules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from functions.jobs.ingest.readers.formats import Format
-    from shared.core.safe_fetch import FetchedDocument, SafeFetch
+    from shared.core.safe_fetch import SafeFetch
     from shared.knowledge.source import Source
     from shared.links.model import Link
 
@@ -36,6 +37,8 @@ _EXTENSIONS: Final = {
 }
 """The extension of the files in which documents of each media type are saved."""
 _TEXT: Final = "text/plain"
+_BROWSER_HTML: Final = "text/html; charset=utf-8"
+"""The type of pages from browsers, whatever encoding they declare."""
 _UNKNOWN: Final = ("", "application/octet-stream", "binary/octet-stream")
 """What servers send if they do not know the media type. The URL's extension is used instead."""
 FETCH_RULES: Final = FetchRules(
@@ -81,7 +84,7 @@ class PageUnavailable(Unreadable):
 
 
 async def fetch_source(link: Link, fetch: SafeFetch) -> Source:
-    """Fetch the page of a link.
+    """Fetch the page of a link, or read the one that a browser sent.
 
     The title and the tags that the user gave with the link are stored like edits of the page's own.
     The source's URL is the canonical URL that the page declares, if it is on the same host.
@@ -90,8 +93,12 @@ async def fetch_source(link: Link, fetch: SafeFetch) -> Source:
         PageUnavailable: The page cannot be fetched now; the message says why.
         Unreadable: The page cannot be fetched or read; the message says why.
     """
+    url = PublicUrl.of_link(link.url)
+    if link.page:
+        html = gzip.decompress(link.page)  # `save_page` limits its size
+        return await asyncio.to_thread(_read, link, FetchedDocument(html, url, _BROWSER_HTML, ""))
     try:
-        document = await fetch.get(PublicUrl.of_link(link.url))
+        document = await fetch.get(url)
     except DocumentRejected as error:
         kind = PageUnavailable if _is_temporary(error) else Unreadable
         raise kind(describe_rejection(error)) from error

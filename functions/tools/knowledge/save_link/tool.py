@@ -13,12 +13,12 @@ from shared.core.addresses import is_loopback
 from shared.core.caller import Role, Tier
 from shared.core.errors import Conflict, Forbidden, InvalidInput, NotFound
 from shared.core.installation import carrel
-from shared.core.log import error_fields, log
 from shared.core.public_url import DocumentRejected, PublicUrl
 from shared.knowledge.forgotten_repository import ForgottenSources
 from shared.knowledge.schemas import Tag, Title, drop_duplicate_tags
 from shared.knowledge.source import may_edit
 from shared.knowledge.source_repository import Sources
+from shared.links.ingest_start import start_ingest
 from shared.links.model import Link, LinkState, compute_expected_by, derive_link_source_id
 from shared.links.repository import SavedLinks
 from shared.runtime.capabilities import Capability
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 MAX_TAGS: Final = 20
-_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
-"""The OAuth scope that Cloud Scheduler requires."""
-_TIMEOUT_SECONDS: Final = 5.0
-"""A response is awaited for this long, because the user waits for the tool's answer meanwhile."""
 
 
 def _explain_invalid_url() -> str:
@@ -139,10 +135,7 @@ async def _queue(args: In, url: PublicUrl, ctx: Context) -> Out:
         undo = Undo(tool="save_link", arguments={"url": link.url, "cancel": True})
         out = _build_result(link, ctx, stored_before=source is not None, undo=undo)
         out = await ctx.commit([stored.build_update_write(link)], out)
-    ctx.require(Capability.INGEST_START)
-    start_url = ctx.settings.ingest_start_url
-    started = start_url is not None and await _start_fetching(start_url)
-    return out.model_copy(update={"started": started})
+    return out.model_copy(update={"started": await start_ingest(ctx)})
 
 
 def _build_link(args: In, url: PublicUrl, stored: StoredLink, ctx: Context) -> Link:
@@ -237,42 +230,6 @@ def _describe_time(out: Out) -> str:
     if out.started:
         return f"within 20 minutes, {out.expected_by} at the latest"
     return f"by {out.expected_by}"
-
-
-async def _start_fetching(url: str) -> bool:
-    """Ask Cloud Scheduler to run the job now, and return whether it accepted the request.
-
-    A failure is logged but not raised, because the job also runs on its schedule. Google's
-    libraries are imported late, to keep cold starts short.
-
-    Args:
-        url: The address that runs the job, see https://cloud.google.com/scheduler/docs/reference/
-            rest/v1/projects.locations.jobs/run
-    """
-    from google.auth.exceptions import GoogleAuthError
-    from requests import RequestException
-
-    try:
-        await asyncio.to_thread(_post, url)
-    except (GoogleAuthError, RequestException) as error:
-        log.warning("job_not_started", job="ingest", **error_fields(error))
-        return False
-    return True
-
-
-def _post(url: str) -> None:
-    """Send the request with the credentials of this function.
-
-    Raises:
-        GoogleAuthError: There are no credentials.
-        RequestException: Cloud Scheduler does not answer, or rejects the request.
-    """
-    import google.auth
-    from google.auth.transport.requests import AuthorizedSession
-
-    credentials, _ = google.auth.default(scopes=[_SCOPE])
-    with AuthorizedSession(credentials) as session:
-        session.post(url, timeout=_TIMEOUT_SECONDS).raise_for_status()
 
 
 TOOL = Tool(
