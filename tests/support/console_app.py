@@ -8,6 +8,7 @@ from typing import Any, Final
 import httpx2
 from lxml import html
 from pydantic import SecretStr
+from starlette.applications import Starlette
 
 from functions.gateway.access import Access
 from functions.gateway.app import make_mcp_app
@@ -45,11 +46,15 @@ def make_access() -> Access:
 
 def make_console_client(dispatcher: Dispatcher) -> httpx2.AsyncClient:
     """Make a client of a console without sign-in, as on a laptop."""
-    access = make_access()
+    app = make_app(make_access(), dispatcher)
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=URL)
+
+
+def make_app(access: Access, dispatcher: Dispatcher) -> Starlette:
+    """Make a gateway with its console."""
     pipeline = access.make_pipeline(dispatcher)
     find_server = SelectedServers(CATALOG, pipeline).find
-    app = make_mcp_app(access, dispatcher, find_server, LazyConsole(access, CATALOG, pipeline))
-    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=URL)
+    return make_mcp_app(access, dispatcher, find_server, LazyConsole(access, CATALOG, pipeline))
 
 
 def make_answering_client(text: str = "text") -> httpx2.AsyncClient:
@@ -139,9 +144,7 @@ async def open_signed_in_console(
     access: Access, dispatcher: Dispatcher, user: str = "ada"
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """Open a browser that signed in to the console of a gateway with a key of a user."""
-    pipeline = access.make_pipeline(dispatcher)
-    find_server = SelectedServers(CATALOG, pipeline).find
-    app = make_mcp_app(access, dispatcher, find_server, LazyConsole(access, CATALOG, pipeline))
+    app = make_app(access, dispatcher)
     key, record = new_key(access.keyring, user, "key", FULL_ACCESS, created_at=access.clock())
     await AccessStore(access.connection).keys.add(record)
     url = get_issuer_url(access.settings)

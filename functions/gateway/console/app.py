@@ -14,6 +14,7 @@ from functions.gateway.console import passage_map, search, sources
 from functions.gateway.console.account import AccountPage
 from functions.gateway.console.keys import KeyPages
 from functions.gateway.console.rendering import PAGE_HEADERS, serve_static_file
+from functions.gateway.console.saving import FORM_PATH, PAGE_PATH, PageEndpoint, SaveForm
 from functions.gateway.console.sessions import KEY_PATH
 from functions.gateway.console.visits import Visits
 
@@ -30,6 +31,7 @@ def make_console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -
     visits = Visits(access, catalog, pipeline)
     account = AccountPage(access)
     keys = KeyPages(access, visits.sessions)
+    save_form = SaveForm(access)
     pages = {
         "/": search.show,
         "/search": search.forward,
@@ -39,6 +41,7 @@ def make_console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -
         "/forgotten": sources.show_forgotten,
         "/you": account.show,
         KEY_PATH: keys.complete,
+        FORM_PATH: save_form.show,
         passage_map.PATH: passage_map.show,
         "/clusters/{cluster_id}": passage_map.show_cluster,
     }
@@ -56,6 +59,8 @@ def make_console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -
             Route("/forgotten", visits.wrap_form(sources.change_forgotten), methods=["POST"]),
             Route("/you", visits.wrap_form(account.change), methods=["POST"]),
             Route(KEY_PATH, visits.wrap_form(keys.begin), methods=["POST"]),
+            Route(FORM_PATH, visits.wrap_form(save_form.save), methods=["POST"]),
+            Route(PAGE_PATH, PageEndpoint(access, catalog, pipeline), methods=["POST"]),
             *visits.make_session_routes(),
             Route("/static/{name}", static_files, methods=["GET"]),
         ],

@@ -75,6 +75,9 @@ _EDITED: Final = (
     "Somebody changed this since you opened the page, and nothing was saved. The page shows it as"
     " it is now, and the form what you typed: compare them, and save again."
 )
+_FORGOTTEN: Final = (
+    "This page was forgotten, so nothing was saved. An owner can restore it on the page /forgotten."
+)
 _CONFLICTS: Final = {
     "save_note": _EDITED,
     "edit_source": _EDITED,
@@ -83,10 +86,12 @@ _CONFLICTS: Final = {
         " forgotten itself, or was forgotten too long ago. Restore the source first, or try again"
         " in 15 minutes, when that is complete."
     ),
+    "save_link": _FORGOTTEN,
+    "save_page": _FORGOTTEN,
     "get_source": "The source changed where this page begins. Open it again from its first page.",
 }
 """What a conflict means, for the tools where it is more than that somebody else was faster."""
-_FIELDS: Final = frozenset({"text", "title", "author", "tags", "query"})
+_FIELDS: Final = frozenset({"text", "title", "author", "tags", "query", "url", "page"})
 """The arguments that people fill in."""
 _SECRET: Final = re.compile(r"line \d+: ")
 """How `shared.screening` begins the description of a secret in a field."""

@@ -24,6 +24,7 @@ SECTIONS: Final = (
     "clusters",
     "map",
     "forgotten",
+    "save",
     "search",
     "session",
     "static",

@@ -193,7 +193,7 @@ class Visits:
             session = await self.sessions.find(request)
             return await send(Visit(request, session, self._catalog, self._pipeline))
 
-        return self._guard(handle, _answer_script)
+        return self._guard(handle, answer_script)
 
     def wrap_form(self, apply: Form) -> ASGIApp:
         """Wrap the handler of a form, and accept only forms from pages of the visitor's session."""
@@ -295,7 +295,7 @@ def _answer_rejected_body(status: int, message: str, headers: dict[str, str]) ->
     return response
 
 
-def _answer_script(error: CarrelError, _request: Request) -> Response:
+def answer_script(error: CarrelError, _request: Request) -> Response:
     """Answer the request of a script with an error that is not a tool's."""
     message = to_prose(error.message)
     return _set_retry_after(make_json_response({"message": message}, error.status), error)
