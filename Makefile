@@ -18,7 +18,7 @@ RUN := .venv/run
 DEV := .venv/dev
 PYTEST := .venv/bin/pytest -rs -n $(WORKERS)
 CODE := functions infra shared tests benchmarks
-SCRIPTS = $(shell find functions tests -name node_modules -prune -o -name '*.*js' -print)
+SCRIPTS = $(shell find functions extension tests -name node_modules -prune -o -name '*.*js' -print)
 
 .DEFAULT_GOAL := help
 .PHONY: help run deploy test test-emulator test-slow test-tool coverage mutants conformance check

@@ -42,6 +42,7 @@ PATHS = (
     "/map",
     "/you",
     "/forgotten",
+    "/save",
     "/sources/unknown",
 )
 

@@ -5,20 +5,21 @@ The tests use an installed Chromium or Chrome, or else the one in the npm packag
 is available, tests that need a browser are skipped and say why.
 """
 
+import hashlib
 import os
 import platform
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import pytest
 from playwright.async_api import Browser as Chromium
-from playwright.async_api import ConsoleMessage, Page, Playwright
+from playwright.async_api import BrowserContext, ConsoleMessage, Page, Playwright
 
 from tests.support.npm import NotInstalled, install_packages
 
@@ -44,6 +45,9 @@ _FONTS: Final = (
     "<dir>{}</dir></fontconfig>"
 )
 """The configuration that adds a folder of fonts to the machine's."""
+_HEX_DIGITS: Final = "0123456789abcdef"
+_ID_DIGITS: Final = "abcdefghijklmnop"
+LaunchedT = TypeVar("LaunchedT")
 _ARCHIVES: Final = ("chromium.br", "al2023.tar.br", "fonts.tar.br")
 """The archives of the npm package: the executable, its libraries and fonts."""
 
@@ -168,6 +172,53 @@ async def browser(browsers: Browsers) -> AsyncIterator[Browser]:
 
 
 async def launch_chromium(playwright: Playwright) -> Chromium:
+    """Launch the first Chromium that starts."""
+
+    async def launch(program: Program) -> Chromium:
+        return await playwright.chromium.launch(
+            executable_path=program.path, args=_QUIET, env={**os.environ, **program.environment}
+        )
+
+    return await _launch_first(launch)
+
+
+@asynccontextmanager
+async def open_browser_with_extension(
+    extension: Path, profile: Path, *options: str
+) -> AsyncIterator[tuple[BrowserContext, str]]:
+    """Open a browser with an unpacked extension, and yield it with the URL of the extension.
+
+    The `chromium` of npm takes no extensions, so there the test is skipped.
+    """
+    from playwright.async_api import async_playwright
+
+    # Chromium derives the id of an unpacked extension from its path, in the digits a to p.
+    digest = hashlib.sha256(str(extension).encode()).hexdigest()[:32]
+    url = f"chrome-extension://{digest.translate(str.maketrans(_HEX_DIGITS, _ID_DIGITS))}"
+    loading = (f"--disable-extensions-except={extension}", f"--load-extension={extension}")
+
+    async with async_playwright() as playwright:
+
+        async def launch(program: Program) -> BrowserContext:
+            context = await playwright.chromium.launch_persistent_context(
+                profile,
+                executable_path=program.path,
+                args=[*_QUIET, *loading, *options],
+                env={**os.environ, **program.environment},
+            )
+            try:
+                await context.pages[0].goto(f"{url}/manifest.json")
+            except BaseException:
+                await context.close()
+                raise
+            return context
+
+        context = await _launch_first(launch)
+        yield context, url
+        await context.close()
+
+
+async def _launch_first(launch: Callable[[Program], Awaitable[LaunchedT]]) -> LaunchedT:
     """Launch the first Chromium that starts, since an executable may be only a placeholder."""
     from playwright.async_api import Error
 
@@ -175,11 +226,7 @@ async def launch_chromium(playwright: Playwright) -> Chromium:
     try:
         for program in _find_programs():
             try:
-                return await playwright.chromium.launch(
-                    executable_path=program.path,
-                    args=_QUIET,
-                    env={**os.environ, **program.environment},
-                )
+                return await launch(program)
             except Error as error:
                 reasons.append(f"{program.path}: {error.message.partition(chr(10))[0]}")
     except NotInstalled as error:
