@@ -18,7 +18,7 @@ from functions.jobs.ingest.readers.reading import (
     detect_format,
     read_entries,
 )
-from functions.jobs.ingest.readers.source_file import Unreadable
+from functions.jobs.ingest.readers.source_file import LinkList, Unreadable
 from infra.cli.formatting import format_table
 from infra.local.jobs import MAX_PRINTED_FAILURES, MAX_PRINTED_WARNINGS, print_problems
 from shared.ai.embedding import Purpose
@@ -137,6 +137,11 @@ def read_contents(
         for record, entry in read_entries(file):
             if isinstance(entry, Unreadable):
                 contents.problems.append(InputProblem(record, str(entry)))
+                continue
+            if isinstance(entry, LinkList):
+                count = format_count(len(entry.links), "link")
+                reasons = (f"lists {count}, which are not fetched", *entry.warnings)
+                contents.problems += [InputProblem(record, reason, kept=True) for reason in reasons]
                 continue
             if entry.source_id in record_names and not entry.adds_only:
                 reason = describe_duplicate(record_names[entry.source_id])

@@ -1,7 +1,8 @@
-"""A link that a user saved, and how its state changes while its page is fetched.
+"""A link that a user saved or listed, and how its state changes until its page is stored.
 
 A link is the address of a web page. The job `ingest` fetches the page, which becomes a source of
-the knowledge base.
+the knowledge base. A listed link comes from a file such as a browser's bookmarks, and is fetched
+only once somebody asks for it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.core.deferral import schedule_retry
 from shared.core.ids import IdKind, make_id
+from shared.firestore.codec import added_field
 from shared.firestore.retention import Retention
 
 if TYPE_CHECKING:
@@ -38,8 +40,10 @@ _TRACKING: Final = re.compile(
 
 
 class LinkState(StrEnum):
-    """The state of a saved link."""
+    """The state of a link."""
 
+    LISTED = "listed"
+    """A file lists the link, and nobody has asked for its page yet."""
     WAITING = "waiting"
     """The page has not been fetched yet."""
     STORED = "stored"
@@ -50,12 +54,13 @@ class LinkState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A link that a user saved.
+    """A link that a user saved or listed.
 
     Attributes:
         source_id: The id of the source that the page becomes.
         url: The normalized address.
-        requested_at: When the user last saved the link.
+        saved_by: The user who saved the link; empty if nobody did.
+        requested_at: When the user last asked for the page, or None if the link is only listed.
         title: The title that the user gave, or None to use the page's own.
         due_at: From when the page may be fetched, or None if the link does not wait.
         tries: How often fetching the page has failed since the user last saved the link.
@@ -63,12 +68,15 @@ class Link:
         purge_at: Until when the link is kept, or None as long as the page is not stored.
         page: The HTML that a browser sent, compressed with gzip, or None to fetch the page. It is
             read in place of the page at the address, which may need a sign-in.
+        list_name: The program whose file listed the link, such as `Pocket`.
+        folder: The folder in that list, such as `Recipes/Bread`.
+        saved_at: When the user saved the link in that program.
     """
 
     source_id: str
     url: str
-    saved_by: str
-    requested_at: datetime
+    saved_by: str = ""
+    requested_at: datetime | None = added_field()  # noqa: RUF009 - makes an immutable default
     title: str | None = None
     tags: tuple[str, ...] = ()
     state: LinkState = LinkState.WAITING
@@ -77,6 +85,24 @@ class Link:
     error: str | None = None
     purge_at: datetime | None = None
     page: bytes | None = None
+    list_name: str | None = added_field()
+    folder: str | None = added_field()
+    saved_at: datetime | None = added_field()  # noqa: RUF009 - likewise
+
+    def matches(self, folder: str | None, tag: str | None) -> bool:
+        """Return whether the link is in a folder, at any depth, and has a tag. Case is ignored."""
+        part = f"/{folder.strip('/')}/".casefold() if folder else ""
+        tags = {name.casefold() for name in self.tags}
+        is_inside = part in f"/{self.folder or ''}/".casefold()
+        return is_inside and (tag is None or tag.casefold() in tags)
+
+    def withdraw(self) -> Link | None:
+        """Return the link as it was listed, or None if no file listed it."""
+        if self.list_name is None:
+            return None
+        return replace(
+            self, state=LinkState.LISTED, requested_at=None, due_at=None, tries=0, error=None
+        )
 
     def request(self, now: datetime) -> Link:
         """Return the link, waiting to be fetched now. Earlier failures no longer count."""

@@ -8,6 +8,7 @@ from typing import Any
 from functions.jobs.ingest.batches import localize_dates
 from functions.jobs.ingest.listing import read
 from functions.jobs.ingest.readers.reading import InputProblem
+from functions.jobs.ingest.readers.source_file import LinkList
 from shared.knowledge.source import Source
 
 
@@ -22,6 +23,11 @@ def write_file(folder: Path, name: str, content: str | bytes) -> Path:
 def read_sources(path: Path) -> list[Source]:
     """Return the sources that could be read, in order, with dates as without `TIME_ZONE`."""
     return [localize_dates(source, UTC) for source in read(path) if isinstance(source, Source)]
+
+
+def read_link_lists(path: Path) -> list[LinkList]:
+    """Return the lists of links in a file or folder."""
+    return [item for item in read(path) if isinstance(item, LinkList)]
 
 
 def read_problems(path: Path) -> list[tuple[str, str]]:

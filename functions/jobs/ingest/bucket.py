@@ -27,7 +27,7 @@ from functions.jobs.ingest.readers.reading import (
     get_extension,
     read_files,
 )
-from functions.jobs.ingest.readers.source_file import SourceFile
+from functions.jobs.ingest.readers.source_file import LinkList, SourceFile
 from shared.core.blocks import pack
 from shared.core.cloud_storage import StorageFolder, close_response, translate_errors
 from shared.core.errors import InvalidInput
@@ -90,7 +90,9 @@ class FollowedBucket(FollowedFiles):
         return list(pack(changed, BATCH_SIZE, BATCH_BYTES, lambda name: self._listing[name].size))
 
     @asynccontextmanager
-    async def read(self, names: Sequence[str]) -> AsyncIterator[Iterable[Source | InputProblem]]:
+    async def read(
+        self, names: Sequence[str]
+    ) -> AsyncIterator[Iterable[Source | LinkList | InputProblem]]:
         """Download objects to a folder while the block runs, and read them."""
         with tempfile.TemporaryDirectory(prefix="carrel-ingest-") as folder:
             files, problems = await self._download_all(names, Path(folder))

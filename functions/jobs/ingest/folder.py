@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from datetime import datetime
 
+    from functions.jobs.ingest.readers.source_file import LinkList
     from functions.jobs.ingest.roots import Registration, Root
     from shared.firestore.database import Database
     from shared.runtime.context import Context
@@ -98,7 +99,10 @@ class FollowedFolder(FollowedFiles):
         return [list(self.listing.files)]
 
     @asynccontextmanager
-    async def read(self, names: Sequence[str]) -> AsyncIterator[Iterator[Source | InputProblem]]:  # noqa: ARG002 - all files
+    async def read(
+        self,
+        names: Sequence[str],  # noqa: ARG002 - all files
+    ) -> AsyncIterator[Iterator[Source | LinkList | InputProblem]]:
         """Read all files."""
         await self.store()
         yield read_listing(self.listing, without_books=self._without_books)

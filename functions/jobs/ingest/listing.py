@@ -31,7 +31,7 @@ from functions.jobs.ingest.readers.reading import (
     read_entries,
     read_files,
 )
-from functions.jobs.ingest.readers.source_file import SourceFile, derive_file_source_id
+from functions.jobs.ingest.readers.source_file import LinkList, SourceFile, derive_file_source_id
 from functions.jobs.ingest.roots import find_root, register
 from shared.core.errors import InvalidInput
 from shared.knowledge.export_lines import KNOWLEDGE, MANIFEST
@@ -139,7 +139,7 @@ class FileListing:
         return count_kinds(self.others)
 
 
-def read(path: Path) -> Iterator[Source | InputProblem]:
+def read(path: Path) -> Iterator[Source | LinkList | InputProblem]:
     """Read a file or a folder as if no folder were registered; see `list_files`."""
     return read_listing(list_files(path))
 
@@ -313,7 +313,7 @@ def _find_outermost_root(file: Path, registration: Registration) -> Path:
 
 def read_listing(
     listing: FileListing, *, without_books: bool = False
-) -> Iterator[Source | InputProblem]:
+) -> Iterator[Source | LinkList | InputProblem]:
     """Read the listed files, and report the listed problems; see `read_files`."""
     yield from listing.problems
     files = [make_source_file(name, listing) for name in listing.files]

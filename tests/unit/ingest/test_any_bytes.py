@@ -20,6 +20,7 @@ from functions.jobs.ingest.readers import (
     hypothesis,
     json_lines,
     koreader,
+    link_lists,
     raindrop,
     text_files,
 )
@@ -27,7 +28,7 @@ from functions.jobs.ingest.readers.kindle import clippings, notebook, notes_tabl
 from functions.jobs.ingest.readers.notion import table
 from functions.jobs.ingest.readers.reading import FORMATS, InputProblem, detect_format
 from functions.jobs.ingest.readers.readwise import csv_export, export
-from functions.jobs.ingest.readers.source_file import SourceFile
+from functions.jobs.ingest.readers.source_file import LinkList, SourceFile
 from shared.knowledge.export_lines import HEADER
 from shared.knowledge.source import Source
 from tests.support.docx_files import make_docx, make_paragraph, make_run
@@ -65,6 +66,12 @@ SAMPLES: Final = {
     "hypothesis.json": hypothesis.JSON_FORMAT.example.encode(),
     "hypothesis.csv": hypothesis.TABLE_FORMAT.example.encode(),
     "raindrop.csv": raindrop.FORMAT.example.encode(),
+    "pocket.csv": link_lists.FORMAT.example.encode(),
+    "bookmarks.html": link_lists.HTML_FORMAT.example.encode(),
+    "bookmarks.json": (
+        b'{"roots": {"bookmark_bar": {"name": "Bar", "children": [{"name": "Bread", "date_added":'
+        b' "13361647313000000", "url": "https://example.com/bread", "tags": ["rye"]}]}}}'
+    ),
     "conversations.json": chats.FORMAT.example.encode(),
     "chatgpt.json": CHATGPT,
     "notes.csv": notes_table.FORMAT.example.encode(),
@@ -229,7 +236,9 @@ def test_samples_of_all_formats_are_read_without_warnings(tmp_path: Path) -> Non
         path = write_file(tmp_path, name, sample)
         items = list(read(path))
         sources = [item for item in items if isinstance(item, Source)]
-        assert sources == items
+        lists = [item for item in items if isinstance(item, LinkList)]
+        assert sources + lists == items
+        assert not any(links.warnings for links in lists)
         words = Counter(re.findall(r"[A-Za-z]{3,}", " ".join(source.text for source in sources)))
         content = b" ".join(list_parts(name, sample)).decode("utf-8", "replace")
         copies = 2 if repeats_highlights(name) else 1
@@ -252,8 +261,11 @@ def test_any_bytes_give_sources_or_refusals(tmp_path: Path, name: str) -> None:
         assert list(read(path)) == items
         sources = [item for item in items if isinstance(item, Source)]
         problems = [item for item in items if isinstance(item, InputProblem)]
-        assert len(sources) + len(problems) == len(items)
+        lists = [item for item in items if isinstance(item, LinkList)]
+        assert len(sources) + len(problems) + len(lists) == len(items)
         texts = [source.title + source.text for source in sources]
+        links = [link for link_list in lists for link in link_list.links]
+        texts += [f"{link.url} {link.title} {link.folder} {link.tags}" for link in links]
         texts += [f"{problem.name} {problem.reason}" for problem in problems]
         "".join(texts).encode()
         if name != CARREL_EXPORT:  # an export is restored as it is

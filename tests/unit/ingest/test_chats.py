@@ -4,7 +4,7 @@ import json
 import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -12,6 +12,7 @@ from functions.jobs.ingest.readers import chats
 from functions.jobs.ingest.readers.reading import explain_excess
 from functions.jobs.ingest.readers.source_file import SourceFile
 from shared.core.ids import IdKind, has_kind
+from shared.knowledge.source import Source
 from tests.support.epub_files import make_zip
 from tests.support.source_files import (
     read_only_source,
@@ -198,7 +199,8 @@ def test_a_large_file_is_read_in_pieces(tmp_path: Path) -> None:
     path = write_file(tmp_path, "conversations.json", f"[{','.join([text] * count)}]")
     file = SourceFile(path, path.name, "x", path.name)
     tracemalloc.start()
-    assert sum(len(record.read().sections) for record in chats.read_records(file)) == count
+    sources = (cast(Source, record.read()) for record in chats.read_records(file))
+    assert sum(len(source.sections) for source in sources) == count
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 8_000_000

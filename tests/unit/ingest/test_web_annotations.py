@@ -9,6 +9,7 @@ import pytest
 
 from shared.knowledge.source import Locator
 from tests.support.source_files import (
+    read_link_lists,
     read_only_source,
     read_problems,
     read_sources,
@@ -158,18 +159,9 @@ def test_highlights_and_notes_of_bookmarks_are_read(tmp_path: Path, encoding: st
     assert {section.saved_at for section in knots.sections} == {MOMENT}
     assert old.text == "Without a prefix"
     assert old.sections[0].saved_at == MOMENT
-    [(_, warning)] = read_warnings(path)
-    assert warning.startswith("has 1 bookmark without highlights or notes; left out: add the")
-
-
-def test_bookmarks_alone_are_counted_and_no_failure(tmp_path: Path) -> None:
-    lines = BOOKMARKS.splitlines(keepends=True)
-    head, link = lines[0], lines[7]
-    write_file(tmp_path, "export.csv", head + link)
-    assert [source.sections for source in read_sources(tmp_path)] == [()]
-    assert read_problems(tmp_path) == []
-    [(_, warning)] = read_warnings(tmp_path)
-    assert warning.startswith("has 1 bookmark without highlights or notes; left out")
+    [others] = read_link_lists(path)
+    assert [(link.title, link.folder) for link in others.links] == [("Only a link", "Unsorted")]
+    assert read_warnings(path) == []
 
 
 @pytest.mark.parametrize(

@@ -56,31 +56,9 @@ def _json(name: str, keys: str, advice: str) -> _KnownExport:
     return _KnownExport(name, frozenset({".json"}), re.compile(rf"\A{ahead}", re.DOTALL), advice)
 
 
-def _html(name: str, pattern: str, advice: str) -> _KnownExport:
-    """Return a page whose beginning contains this."""
-    extensions = frozenset({".html", ".htm"})
-    return _KnownExport(name, extensions, re.compile(pattern, re.IGNORECASE), advice)
-
-
-_LINKS: Final = "add the links that you want to keep with save_link"
 _CONVERT: Final = "convert it to .md or .jsonl"
 _NO_HIGHLIGHTS: Final = "it has no highlights"
 _KNOWN: Final = (
-    _csv(
-        "Readwise Reader's list of documents",
-        "Title,URL,Document tags",
-        f"{_LINKS}, and export the highlights at readwise.io/export",
-    ),
-    _csv("Pocket's list of saved pages", "title,url,time_added", _LINKS),
-    _html("Pocket's list of saved pages", r"<title>\s*Pocket Export", _LINKS),
-    _csv("Instapaper's list of saved pages", "URL,Title,Selection,Folder", _LINKS),
-    _html("Instapaper's list of saved pages", r"<title>\s*Instapaper: Export", _LINKS),
-    _csv("Matter's list of saved pages", "Title,URL,In Queue,Favorited", _LINKS),
-    _json("Omnivore's list of saved pages", "slug readingProgress savedAt", _LINKS),
-    _json("wallabag's list of saved pages", "is_archived reading_time url", _LINKS),
-    _json("Pinboard's list of bookmarks", "href extended toread", _LINKS),
-    _json("Linkwarden's list of bookmarks", "collections links url", _LINKS),
-    _json("Karakeep's list of bookmarks", "bookmarks createdAt tags content note", _LINKS),
     _csv("Goodreads' list of books", "Book Id,Title,Author", _NO_HIGHLIGHTS),
     _csv("StoryGraph's list of books", "Title,ISBN/UID,Read Status", _NO_HIGHLIGHTS),
     _csv("Zotero's list of documents", "Key,Item Type,Title", _NO_HIGHLIGHTS),
@@ -91,9 +69,6 @@ _KNOWN: Final = (
     _json("Calibre's annotations", "calibre_annotation_collection", _CONVERT),
     _json("a note of Google Keep", "isTrashed userEditedTimestampUsec", "save it as Markdown"),
     _csv("a table of a Kobo's bookmarks", "VolumeID,Text|Annotation", _CONVERT),
-    _json("a browser's bookmarks", "roots bookmark_bar", _LINKS),
-    _json("a browser's bookmarks", "text/x-moz-place-container", _LINKS),
-    _html("a browser's bookmarks", "<!DOCTYPE NETSCAPE-Bookmark-file-1", _LINKS),
     # Programs without an entry of their own, such as Clippings.io
     _csv("a table of highlights that is not Readwise's", "Highlights?|Book Title", _CONVERT),
     _json("a file of highlights that is not Readwise's", "highlights", _CONVERT),

@@ -1,6 +1,6 @@
 """Reads highlights and notes from the table of bookmarks that Raindrop exports.
 
-Bookmarks without either are only addresses. They are counted.
+Bookmarks without either are a list of links.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functions.jobs.ingest.readers.decoding import read_any_text
 from functions.jobs.ingest.readers.fields import Block, ExternalModel, Tags, Timestamp, Title
 from functions.jobs.ingest.readers.formats import Format, Identity
 from functions.jobs.ingest.readers.highlights import make_page_source, make_section
+from functions.jobs.ingest.readers.link_lists import make_link_list
 from functions.jobs.ingest.readers.readwise.export import FAVORITE_TAG
 from functions.jobs.ingest.readers.source_file import (
     MEGABYTE,
@@ -23,7 +24,6 @@ from functions.jobs.ingest.readers.source_file import (
 )
 from functions.jobs.ingest.readers.tables import list_columns, read_rows, split_rows
 from functions.jobs.ingest.readers.validation import describe_faults, validate
-from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +35,6 @@ MAX_BYTES: Final = 64 * MEGABYTE
 """The maximum size of a file."""
 _PART: Final = re.compile(r"^(Highlight|Note):", re.MULTILINE)
 """The labels of a highlight and of the note on it, in the column `highlights`."""
-
-_ADVICE: Final = "add the links that you want to keep with save_link"
 
 
 class _Bookmark(ExternalModel):
@@ -55,20 +53,18 @@ def recognizes(beginning: str) -> bool:
 
 
 def read_records(file: SourceFile) -> Iterator[Record]:
-    """Yield the bookmarks with highlights or a note, and the rows that cannot be read.
+    """Yield the bookmarks with highlights or a note, the others as a list, and invalid rows.
 
-    The first source carries the warnings about the file. It is empty if no bookmark is annotated.
+    The first of them carries the warnings about the file.
     """
     text, warnings = read_any_text(file.path, MAX_BYTES)
     rows, refusals = split_rows(file, read_rows(text, _Bookmark.model_fields))
     yield from refusals
-    annotated = [row for row in rows if _is_annotated(row)]
-    if others := len(rows) - len(annotated):
-        count = format_count(others, "bookmark")
-        warnings += (f"has {count} without highlights or notes; left out: {_ADVICE}",)
-    for row in annotated or rows[:1]:
+    for row in filter(_is_annotated, rows):
         yield Record(f"{file.name} line {row.line}", partial(_make_source, row, warnings))
         warnings = ()
+    if links := [row.cells for row in rows if not _is_annotated(row)]:
+        yield Record(file.name, partial(make_link_list, "Raindrop", links, warnings))
 
 
 def _is_annotated(row: Row) -> bool:
@@ -125,8 +121,9 @@ FORMAT: Final = Format(
         "highlights": "one passage each, with the note after it",
         "note": "a passage",
         "created": "the date of the passages",
-        "bookmarks without highlights or notes": "counted",
-        "excerpt, folder, cover": "left out",
+        "bookmarks without highlights or notes": "links that are listed and not fetched",
+        "folder": "the folder of such a link",
+        "excerpt, cover": "left out",
     },
     example="id,title,note,excerpt,url,folder,tags,created,cover,highlights,favorite\n"
     '7,On tests,,,https://example.com/tests,Unsorted,"testing, ci",2024-05-31T16:41:53.000Z,,'

@@ -16,6 +16,7 @@ from functions.jobs.ingest.readers import (
     hypothesis,
     json_lines,
     koreader,
+    link_lists,
     raindrop,
     text_files,
 )
@@ -30,6 +31,7 @@ from functions.jobs.ingest.readers.notion import table
 from functions.jobs.ingest.readers.pdf import document
 from functions.jobs.ingest.readers.readwise import csv_export, export
 from functions.jobs.ingest.readers.source_file import (
+    LinkList,
     SourceFile,
     Unreadable,
     describe_excess,
@@ -56,6 +58,8 @@ FORMATS: Final = (
     table.FORMAT,
     hypothesis.TABLE_FORMAT,
     raindrop.FORMAT,
+    link_lists.FORMAT,
+    link_lists.HTML_FORMAT,
     notebook.FORMAT,
     page.FORMAT,
     mhtml.FORMAT,
@@ -179,7 +183,7 @@ def read_files(
     earlier: Mapping[str, str] = MappingProxyType({}),
     *,
     without_books: bool = False,
-) -> Iterator[Source | InputProblem]:
+) -> Iterator[Source | LinkList | InputProblem]:
     """Read files one at a time.
 
     A broken file or record is reported and skipped. If several records have the same id, the first
@@ -198,6 +202,9 @@ def read_files(
             record = to_one_line(record_name)
             if isinstance(entry, Unreadable):
                 yield InputProblem(record, str(entry))
+            elif isinstance(entry, LinkList):
+                yield from _list_warnings(record, entry)
+                yield entry
             elif without_books and export.is_book(entry.source_id):
                 continue
             elif entry.adds_only and entry.is_deleted:
@@ -207,10 +214,14 @@ def read_files(
             else:
                 record_names[entry.source_id] = record
                 deleted.pop(entry.source_id, None)
-                for warning in entry.warnings:
-                    yield InputProblem(record, warning, kept=True)
+                yield from _list_warnings(record, entry)
                 yield entry
     yield from deleted.values()
+
+
+def _list_warnings(record: str, entry: Source | LinkList) -> Iterator[InputProblem]:
+    for warning in entry.warnings:
+        yield InputProblem(record, warning, kept=True)
 
 
 def _make_age_key(file: SourceFile) -> tuple[bool, float]:
@@ -232,8 +243,8 @@ def explain_excess(name: str, size: int) -> str | None:
     return describe_excess(size, max(limits, default=size))
 
 
-def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | Unreadable]]:
-    """Yield the name of each record, with its source or the reason why it cannot be read."""
+def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | LinkList | Unreadable]]:
+    """Yield the name of each record, with its content or the reason why it cannot be read."""
     try:
         if file.path.exists() and not file.path.is_file():
             yield file.name, Unreadable("is not a regular file")
@@ -249,9 +260,11 @@ def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | Unreadable]]:
         yield file.name, Unreadable(explain_os_error(error))
 
 
-def _read(record: Record, file: SourceFile, file_format: Format) -> Source | Unreadable:
+def _read(record: Record, file: SourceFile, file_format: Format) -> Source | LinkList | Unreadable:
     try:
         source = record.read()
+        if isinstance(source, LinkList):
+            return source
         if source.source_id == file.source_id:
             source = replace(source, folder=file.folder)
         return replace(source, adds_only=True) if file_format.adds_only else source

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from functions.jobs.ingest.readers.links import LinkResolver
     from shared.knowledge.source import Source
+    from shared.links.model import Link
 
 MEGABYTE: Final = 1_000_000
 """The number of bytes in a megabyte, as limits and messages count it."""
@@ -69,8 +70,22 @@ class SourceFile:
         return self.assigned_source_id or derive_file_source_id(self.collection, self.relative_path)
 
 
+@dataclass(frozen=True, slots=True)
+class LinkList:
+    """The links in a file such as a browser's bookmarks. They are stored, but not fetched.
+
+    Attributes:
+        name: The program that wrote the file.
+        warnings: What was left out, in messages for the user.
+    """
+
+    name: str
+    links: tuple[Link, ...]
+    warnings: tuple[str, ...] = ()
+
+
 class Record(NamedTuple):
-    """A part of a file that becomes a source, and is not read yet.
+    """A part of a file that becomes a source or a list of links, and is not read yet.
 
     A reader that raises `Unreadable` or `OSError` while it yields records gives up the rest of the
     file.
@@ -81,7 +96,7 @@ class Record(NamedTuple):
     """
 
     name: str
-    read: Callable[[], Source]
+    read: Callable[[], Source | LinkList]
 
 
 def make_refusal(name: str, reason: str) -> Record:
