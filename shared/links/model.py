@@ -101,7 +101,13 @@ class Link:
         if self.list_name is None:
             return None
         return replace(
-            self, state=LinkState.LISTED, requested_at=None, due_at=None, tries=0, error=None
+            self,
+            state=LinkState.LISTED,
+            requested_at=None,
+            due_at=None,
+            tries=0,
+            error=None,
+            page=None,
         )
 
     def request(self, now: datetime) -> Link:

@@ -1,4 +1,4 @@
-"""Saved links in Firestore: `links/{source_id}`. The job `ingest` fetches their pages.
+"""Links in Firestore: `links/{source_id}`. The job `ingest` fetches the pages of saved ones.
 
 The page of a link becomes the source with the same id. The record of a failed link is kept until
 the page is fetched or the user cancels the link, and the record of a stored link for some time. In
@@ -8,22 +8,23 @@ the commands of `carrel jobs`, failed links are called dead letters.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from shared.firestore.codec import Codec
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
-from shared.firestore.writes import Delete, Write, put_if_unchanged
+from shared.firestore.values import DELETE_FIELD
+from shared.firestore.writes import Create, Delete, Write, put_if_unchanged
 from shared.links.model import Link, LinkState
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from shared.firestore.database import Database
 
 COLLECTION: Final = "links"
-_RETRY_BATCH: Final = 200
-"""One commit queues at most this many failed links again."""
+_BATCH_SIZE: Final = 200
+"""One commit changes at most this many links."""
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _CODEC: Final = Codec(Link, "source_id", readers={"state": LinkState})
 _WITHOUT_PAGE: Final = [name for name in _CODEC.names.values() if name != "page"]
 """The stored fields for lists, without the one that may have a megabyte."""
@@ -43,7 +44,10 @@ class StoredLink:
 
     def build_update_write(self, link: Link) -> Write:
         """Build the write that replaces the link, or stores it for the first time."""
-        return put_if_unchanged(self.snapshot, _CODEC.write(link))
+        fields = _CODEC.write(link)
+        if self.snapshot.exists:
+            fields |= dict.fromkeys(_CODEC.list_absent_names(link), DELETE_FIELD)
+        return put_if_unchanged(self.snapshot, fields)
 
     def build_deletion_write(self) -> Write:
         """Build the write that deletes the link."""
@@ -51,7 +55,7 @@ class StoredLink:
 
 
 class SavedLinks:
-    """Reads saved links."""
+    """Reads and changes links."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -66,25 +70,61 @@ class SavedLinks:
         return [_to_stored(snapshot) for snapshot in await self._database.find(query)]
 
     async def list_newest(self, limit: int) -> list[Link]:
-        """Load the links that were saved last, in any state, without pages. One round trip."""
+        """Load the links that somebody asked for last, without pages. One round trip."""
         newest = Query(COLLECTION).order_by("requested_at", descending=True)
         query = newest.select(_WITHOUT_PAGE).limit(limit)
         return [_to_link(snapshot) for snapshot in await self._database.find(query)]
 
     async def count_waiting(self) -> int:
         """Count the links that wait to be fetched, due or not. Costs one round trip."""
-        return await self._database.count(
-            Query(COLLECTION).where("state", "==", LinkState.WAITING.value)
-        )
+        return await self._database.count(_state_query(LinkState.WAITING))
+
+    async def count_listed(self) -> int:
+        """Count the links that nobody has asked for yet. Costs one round trip."""
+        return await self._database.count(_state_query(LinkState.LISTED))
+
+    async def load_all(self) -> list[Link]:
+        """Load all links, without pages. Costs one round trip."""
+        query = Query(COLLECTION).select(_WITHOUT_PAGE)
+        return [_to_link(snapshot) for snapshot in await self._database.find(query)]
+
+    async def request_listed(
+        self,
+        now: datetime,
+        folder: str | None = None,
+        tag: str | None = None,
+        limit: int | None = None,
+    ) -> int:
+        """Queue listed links, those that were saved last first. Return their number."""
+        listed = await self._find_listed(folder, tag)
+        listed.sort(key=lambda item: item[1].saved_at or _LONG_AGO, reverse=True)
+        writes = [stored.build_update_write(link.request(now)) for stored, link in listed[:limit]]
+        return await self._database.commit_skipping_conflicts(writes, _BATCH_SIZE)
+
+    async def drop_listed(self, folder: str | None = None, tag: str | None = None) -> int:
+        """Delete listed links, and return their number."""
+        listed = await self._find_listed(folder, tag)
+        writes = [stored.build_deletion_write() for stored, _ in listed]
+        return await self._database.commit_skipping_conflicts(writes, _BATCH_SIZE)
+
+    async def _find_listed(
+        self, folder: str | None, tag: str | None
+    ) -> list[tuple[StoredLink, Link]]:
+        snapshots = await self._database.find(_state_query(LinkState.LISTED))
+        return [
+            (StoredLink(link, snapshot), link)
+            for snapshot in snapshots
+            if (link := _to_link(snapshot)).matches(folder, tag)
+        ]
 
     async def list_dead_letters(self, limit: int) -> list[Link]:
         """Load up to `limit` links that could not be fetched, without pages. One round trip."""
-        query = failed_query().select(_WITHOUT_PAGE).limit(limit)
+        query = _state_query(LinkState.FAILED).select(_WITHOUT_PAGE).limit(limit)
         return [_to_link(snapshot) for snapshot in await self._database.find(query)]
 
     async def retry(self, now: datetime) -> int:
         """Queue all links that could not be fetched for another attempt. Return their number."""
-        query = failed_query().limit(_RETRY_BATCH)
+        query = _state_query(LinkState.FAILED).limit(_BATCH_SIZE)
         count = 0
         while failed := [_to_stored(snapshot) for snapshot in await self._database.find(query)]:
             writes = [
@@ -104,6 +144,10 @@ def _to_stored(snapshot: Document) -> StoredLink:
     return StoredLink(_to_link(snapshot) if snapshot.exists else None, snapshot)
 
 
-def failed_query() -> Query:
-    """Build the query for the links that could not be fetched."""
-    return Query(COLLECTION).where("state", "==", LinkState.FAILED.value)
+def _state_query(state: LinkState) -> Query:
+    return Query(COLLECTION).where("state", "==", state.value)
+
+
+def build_listing_write(link: Link) -> Write:
+    """Build the write that stores a listed link. It fails if the link is stored already."""
+    return Create(Reference(COLLECTION, link.source_id), _CODEC.write(link))

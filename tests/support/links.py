@@ -49,7 +49,7 @@ def make_link_fetcher(server: PublicWebServer) -> SafeFetch:
 async def fetch_due_links(ctx: Context, server: PublicWebServer) -> Report:
     """Run the part of the job that fetches the links that are due."""
     report = Report()
-    await fetch_links(ctx, make_ample_budget(), report, make_link_fetcher(server))
+    await fetch_links(ctx, make_ample_budget(), report, make_link_fetcher(server), pause=0)
     return report
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -41,6 +44,8 @@ _NOTHING_TO_INGEST: Final = (
     "There is nothing to ingest, and no link is waiting. Set INGEST_PATH to a file or a folder,"
     " READWISE_TOKEN to the access token of a library, or INGEST_BUCKET to gs://bucket/prefix."
 )
+_LINK_SECONDS: Final = 60.0
+"""How long a run on this machine fetches links before it goes on."""
 _DEAD_LETTERS: Final = (DEAD_LINKS, DEAD_BOOKS)
 """How to list and retry the links, and the books of a Readwise library, that failed too often."""
 
@@ -85,10 +90,13 @@ async def _ingest(
 async def ingest_here(
     folders: Iterable[Path], ctx: Context, budget: Budget, *, is_scheduled: bool
 ) -> Report:
-    """Fetch saved links, and read folders that have changed and, if scheduled, other origins."""
+    """Fetch saved links, and read folders that have changed and, if scheduled, other origins.
+
+    If many links are due, the other jobs get a turn after a minute, and a later run continues.
+    """
     changed = {str(path): partial(follow_path, str(path)) for path in folders}
     origins = _collect_origins(ctx.settings) if is_scheduled else {}
-    return await _read({**origins, **changed}, ctx, budget)
+    return await _read({**origins, **changed}, ctx, budget, link_seconds=_LINK_SECONDS)
 
 
 async def _read(
@@ -96,12 +104,15 @@ async def _read(
     ctx: Context,
     budget: Budget,
     is_confirmed: Callable[[str], bool] | None = None,
+    link_seconds: float = math.inf,
 ) -> Report:
-    """Fetch saved links, and then read the origins."""
+    """Fetch saved links, for at most `link_seconds`, and then read the origins."""
     report = Report()
     errors: dict[str, CarrelError] = {}
+    turn = replace(budget, deadline=min(budget.deadline, time.monotonic() + link_seconds))
     with _collect_error("links", errors):
-        await fetch_links(ctx, budget, report)
+        await fetch_links(ctx, turn, report)
+    report.finished = not budget.spent  # the end of the turn does not end the run
     for name, open_origin in origins.items():
         with _collect_error(name, errors):
             async with open_origin(ctx, budget) as origin:

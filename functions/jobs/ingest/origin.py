@@ -10,9 +10,11 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
 from functions.jobs.ingest.batches import chunk_in_batches, save_batch
+from functions.jobs.ingest.links.listed import store_link_lists
 from functions.jobs.ingest.missing_sources import MissingSources
 from functions.jobs.ingest.readers.fields import to_headline, to_one_line
 from functions.jobs.ingest.readers.reading import InputProblem
+from functions.jobs.ingest.readers.source_file import LinkList
 from shared.core.blocks import split
 from shared.runtime.job import Failure
 from shared.text.splitting import CHUNK_LIMITS
@@ -58,7 +60,7 @@ class FollowedOrigin(Protocol):
 
     def read(
         self, names: Sequence[str]
-    ) -> AbstractAsyncContextManager[Iterable[Source | InputProblem]]:
+    ) -> AbstractAsyncContextManager[Iterable[Source | LinkList | InputProblem]]:
         """Read a batch, and remember which sources it has before any of them is saved."""
 
     async def remember(self, names: Sequence[str], rejected: Mapping[str, str]) -> None:
@@ -137,8 +139,9 @@ async def _read_all(origin: FollowedOrigin, ctx: Context, budget: Budget, report
         if budget.spent:
             return False
         rejected: dict[str, str] = {}
+        lists: list[LinkList] = []
         async with origin.read(names) as items:
-            sources = _report_problems(items, origin, report)
+            sources = _select_sources(items, lists, origin, report)
             limits = CHUNK_LIMITS[ctx.settings.embedding_provider]
             remaining = chunk_in_batches(sources, limits, ctx.zone)
             # Reading and chunking a megabyte takes a second, and would block the event loop. The
@@ -150,19 +153,25 @@ async def _read_all(origin: FollowedOrigin, ctx: Context, budget: Budget, report
                     name = f"{to_headline(source.title, _TITLE_LENGTH)} ({source.source_id})"
                     report.failures.append(Failure(to_one_line(origin.label(name)), reason))
                     rejected[source.source_id] = reason
+        await store_link_lists(lists, ctx.database, report)
         await origin.remember(names, rejected)
     return True
 
 
-def _report_problems(
-    items: Iterable[Source | InputProblem], origin: FollowedOrigin, report: Report
+def _select_sources(
+    items: Iterable[Source | LinkList | InputProblem],
+    lists: list[LinkList],
+    origin: FollowedOrigin,
+    report: Report,
 ) -> Iterator[Source]:
-    """Yield the sources, and add the problems to the report."""
+    """Yield the sources. Add the lists of links to `lists`, and the problems to the report."""
     for item in items:
         if isinstance(item, InputProblem):
             problems = report.warnings if item.kept else report.failures
             name = to_one_line(origin.label(item.name))
             problems.append(Failure(name, to_one_line(item.reason)))
+        elif isinstance(item, LinkList):
+            lists.append(item)
         else:
             yield item
 

@@ -18,13 +18,13 @@ from functions.jobs.ingest.readers.source_file import MEGABYTE, SourceFile, Unre
 from shared.core.http import parse_media_type
 from shared.core.public_url import DocumentRejected, PublicUrl
 from shared.core.safe_fetch import FetchedDocument, FetchRules
+from shared.knowledge.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from functions.jobs.ingest.readers.formats import Format
     from shared.core.safe_fetch import SafeFetch
-    from shared.knowledge.source import Source
     from shared.links.model import Link
 
 _EXTENSIONS: Final = {
@@ -141,10 +141,11 @@ def _read(link: Link, document: FetchedDocument) -> Source:
             "link",
             f"{name or document.url.host}{extension}",
             assigned_source_id=link.source_id,
-            modified_at=link.requested_at,
+            modified_at=link.saved_at or link.requested_at,
             url=document.url.text,
         )
-        sources = [record.read() for record in file_format.read(file)]
+        contents = [record.read() for record in file_format.read(file)]
+    sources = [content for content in contents if isinstance(content, Source)]
     if len(sources) != 1:
         raise Unreadable("has no text")
     return replace(
@@ -152,6 +153,7 @@ def _read(link: Link, document: FetchedDocument) -> Source:
         source_id=link.source_id,
         origin="link",
         category="articles",
+        folder=link.folder,
         source_url=_choose_url(sources[0].source_url, document.url),
         overrides=_build_overrides(link, sources[0]),
     )

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import defaultdict
+from dataclasses import replace
+from itertools import starmap
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from functions.jobs.ingest.batches import chunk_source, save_sources
 from functions.jobs.ingest.links.page import (
@@ -19,6 +24,7 @@ from shared.core.installation import carrel
 from shared.core.public_url import DocumentRejected, PublicUrl
 from shared.core.safe_fetch import SafeFetch
 from shared.knowledge.forgotten_repository import ForgottenSources
+from shared.knowledge.source_repository import Sources
 from shared.links.model import Link, derive_link_source_id
 from shared.links.repository import SavedLinks
 from shared.runtime.job import DeadLetters, Failure, Report
@@ -29,37 +35,65 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
-_BATCH_SIZE: Final = 20
+_BATCH_SIZE: Final = 50
 """The number of links that are loaded at a time."""
+_HOSTS_AT_ONCE: Final = 4
+HOST_PAUSE_SECONDS: Final = 1.0
+"""The pause between two requests to a host."""
 _MAX_REASON_LENGTH: Final = 300
 """The maximum length of the stored reason why a page could not be fetched, in characters."""
 _FORGOTTEN: Final = "was forgotten and is not ingested again. To restore it: {command}"
 
 
 async def fetch_links(
-    ctx: Context, budget: Budget, report: Report, fetch: SafeFetch | None = None
+    ctx: Context,
+    budget: Budget,
+    report: Report,
+    fetch: SafeFetch | None = None,
+    pause: float = HOST_PAUSE_SECONDS,
 ) -> None:
-    """Fetch the links that are due, one after the other.
+    """Fetch the links that are due: from several hosts at once, and from each one by one.
 
-    After a temporary failure, later runs try a link again until it has failed `MAX_TRIES` times.
-    Any other failure marks the link as failed immediately. If a run is killed after it stored a
-    page and before it updated the link, the next run fetches the page again and finds it unchanged.
+    A run tries each link once. After a temporary failure, later runs try it again until it has
+    failed `MAX_TRIES` times. Any other failure marks the link as failed immediately. If a run is
+    killed after it stored a page and before it updated the link, the next run fetches the page
+    again and finds it unchanged.
 
     Args:
         fetch: Fetches pages; by default, from public addresses only.
+        pause: The seconds between two requests to a host.
     """
     fetch = fetch or SafeFetch(FETCH_RULES)
     links = SavedLinks(ctx.database)
-    while True:
-        due = await links.list_due(ctx.clock(), _BATCH_SIZE)
-        for stored in due:
-            if budget.spent:
-                report.finished = False
-                return
-            await _process_link(stored, ctx, report, fetch)
-            budget.progress(1)
-        if len(due) < _BATCH_SIZE:
+    slots = asyncio.Semaphore(_HOSTS_AT_ONCE)
+    ready_at: defaultdict[str, float] = defaultdict(float)
+    tried: set[str] = set()
+
+    async def fetch_from(host: str, waiting: list[StoredLink]) -> None:
+        async with slots:
+            for stored in waiting:
+                await asyncio.sleep(max(0.0, ready_at[host] - time.monotonic()))
+                if budget.spent:
+                    report.finished = False
+                    return
+                await _process_link(stored, ctx, report, fetch)
+                ready_at[host] = time.monotonic() + pause
+                budget.progress(1)
+
+    while report.finished:
+        by_host: defaultdict[str, list[StoredLink]] = defaultdict(list)
+        for stored in await links.list_due(ctx.clock(), _BATCH_SIZE):
+            if stored.link and stored.link.source_id not in tried:
+                tried.add(stored.link.source_id)
+                by_host[urlsplit(stored.link.url).netloc].append(stored)
+        if not by_host:
             return
+        # All hosts come to an end before an error is raised.
+        outcomes = await asyncio.gather(
+            *starmap(fetch_from, by_host.items()), return_exceptions=True
+        )
+        for error in filter(None, outcomes):
+            raise error
 
 
 async def ingest_link(
@@ -78,7 +112,6 @@ async def ingest_link(
     link = Link(
         source_id=derive_link_source_id(address),
         url=address.text,
-        saved_by="",  # The link is not stored, so no user owns it.
         requested_at=ctx.clock(),
     )
     await _store_page(link, ctx, report, fetch or SafeFetch(FETCH_RULES))
@@ -125,6 +158,9 @@ async def _fetch_and_save(link: Link, ctx: Context, report: Report, fetch: SafeF
     if record.whole:
         raise Unreadable(_FORGOTTEN.format(command=carrel(f"forget --restore {link.source_id}")))
     source = await fetch_source(link, fetch)
+    stored = await Sources(ctx.database).get(link.source_id)
+    if stored and not source.folder:  # the record of a stored link is not kept for ever
+        source = replace(source, folder=stored.folder)
     limits = CHUNK_LIMITS[ctx.settings.embedding_provider]
     chunked = await asyncio.to_thread(chunk_source, source, limits, ctx.zone)
     if not chunked.chunks:

@@ -148,16 +148,16 @@ def _build_link(args: In, url: PublicUrl, stored: StoredLink, ctx: Context) -> L
         source_id=derive_link_source_id(url),
         url=url.text,
         saved_by=str(ctx.caller.user_id),
-        requested_at=now,
         title=args.title,
         tags=drop_duplicate_tags(args.tags or ()),
     )
     if stored.link and stored.link.state is not LinkState.STORED:
         link = replace(
-            link,
-            saved_by=stored.link.saved_by,
+            stored.link,
+            saved_by=stored.link.saved_by or link.saved_by,
             title=link.title or stored.link.title,
             tags=link.tags or stored.link.tags,
+            page=stored.link.page if stored.link.state is LinkState.WAITING else None,
         )
     return link.request(now)
 
@@ -172,7 +172,7 @@ async def _cancel(url: PublicUrl, ctx: Context) -> Out:
     source_id = derive_link_source_id(url)
     stored = await SavedLinks(ctx.database).get(source_id)
     link = stored.link
-    if link is None or link.state is LinkState.STORED:
+    if link is None or link.state in {LinkState.STORED, LinkState.LISTED}:
         raise NotFound(
             f"No such link waits to be fetched. A page that is stored is taken out with forget:"
             f' {{"source_id": "{source_id}"}}.',
@@ -190,7 +190,9 @@ async def _cancel(url: PublicUrl, ctx: Context) -> Out:
         arguments["tags"] = list(link.tags)
     out = _build_result(link, ctx, undo=Undo(tool="save_link", arguments=arguments))
     out = out.model_copy(update={"state": "cancelled", "expected_by": None})
-    return await ctx.commit([stored.build_deletion_write()], out)
+    listed = link.withdraw()
+    write = stored.build_update_write(listed) if listed else stored.build_deletion_write()
+    return await ctx.commit([write], out)
 
 
 def _build_result(

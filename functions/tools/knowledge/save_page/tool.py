@@ -105,6 +105,8 @@ async def _queue(url: PublicUrl, page: bytes, ctx: Context) -> Out:
         link = Link(
             source_id=source_id, url=url.text, saved_by=str(ctx.caller.user_id), requested_at=now
         )
+    elif link.state is LinkState.LISTED:
+        link = replace(link, saved_by=str(ctx.caller.user_id))
     elif not may_edit(link.saved_by, ctx.caller):
         raise Forbidden("Someone else saved this page, which waits.", details=details)
     undo = Undo(tool="save_link", arguments={"url": link.url, "cancel": True})
