@@ -79,6 +79,7 @@ PLANS: Final = {
     "init": CommandPlan(place=Place.MACHINE, module="init"),
     "jobs": CommandPlan(place=Place.EITHER, module="jobs", embeds=True, writes_in_bulk=True),
     "keys": CommandPlan(place=Place.EITHER, module="keys"),
+    "links": CommandPlan(place=Place.EITHER, module="links", embeds=True, writes_in_bulk=True),
     "materials": CommandPlan(place=Place.EITHER, module="materials"),
     "questions": CommandPlan(place=Place.EITHER, module="tools"),
     "restore": CommandPlan(place=Place.MACHINE, module="backup"),

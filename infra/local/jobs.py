@@ -24,7 +24,7 @@ from functions.jobs.extract.job import JOB as EXTRACT
 from functions.jobs.index.job import JOB as INDEX
 from functions.jobs.ingest.folder import ingest_confirmed
 from functions.jobs.ingest.job import JOB as INGEST
-from functions.jobs.ingest.links.queue import ingest_link
+from functions.jobs.ingest.links.queue import fetch_links, ingest_link
 from infra.local.local_database import SAMPLE, STATE
 from infra.terminal import make_printable
 from shared.core import telemetry
@@ -78,8 +78,18 @@ def ingest_page(url: str, fetch: SafeFetch | None = None) -> bool:
     async def run(ctx: Context, budget: Budget) -> Report:
         return await ingest_link(url, ctx, budget, fetch)
 
-    settings = Settings(ingest_path=None, readwise_token=None, ingest_bucket=None)
-    return _run_command(settings, partial(_ingest, replace(INGEST, run=run)))
+    return _run_command(_make_settings(None), partial(_ingest, replace(INGEST, run=run)))
+
+
+def fetch_pages(fetch: SafeFetch | None = None) -> bool:
+    """Ingest the pages of the links that are due, like `ingest_page`."""
+
+    async def run(ctx: Context, budget: Budget) -> Report:
+        report = Report()
+        await fetch_links(ctx, budget, report, fetch)
+        return report
+
+    return _run_command(_make_settings(None), partial(_ingest, replace(INGEST, run=run)))
 
 
 def load_sample() -> bool:
@@ -89,9 +99,9 @@ def load_sample() -> bool:
     return run_jobs([INGEST, EMBED, ADD_REST, CLUSTER, INDEX], _make_settings(SAMPLE))
 
 
-def _make_settings(path: Path) -> Settings:
-    """Make settings that ingest only this path instead of the environment's origins."""
-    return Settings(ingest_path=str(path), readwise_token=None, ingest_bucket=None)
+def _make_settings(path: Path | None) -> Settings:
+    """Make settings that ingest only this path, if any, instead of the environment's origins."""
+    return Settings(ingest_path=path and str(path), readwise_token=None, ingest_bucket=None)
 
 
 def run_jobs(jobs: Sequence[Job], settings: Settings) -> bool:
