@@ -143,7 +143,7 @@ class Chunk(SourceFields):
         The card of a short text is the text, which people and models would read twice.
         """
         card = self.knowledge_card
-        if card and not card.takeaways and fold_text(card.summary) == fold_text(self.content):
+        if card and not card.takeaways and _fold(card.summary) == _fold(self.content):
             return None
         return card
 
@@ -214,6 +214,11 @@ class Chunk(SourceFields):
 def build_embedding_text(title: str, content: str) -> str:
     """Return the text to embed for a chunk with this title and content."""
     return f"{title} {content}"
+
+
+def _fold(text: str) -> str:
+    """Fold a text, and omit its spaces: a summary has some between Chinese sentences."""
+    return fold_text(text).replace(" ", "")
 
 
 def _compute_digest(text: str) -> str:

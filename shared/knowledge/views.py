@@ -60,7 +60,7 @@ class Passage(Result):
 
     title: str = Field(description="Title of its source.")
     author: str | None = Field(description="Author of its source, if known.")
-    kind: PassageKind = Field(description="What it is.")
+    kind: PassageKind | None = Field(description="What it is, unless its date says so.")
     source: str = Field(
         description="Where its source came from, such as kindle, reader or file.",
         json_schema_extra=FOR_APPS,
@@ -102,10 +102,13 @@ def to_passage(kind: type[PassageT], chunk: Chunk, zone: tzinfo, **fields: Any) 
         kind: The class of the result.
         fields: Other fields of the result. The default `snippet` is the beginning of the chunk.
     """
+    date = chunk.format_date(zone)
+    says_kind = date is not None and date.startswith(chunk.kind)  # highlighted 2026-01-31
     defaults = {
         "snippet": make_snippet(chunk.content),
         "source": chunk.origin,
-        "date": chunk.format_date(zone),
+        "kind": None if says_kind else chunk.kind,
+        "date": date,
     }
     return kind.of(chunk, **(defaults | fields))
 
@@ -130,11 +133,10 @@ def format_passage(
 
 def format_details(passage: Passage, score: float | None = None) -> str:
     """Format the kind, place, date and score of a passage, without its address."""
-    date = passage.date or ""
-    kind = None if date.startswith(passage.kind) else passage.kind  # highlighted 2026-01-31
     place = format_place(passage.page, passage.location)
     match = "" if score is None else f"score {score:.2f}"
-    return ", ".join(filter(None, [kind, passage.folder, date, passage.chapter, place, match]))
+    facts = [passage.kind, passage.folder, passage.date, passage.chapter, place, match]
+    return ", ".join(filter(None, facts))
 
 
 def _format_annotations(passage: AnnotatedPassage) -> list[str]:

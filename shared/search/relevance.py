@@ -81,7 +81,7 @@ query lifts, such as its author. It also answers if its evidence is at least `MI
 most `MAX_GAP` below the best. Both constants were fitted on the tuning half, where 4.0 passages
 answer a question on average, and 1.7 per cent of the 118 right passages fall below the threshold;
 with a gap of 0.12, 4.2 per cent would. In the reported half, 9.4 per cent of the 117 right passages
-fall below. A quarter of these are still shown as near, because they are among the three with the
+fall below. A quarter of these are still shown as near, because they are among the two with the
 most evidence.
 
 A query without any letter of a script that the model reads, such as an emoji or a Greek word, is
@@ -119,6 +119,8 @@ MIN_EVIDENCE: Final = -0.09
 """The minimum evidence of a hit that answers. Fitted with `MAX_GAP`; see the module's docstring."""
 MAX_GAP: Final = 0.15
 """A hit answers if its evidence is at most this much below the best."""
+MAX_NEAR: Final = 2
+"""The maximum number of hits that are shown though they do not answer."""
 
 _FULL_COVERAGE: Final = 1 - 1e-9
 """The coverage of a hit that contains all words of the query, allowing for rounding errors."""

@@ -21,7 +21,7 @@ from shared.text.terms import MAX_TERM, find_occurrences, find_variant_occurrenc
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-TOTAL_LENGTH: Final = 3_000
+TOTAL_LENGTH: Final = 2_500
 """The passages of an answer share this many characters."""
 MIN_LENGTH: Final = 310
 """Each passage may have this many characters, even if all together then have more."""

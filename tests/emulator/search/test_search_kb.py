@@ -11,11 +11,13 @@ from syrupy.assertion import SnapshotAssertion
 
 from functions.jobs.ingest.listing import read
 from functions.tools.knowledge.search_kb import messages
-from functions.tools.knowledge.search_kb.tool import MAX_NEAR, In, search_kb
+from functions.tools.knowledge.search_kb.tool import In, search_kb
 from infra.local.sample.knowledge import FOLDER, add_knowledge
 from shared.core.errors import Conflict
+from shared.knowledge.chunk import PassageKind
 from shared.knowledge.source import Locator, Section, Source
 from shared.runtime.context import App, Context
+from shared.search.relevance import MAX_NEAR
 from shared.text.snippets import NEAR_LENGTH
 from shared.writer.chunked_source import ChunkedSource
 from shared.writer.ingestion import Ingestion
@@ -172,6 +174,14 @@ async def test_the_text_shows_what_a_hit_has(
     for detail in ("lean", "full"):
         text = await call_text(app, "search_kb", query="knead", mode="lexical", detail=detail)
         assert text == snapshot(name=detail)
+
+
+async def test_a_kind_that_the_date_says_is_not_repeated(ctx: Context) -> None:
+    sections = (Section("Knead.", highlighted_at=NOON), Section("Knead again."))
+    await store_sources(ctx, Source("s", "Bread", origin="kindle", sections=sections))
+    [page] = await search_all_pages(ctx, query="knead", mode="lexical")
+    kinds = {str(hit.date).partition(" ")[0]: hit.kind for hit in page.results}
+    assert kinds == {"highlighted": None, "saved": PassageKind.HIGHLIGHT}
 
 
 async def test_the_text_announces_weak_hits_and_the_next_page(app: App, ctx: Context) -> None:

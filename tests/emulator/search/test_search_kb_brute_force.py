@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from functions.tools.knowledge.search_kb.tool import MAX_NEAR
 from shared.ai.embedding import Purpose
 from shared.runtime.context import Context
 from shared.search.candidates import DENSE_POOL
+from shared.search.relevance import MAX_NEAR
 from tests.support.search_brute_force import (
     WORDS,
     EmbeddedChunk,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from functions.tools.knowledge.search_kb.tool import MAX_NEAR, In, search_kb
+from functions.tools.knowledge.search_kb.tool import In, search_kb
 from shared.core.caller import Caller
 from shared.firestore.connection import Connection
 from shared.firestore.documents import Document
@@ -20,6 +20,7 @@ from shared.runtime.context import App, Context
 from shared.search import candidates
 from shared.search.candidates import DENSE_POOL, LEXICAL_POOL, MAX_CHECKED_ANONYMOUS, SPARE
 from shared.search.filter_plan import SMALL_SCOPE_SIZE
+from shared.search.relevance import MAX_NEAR
 from tests.support.apps import READER, Apps
 from tests.support.jobs import make_job_context
 from tests.support.knowledge import index_all, set_fields, store_sources

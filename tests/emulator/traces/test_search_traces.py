@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from functions.tools.traces.search_traces.pages import MAX_NEAR
 from shared.index.facets import Kind, make_named_facet
 from shared.runtime.context import App, Context
+from shared.search.relevance import MAX_NEAR
 from shared.traces.corpus import make_trace_corpus
 from shared.traces.trust import TraceStatus, VoteTally
 from tests.support.clock import NOON, SettableClock

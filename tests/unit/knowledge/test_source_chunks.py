@@ -178,6 +178,7 @@ TEXT = "Simplify, simplify."
     [
         (KnowledgeCard(TEXT), False),
         (KnowledgeCard(TEXT.upper().rstrip(".")), False),
+        (KnowledgeCard(TEXT.replace(" ", "")), False),
         (KnowledgeCard("Simplify."), True),
         (KnowledgeCard(TEXT, ("Own less.",)), True),
     ],

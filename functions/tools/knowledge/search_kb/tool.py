@@ -46,6 +46,7 @@ from shared.search.listing import (
     make_rank_position,
 )
 from shared.search.query import Mode, SearchQuery
+from shared.search.relevance import MAX_NEAR
 from shared.search.understanding import DateOrder, understand
 from shared.text.counts import format_count
 
@@ -58,8 +59,6 @@ if TYPE_CHECKING:
     from shared.search.listing import Listing
     from shared.search.understanding import Understanding
 
-MAX_NEAR: Final = 3
-"""At most this many of the nearest passages that do not answer are shown."""
 _DatePosition = tuple[CursorCount, CursorMoment, DocumentId]
 _DATE_POSITION: Final = TypeAdapter(_DatePosition)
 """The shape of a cursor into a listing: the number of passages on earlier pages, and the date and

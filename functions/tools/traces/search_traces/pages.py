@@ -13,6 +13,7 @@ from shared.runtime.schemas import FOR_APPS, DocumentId, Result
 from shared.search.hybrid import rank
 from shared.search.listing import find_start, list_newest, make_rank_position
 from shared.search.query import Degradation
+from shared.search.relevance import MAX_NEAR
 from shared.text.snippets import NEAR_LENGTH, truncate
 from shared.traces.corpus import describe_unknown_tags, make_trace_corpus
 from shared.traces.moderation import moderate_scores
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 DATE_POSITION: Final = TypeAdapter(tuple[CursorCount, CursorMoment, DocumentId])
 """A cursor by date contains the number of traces on previous pages, and the date and the id of the
 last of them."""
-MAX_NEAR: Final = 3
-"""At most this many of the nearest traces that do not answer are shown."""
 MAX_LEXICAL_READS: Final = 60
 """The maximum number of traces that are read because only the search by words found them."""
 MAX_EXCERPT: Final = 200
