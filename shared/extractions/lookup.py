@@ -14,7 +14,7 @@ from shared.core.errors import InvalidInput, NotFound
 from shared.extractions.advice import Advice, explain_no_results
 from shared.extractions.model import Step
 from shared.extractions.pages import ExtractionFilter, load_page
-from shared.extractions.repository import MAX_NEAREST
+from shared.extractions.repository import MAX_NEAREST, Extractions
 from shared.extractions.topic_names import canonicalize_topic
 from shared.extractions.views import (
     Attribution,
@@ -34,7 +34,7 @@ from shared.text.counts import format_count
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from shared.extractions.pages import PageItem
+    from shared.extractions.pages import ExtractionPage, PageItem
     from shared.knowledge.source_repository import StoredSource
     from shared.runtime.context import Context
 
@@ -90,7 +90,8 @@ async def look_up(
 
     Costs two round trips, or three with a query, and one fewer with a source_id. Explaining an
     empty result costs one more. Reads limit + 1 extractions, and each of their sources once. With a
-    query, the extractions of the previous pages are read again.
+    query, the extractions of the previous pages are read again. Without one, the first of several
+    pages costs a count, and two round trips even with a source_id.
 
     Raises:
         InvalidInput: The topic contains no words, or the cursor belongs to another call.
@@ -103,7 +104,9 @@ async def look_up(
     page, source = await asyncio.gather(
         load_page(extraction_filter, args, ctx), _load_source(args.source_id, ctx)
     )
-    titles = await _load_titles(page.items, source, ctx)
+    titles, total = await asyncio.gather(
+        _load_titles(page.items, source, ctx), _count_total(extraction_filter, page, args, ctx)
+    )
     # A job will delete the extractions whose source was deleted. Until then, they are skipped.
     items = [item for item in page.items if item.extraction.source_id in titles]
     results = fit_page(
@@ -127,12 +130,24 @@ async def look_up(
         query=topic or ALL_TOPICS,
         sources_cited=list(dict.fromkeys(result.source_title for result in results)),
         result_count=len(results),
+        total=total if next_position else None,
         search_type="filtered" if args.query is None else "semantic",
         next_cursor=encode_cursor(args, next_position) if next_position else None,
         nearest_topics=advice.topics,
         message=advice.message,
     )
     return {"results": results, "metadata": metadata}
+
+
+async def _count_total(
+    filters: ExtractionFilter, page: ExtractionPage, args: ExtractionArguments, ctx: Context
+) -> int | None:
+    """Count the extractions on all pages, on the first page without a query."""
+    if args.query or args.cursor:
+        return None
+    if page.next_position is None:
+        return len(page.items)
+    return await Extractions(ctx.database).count(filters.type, filters.topic, filters.source_id)
 
 
 def _resolve_topic(args: ExtractionArguments, ctx: Context) -> str | None:
@@ -188,7 +203,9 @@ def format_answer(answer: LookupAnswer[ResultT]) -> str:
     """Format an answer as text: its message, its extractions, and how to get the next page."""
     paragraphs = [answer.metadata.message] if answer.metadata.message else []
     if answer.results:
-        count = format_count(answer.metadata.result_count, "result")
+        count = format_count(answer.metadata.total or answer.metadata.result_count, "result")
+        if answer.metadata.total:
+            count = f"{answer.metadata.result_count} of {count}"
         order = "surest" if answer.metadata.search_type == "filtered" else "nearest"
         paragraphs.append(f"{count}, the {order} first:")
     paragraphs += [

@@ -88,6 +88,17 @@ class Extractions:
         query = page_query(build_facet(extraction_type, topic, source_id), limit, after)
         return [_to_extraction(snapshot) for snapshot in await self._database.find(query)]
 
+    async def count(
+        self,
+        extraction_type: ExtractionType,
+        topic: str | None = None,
+        source_id: str | None = None,
+    ) -> int:
+        """Count the visible extractions of a type. Costs one Firestore round trip."""
+        facet = build_facet(extraction_type, topic, source_id)
+        query = Query(EXTRACTIONS).where("facets", "array_contains", facet)
+        return await self._database.count(query)
+
     async def find_nearest(
         self,
         vector: WeightedVector,
@@ -163,11 +174,7 @@ def build_replacement(
 
 async def count_extractions(database: Database) -> dict[ExtractionType, int]:
     """Count the visible extractions of each type. Costs one Firestore round trip."""
-    queries = [
-        Query(EXTRACTIONS).where("facets", "array_contains", build_facet(extraction_type))
-        for extraction_type in ExtractionType
-    ]
-    counts = await asyncio.gather(*map(database.count, queries))
+    counts = await asyncio.gather(*map(Extractions(database).count, ExtractionType))
     return dict(zip(ExtractionType, counts, strict=True))
 
 

@@ -80,6 +80,9 @@ class LookupMetadata(Result):
         description="Titles of the sources of these results, in their order, each once."
     )
     result_count: int = Field(description="Number of results in this answer.")
+    total: int | None = Field(
+        description="Number on all pages; on the first of several, without a query."
+    )
     search_type: Literal["filtered", "semantic"] = Field(
         description="filtered: ordered by confidence. semantic: ordered by similarity to the query."
     )

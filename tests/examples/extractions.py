@@ -15,7 +15,7 @@ _LOOKUP: Final = Example(
     contradictions=(({"type": "decision"}, "type", "not a parameter"),),
     costs=(
         ({}, Cost(2, 4)),
-        ({"limit": 1}, Cost(2, 3)),
+        ({"limit": 1}, Cost(2, 4)),
         ({"topic": "Bread"}, Cost(2, 4)),
         ({"topic": "other"}, Cost(2, 6)),
         ({"query": "flour"}, Cost(2, 4)),

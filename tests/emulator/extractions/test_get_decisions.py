@@ -155,12 +155,18 @@ async def test_pages_are_in_order_of_confidence_without_repeats(
         assert collect_result_ids(pages) == expected_ids
         counts = [page["metadata"]["result_count"] for page in pages]
         assert (sum(counts), max(counts)) == (11, min(limit, 11))
+        first, *others = [page["metadata"].get("total") for page in pages]
+        assert first == (11 if others else None)
+        assert not any(others)
+    text = await call_text(app, "get_decisions", limit=3)
+    assert text.startswith("3 of 11 results, the surest first:")
 
     patterns = [make_pattern(f"p{number}", solution="x" * 2_000) for number in range(30)]
     await store_extractions(ctx, *(make_extraction(chunks[1], pattern) for pattern in patterns))
     pages = await call_all_pages(app, "get_patterns", limit=30)
     assert len(set(collect_result_ids(pages))) == 30
     assert 1 < len(pages) <= 3
+    assert pages[0]["metadata"]["total"] == 30
 
 
 async def test_paging_survives_deletions_and_additions(
