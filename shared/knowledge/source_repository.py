@@ -58,8 +58,8 @@ class StoredSource(SourceFields):
     """A stored source, without its text.
 
     Attributes:
-        facets: The ids of the facets of its author, its category, and the tags of it and its
-            chunks.
+        facets: The ids of the facets of its author, its category, and the tags and languages of
+            it and its chunks.
         title_key: The title in the form used for comparison and sorting.
         revision: The number of its revision. Each edit increments it. A note begins with 1, any
             other source with None.

@@ -31,7 +31,7 @@ MAX_TAGS: Final = 4_000
 MAX_TAG_BYTES: Final = 300_000
 """The maximum size of these tags, in bytes. A tag takes three index entries, one of which repeats
 the title. A document may have 40,000 entries, of 8 MiB together."""
-_SOURCE_FILTERS: Final = frozenset({Kind.AUTHOR, Kind.CATEGORY, Kind.TAG})
+_SOURCE_FILTERS: Final = frozenset({Kind.AUTHOR, Kind.CATEGORY, Kind.LANGUAGE, Kind.TAG})
 """The kinds of facets by which sources are filtered. A source has the facets of all its chunks."""
 
 

@@ -98,9 +98,9 @@ EXAMPLES: Final = {
     "list_sources": Example(
         arguments={},
         ranges={"limit": (1, 50)},
-        lengths={"author": 500, "category": 500, "tag": 500},
+        lengths={"author": 500, "category": 500, "tag": 500, "language": 500},
         choices={"order": ("recent", "title")},
-        wrong=dict.fromkeys(("author", "category", "tag"), _EMPTY),
+        wrong=dict.fromkeys(("author", "category", "tag", "language"), _EMPTY),
         costs=(
             ({"limit": 1}, Cost(1, 3)),
             ({"author": "Ida Loaf"}, Cost(1, 2)),

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 INSTRUCTIONS: Final = (
     "Carrel holds its owner's reading highlights and notes, solutions to coding problems that"
-    " people and agents shared here, and a to-do list for each user; it also finds the key passages"
-    " in long texts that you provide."
+    " people and agents shared, and a to-do list for each user."
     " When the owner's reading or notes may answer a question, search with search_kb, read hits in"
     " full with get_chunk, and cite title and author; say so when nothing fits."
     " For themes use list_clusters and get_cluster; for one book or article list_sources and"

@@ -16,7 +16,9 @@ EMMA = make_source("emma", title="emma", author="Jane Austen", tags=("novel", "i
 PERSUASION = make_source(
     "persuasion", title="Persuasion", author="Jane Austen", tags=("novel", "sea")
 )
-WALDEN = make_source("walden", title="Walden", author="H. D. Thoreau", tags=("nature",))
+WALDEN = make_source(
+    "walden", title="Walden", author="H. D. Thoreau", tags=("nature",), language="es"
+)
 ESSAY = make_source(
     "essay", title="Civil Disobedience", author="H. D. Thoreau", category="articles"
 )
@@ -61,6 +63,7 @@ async def test_sources_that_match_all_filters_are_listed_page_by_page(ctx: Conte
         ({"tag": "novel", "order": "title"}, ["emma", "persuasion"]),
         ({"category": "books"}, ["walden", "persuasion", "emma"]),
         ({"author": "H. D. Thoreau", "category": "Books"}, ["walden"]),
+        ({"language": "ES"}, ["walden"]),
         ({"author": "Jane Austen", "tag": "sea", "category": "books"}, ["persuasion"]),
         ({"tag": "novel", "category": "articles"}, []),
     ]

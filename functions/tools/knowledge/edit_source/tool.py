@@ -265,9 +265,8 @@ TOOL = Tool(
     name="edit_source",
     title="Edit a source",
     description=(
-        "Correct the title, author or tags of a source when the user asks; reset takes it back."
-        " Call get_source first: you need its revision. A text is corrected by save_note; to remove"
-        " a source, forget."
+        "Correct the title, author or tags of a source when the user asks, or reset them. To"
+        " correct a text use save_note; to remove a source, forget."
     ),
     input=In,
     output=Out,

@@ -56,6 +56,7 @@ class In(PagedArguments):
     author: Name | None = Field(default=None, description="Full name.")
     category: Name | None = Field(default=None, description="books, articles ...")
     tag: Name | None = Field(default=None, description="Also a passage's.")
+    language: Name | None = Field(default=None, description="Of any passage: en, de ...")
     order: SourceOrder = Field(
         default=SourceOrder.RECENT,
         description="recent: newest first.",
@@ -114,8 +115,8 @@ async def list_sources(args: In, ctx: Context) -> Out:
 
 def _build_filters(args: In) -> dict[Facet, str]:
     """Return the names to filter by, by facet. The facet that is likely the rarest comes first."""
-    names = {Kind.AUTHOR: args.author, Kind.TAG: args.tag, Kind.CATEGORY: args.category}
-    return {make_named_facet(kind, name): name for kind, name in names.items() if name}
+    kinds = (Kind.AUTHOR, Kind.TAG, Kind.CATEGORY, Kind.LANGUAGE)
+    return {make_named_facet(kind, name): name for kind in kinds if (name := getattr(args, kind))}
 
 
 async def _count(args: In, facets: Sequence[Facet], ctx: Context) -> int | None:
@@ -183,8 +184,8 @@ TOOL = Tool(
     name="list_sources",
     title="List sources",
     description=(
-        "List books, articles, notes and other sources that match all filters, to browse or find a"
-        " source_id. To search their text use search_kb."
+        "List the sources (books, articles, notes ...) that match all filters. To search their text"
+        " use search_kb."
     ),
     input=In,
     output=Out,

@@ -303,10 +303,10 @@ TOOL = Tool(
     name="save_note",
     title="Save a note",
     description=(
-        "Save a fact, preference, decision or thought when the user asks to remember or note it, or"
-        " with corrects what is wrong in a passage; or change a note by source_id and revision."
-        " Everyone with access can read it, perhaps the whole world: leave out what is private. For"
-        " to-dos use add_task; for solved coding problems contribute_trace."
+        "Save a fact, preference, decision or thought when the user asks to remember it, correct a"
+        " passage (corrects), or change a note (source_id, revision). Everyone with access can read"
+        " it, perhaps the whole world: leave out what is private. For to-dos use add_task; for"
+        " solved coding problems contribute_trace."
     ),
     input=In,
     output=Out,
