@@ -7,7 +7,7 @@ which a repeated call is recognized.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
@@ -63,8 +63,8 @@ class TaskFilter:
 
     Attributes:
         statuses: The accepted statuses, at least one.
-        by_due_date: Whether to list only tasks with a due date, earliest first, instead of all
-            tasks, newest first.
+        by_due_date: Whether the earliest due date comes first, and tasks without one last, instead
+            of the newest task.
     """
 
     statuses: Sequence[TaskStatus]
@@ -102,15 +102,28 @@ class Tasks:
     async def load_page(
         self, task_filter: TaskFilter, size: int, after: TaskKey | None
     ) -> list[Task]:
-        """Load the first tasks, or those after a task. Costs one Firestore round trip."""
-        query = filter_query(self._collection, task_filter).limit(size)
+        """Load the first tasks, or those after a task.
+
+        Costs one Firestore round trip, or two by due date, if the page reaches tasks without one.
+        """
+        last_undated = after if task_filter.by_due_date and after and after[1] is None else None
+        query = filter_query(self._collection, task_filter)
+        tasks = [] if last_undated else await self._find(query, size, after)
+        has_range = task_filter.due_from or task_filter.due_to
+        if task_filter.by_due_date and not has_range and len(tasks) < size:
+            query = undated_query(self._collection, task_filter)
+            tasks += await self._find(query, size - len(tasks), last_undated)
+        return tasks
+
+    async def _find(self, query: Query, size: int, after: TaskKey | None) -> list[Task]:
         if after:
             query = query.start_after({"number": after[0], "due_date": after[1]})
-        return [_to_task(snapshot) for snapshot in await self._database.find(query)]
+        return [_to_task(snapshot) for snapshot in await self._database.find(query.limit(size))]
 
     async def count(self, task_filter: TaskFilter) -> int:
         """Count the tasks that meet all conditions. Costs one Firestore round trip."""
-        return await self._database.count(filter_query(self._collection, task_filter))
+        in_any_order = replace(task_filter, by_due_date=False)  # with those without a due date
+        return await self._database.count(filter_query(self._collection, in_any_order))
 
     def build_creation_writes(self, counter: TaskCounter, tasks: Sequence[Task]) -> list[Write]:
         """Build the writes that store new tasks and advance the counter to the last number."""
@@ -157,12 +170,10 @@ def filter_query(collection: str, task_filter: TaskFilter) -> Query:
     An order by numbers includes the due date, too. That does not change it, because numbers are
     unique, but lets the same indexes serve queries with and without a range of dates.
     """
-    states = [status.value for status in task_filter.statuses]
     by_due_date = task_filter.by_due_date
     due_from = task_filter.due_from or (date.min if by_due_date else None)
-    query = Query(collection).where("state", "in", states)
+    query = _query_states(collection, task_filter)
     for path, comparison, operand in (
-        ("priority", "==", task_filter.priority and task_filter.priority.value),
         ("due_date", ">=", due_from and due_from.isoformat()),
         ("due_date", "<=", task_filter.due_to and task_filter.due_to.isoformat()),
     ):
@@ -171,3 +182,15 @@ def filter_query(collection: str, task_filter: TaskFilter) -> Query:
     for path in ("due_date", "number") if by_due_date else ("number", "due_date"):
         query = query.order_by(path, descending=not by_due_date)
     return query
+
+
+def undated_query(collection: str, task_filter: TaskFilter) -> Query:
+    """Build the query for tasks without a due date, in the order of their numbers."""
+    return _query_states(collection, task_filter).where("due_date", "==", None).order_by("number")
+
+
+def _query_states(collection: str, task_filter: TaskFilter) -> Query:
+    states = [status.value for status in task_filter.statuses]
+    query = Query(collection).where("state", "in", states)
+    priority = task_filter.priority
+    return query.where("priority", "==", priority.value) if priority else query

@@ -118,7 +118,7 @@ def list_expected_ids(model: Model, arguments: dict[str, Any]) -> list[str]:
 
     listed = {number: task for number, task in enumerate(model, start=1) if is_listed(task)}
     if arguments.get("order") == "due":
-        days = [(task["due_date"], number) for number, task in listed.items() if task["due_date"]]
+        days = [(task["due_date"] or "9999", number) for number, task in listed.items()]
         return [str(number) for _, number in sorted(days)]
     return [str(number) for number in reversed(listed)]
 

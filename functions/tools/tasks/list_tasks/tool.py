@@ -102,7 +102,7 @@ class In(PagedArguments):
     )
     order: TaskOrder = Field(
         default=TaskOrder.NEWEST,
-        description="due: only tasks with a due day, earliest first.",
+        description="due: earliest due day first, tasks without one last.",
         validation_alias=AliasChoices("order", "sort"),
     )
     time_zone: ZoneName | None = Field(
@@ -136,7 +136,7 @@ async def list_tasks(args: In, ctx: Context) -> Out:
     """List tasks.
 
     Costs one round trip, reading limit + 1 tasks. If there are more, the first page costs a second
-    one to count them.
+    one to count them. By due date, a page with tasks that have none costs one more.
 
     A condition that the database cannot check (query, overdue false, status deleted) costs up to
     three round trips and 300 reads.
@@ -237,7 +237,7 @@ TOOL = Tool(
     title="List tasks",
     description=(
         "List the tasks on the user's to-do list that meet all conditions, to see what there is"
-        " to do or to find a task_id. order due lists only those with a due day, earliest first."
+        " to do or to find a task_id."
     ),
     input=In,
     output=Out,
