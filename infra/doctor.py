@@ -169,7 +169,7 @@ def _check_knowledge(_: Machine) -> CheckResult:
 
 def _check_folders(_: Machine) -> CheckResult:
     """Check that the followed folders are there, and that all of them could be read."""
-    from functions.jobs.ingest.folder import load_folders
+    from shared.knowledge.followed_folders import load_folders
 
     roots = asyncio.run(_read(load_folders))
     if problems := [problem for root in roots for problem in root.list_problems()]:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 from watchfiles import watch
 
-from functions.jobs.ingest.folder import load_folders
 from functions.jobs.ingest.listing import take_fingerprint
 from infra.local.state_disk import find_remote_disk, read_mounts
 from shared.core.log import error_fields, log
+from shared.knowledge.followed_folders import load_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -20,17 +20,22 @@ from shared.firestore.documents import Reference
 from shared.firestore.queries import Query
 from shared.firestore.writes import Delete, Set, Write, put_if_unchanged
 from shared.knowledge.chunk_repository import LAYOUT
+from shared.runtime.job import MAX_RECORDED_ITEMS, format_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from shared.firestore.database import Database
     from shared.firestore.documents import Document
+    from shared.runtime.job import Failure
 
 ItemT = TypeVar("ItemT")
 
 DISK: Final = "file://"
 """The address of all folders on this machine, which have one state together."""
+UPLOADS: Final = "upload://"
+"""The address of uploaded files, of which only the last outcome is stored."""
 _BUCKET: Final = "gs://"
 UNREAD: Final = 0
 """The version of a file that cannot be read, or that no run has read completely."""
@@ -104,6 +109,20 @@ class Followed(Generic[ItemT]):
         """Set fields, and leave the items and all other fields as they are."""
         header = {"address": self._address, **own_fields}
         await self._database.commit([Set(self._reference, header, merge=True)])
+
+    async def store_outcome(
+        self, read_at: datetime | None, failures: Sequence[Failure] | None
+    ) -> None:
+        """Store when everything was read, and what could not be read.
+
+        Args:
+            read_at: None if time ran out first.
+            failures: None to keep those that are stored.
+        """
+        outcome: dict[str, Any] = {"read_at": read_at} if read_at else {}
+        if failures is not None:
+            outcome["problems"] = list(map(format_failure, failures[:MAX_RECORDED_ITEMS]))
+        await self.store_fields(outcome)
 
     async def store(
         self,

@@ -245,9 +245,9 @@ class _RunRecorder:
             self._make_run(RunState.FINISHED if report.finished else RunState.OUT_OF_TIME),
             ended_at=self._context.clock(),
             counts=dict(report.counts),
-            failures=tuple(map(_format_failure, report.failures[:MAX_RECORDED_ITEMS])),
+            failures=tuple(map(format_failure, report.failures[:MAX_RECORDED_ITEMS])),
             failed=len(report.failures),
-            warnings=tuple(map(_format_failure, report.warnings[:MAX_RECORDED_ITEMS])),
+            warnings=tuple(map(format_failure, report.warnings[:MAX_RECORDED_ITEMS])),
             warned=len(report.warnings),
             note=report.note,
         )
@@ -265,7 +265,8 @@ class _RunRecorder:
         )
 
 
-def _format_failure(failure: Failure) -> str:
+def format_failure(failure: Failure) -> str:
+    """Return a failure as it is recorded: on one line, and not too long."""
     return f"{failure.name}: {failure.reason}"[:MAX_RECORDED_LENGTH]
 
 

@@ -9,10 +9,10 @@ from typing import Final
 
 import pytest
 
-from functions.jobs.ingest.folder import ingest_confirmed, load_folders, set_watched
-from functions.jobs.ingest.roots import Root
+from functions.jobs.ingest.folder import ingest_confirmed, set_watched
 from infra.local import folder_watch, local_database, scheduler
 from infra.local.scheduler import Scheduler
+from shared.knowledge.followed_folders import Root, load_folders
 from shared.runtime.context import App, Context
 from tests.support.jobs import make_ample_budget
 from tests.support.stored_documents import read_chunk_texts, read_documents

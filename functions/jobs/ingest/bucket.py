@@ -36,10 +36,12 @@ from shared.writer.ingestion import BATCH_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import Set as AbstractSet
+    from datetime import datetime
 
     from shared.knowledge.source import Source
     from shared.runtime.context import Context
-    from shared.runtime.job import Budget
+    from shared.runtime.job import Budget, Failure
 
 ATTEMPT_SECONDS: Final = 30.0
 """The time limit of one request."""
@@ -104,6 +106,14 @@ class FollowedBucket(FollowedFiles):
                 without_books=self._without_books,
             )
             yield chain(problems, sources)
+
+    async def complete(
+        self, forgotten: AbstractSet[str], read_at: datetime | None, failures: Sequence[Failure]
+    ) -> None:
+        """Store also when the bucket was read, and what could not be read when it last changed."""
+        await super().complete(forgotten, read_at, failures)
+        has_changes = failures or self._read_names
+        await self._followed.store_outcome(read_at, failures if has_changes else None)
 
     def locate(self, name: str) -> tuple[str, str]:
         """Return the last part of the prefix, or the name of the bucket, and the object's name."""

@@ -35,17 +35,11 @@ from functions.jobs.ingest.readers.reading import (
     find_identity,
     read_entries,
 )
-from functions.jobs.ingest.roots import (
-    dump_roots,
-    find_possible_moves,
-    find_root,
-    is_gone,
-    load_roots,
-    register,
-)
+from functions.jobs.ingest.roots import find_possible_moves, find_root, is_gone, register
 from shared.core.errors import InvalidInput
 from shared.core.installation import carrel
 from shared.knowledge.followed import DISK, UNREAD, FileState, Followed
+from shared.knowledge.followed_folders import dump_roots, load_roots, read_folders
 from shared.knowledge.source import Source
 from shared.runtime.job import Failure, Report
 
@@ -55,8 +49,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from functions.jobs.ingest.readers.source_file import LinkList
-    from functions.jobs.ingest.roots import Registration, Root
+    from functions.jobs.ingest.roots import Registration
     from shared.firestore.database import Database
+    from shared.knowledge.followed_folders import Root
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
@@ -278,31 +273,11 @@ async def set_watched(path: Path, database: Database, *, watched: bool) -> bool:
     return True
 
 
-async def load_folders(database: Database) -> list[Root]:
-    """Load the registered folders. Costs one read."""
-    disk = Followed(database, DISK, FileState)
-    await disk.load_fields("roots", "watched")
-    return _load_roots(disk)
-
-
-def _load_roots(disk: Followed[FileState]) -> list[Root]:
-    watched = json.loads(disk.fields.get("watched", "[]"))
-    return [
-        # If chunks have another layout than before, all folders must be read again.
-        replace(
-            root,
-            watched=str(root.path) in watched,
-            fingerprint=root.fingerprint if disk.is_current else "",
-        )
-        for root in load_roots(disk.fields.get("roots", ""))
-    ]
-
-
 async def load_roots_with_files(database: Database) -> list[tuple[Root, list[FileState]]]:
     """Load the registered folders, each with the states of its files that are not missing."""
     followed = Followed(database, DISK, FileState)
     await followed.load()
-    roots = _load_roots(followed)
+    roots = read_folders(followed.fields, is_current=followed.is_current)
     states: dict[Root | None, list[FileState]] = {root: [] for root in roots}
     for name, state in followed.items.items():
         if not state.missing:

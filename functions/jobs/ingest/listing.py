@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from functions.jobs.ingest.readers.links import Vault
-    from functions.jobs.ingest.roots import Registration, Root
+    from functions.jobs.ingest.roots import Registration
+    from shared.knowledge.followed_folders import Root
 
 _OUTSIDE: Final = "is a link to a target outside the folder: ingest the target by itself"
 _OFFLINE: Final = (

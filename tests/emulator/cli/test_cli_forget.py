@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from functions.jobs.ingest.folder import load_folders, set_watched
+from functions.jobs.ingest.folder import set_watched
 from functions.jobs.ingest.job import ingest
 from infra.local.local_database import SAMPLE
 from infra.local.sample.traces import share_traces
+from shared.knowledge.followed_folders import load_folders
 from shared.knowledge.source import Source
 from shared.runtime.context import Context
 from shared.traces.corpus import build_index_entry

@@ -107,7 +107,7 @@ async def test_a_run_reads_only_what_is_new(
     report, meter = await measure_ingest(app)
     assert report == Report()
     assert meter.documents_read == 2  # a query for due links, and the state of the bucket
-    assert meter.documents_written == 0
+    assert meter.documents_written == 1  # when it was read
     assert storage.calls == {"list": 14}  # pages of three files
 
     upload(storage, "new.md", REEF)
@@ -117,8 +117,8 @@ async def test_a_run_reads_only_what_is_new(
     # The query for due links and the state of the bucket; the source, the record that it was
     # forgotten, and the query for its chunks, none of which exist.
     assert meter.documents_read == 5
-    # The source and the chunk, and before and after these the state.
-    assert meter.documents_written == 2 + 2
+    # The source and the chunk; before and after these the state; and when it was read.
+    assert meter.documents_written == 2 + 2 + 1
 
 
 async def test_a_new_chunk_layout_reads_the_whole_bucket_again(

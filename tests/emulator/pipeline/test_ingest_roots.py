@@ -12,8 +12,8 @@ import pytest
 
 from functions.jobs.ingest.folder import load_roots_with_files
 from functions.jobs.ingest.listing import read
-from functions.jobs.ingest.roots import Root
 from shared.core.ids import IdKind, make_id
+from shared.knowledge.followed_folders import Root
 from shared.knowledge.source import Source
 from shared.runtime.context import Context
 from shared.runtime.job import Failure

@@ -133,9 +133,13 @@ class FollowedLibrary:
         """Return None: Readwise names deleted books."""
 
     async def complete(
-        self, forgotten: AbstractSet[str], read_at: datetime | None, failures: Sequence[Failure]
+        self,
+        forgotten: AbstractSet[str],  # noqa: ARG002 - none is ever missing
+        read_at: datetime | None,
+        failures: Sequence[Failure],  # noqa: ARG002 - a book fails until it is read
     ) -> None:
-        """Do nothing, because `remember` stored all."""
+        """Store when the changes were read, and which books could not be read, by any run."""
+        await self._followed.store_outcome(read_at, _list_failures(self._pending.values()))
 
     def label(self, name: str) -> str:
         """Return the name of a book after that of its origin."""
@@ -216,8 +220,11 @@ async def _load_dead_letters(ctx: Context, limit: int) -> list[Failure]:
     """Load up to `limit` of the books that are not retried until they change."""
     followed = open_state(ctx.database)
     await followed.load()
-    books = [book for book in followed.items.values() if book.dead_lettered]
-    return [Failure(f"Readwise: {book.name}", book.reason) for book in books[:limit]]
+    return _list_failures(book for book in followed.items.values() if book.dead_lettered)[:limit]
+
+
+def _list_failures(books: Iterable[PendingBook]) -> list[Failure]:
+    return [Failure(f"Readwise: {book.name}", book.reason) for book in books if book.reason]
 
 
 async def _retry(ctx: Context) -> int:
