@@ -172,7 +172,8 @@ def _check_folders(_: Machine) -> CheckResult:
     from shared.knowledge.followed_folders import load_folders
 
     roots = asyncio.run(_read(load_folders))
-    if problems := [problem for root in roots for problem in root.list_problems()]:
+    problems = [f"{root.path}: {problem}" for root in roots for problem in root.list_problems()]
+    if problems:
         others = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         return failed(make_printable(f"{problems[0]}{others}"), carrel("ingest --list"))
     return passed(f"follows {format_count(sum(root.watched for root in roots), 'folder')}")

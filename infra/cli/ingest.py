@@ -318,7 +318,7 @@ async def _list(database: Database) -> str:
         last_read = format_minute(root.read_at) if root.whole else "single files"
         when = "when it changes" if root.watched else "on command"
         rows.append((str(root.path), *_count(states), last_read, when))
-        problems += root.list_problems()
+        problems += [f"{root.path}: {problem}" for problem in root.list_problems()]
     if address := Settings().ingest_bucket:
         bucket = Followed(database, address.rstrip("/"), FileState)
         await bucket.load()

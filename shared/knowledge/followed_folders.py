@@ -71,7 +71,7 @@ class Root:
     def list_problems(self) -> list[str]:
         """List what is wrong with the folder, now or when it was last read."""
         gone = [_GONE] if self.watched and not os.access(self.path, os.R_OK | os.X_OK) else []
-        return [f"{self.path}: {problem}" for problem in (*gone, *self.problems)]
+        return [*gone, *self.problems]
 
 
 def load_roots(text: str) -> tuple[Root, ...]:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.examples.base import BAKE, KNEAD
+from tests.examples.base import BAKE, KNEAD, OWNER
 from tests.examples.example import NOT_A_ZONE, NOT_AN_ID, Cost, Example
 
 _EMPTY: Final = {"at least 1 character": (" ",)}
@@ -142,4 +142,5 @@ EXAMPLES: Final = {
         costs=(({"limit": 1}, Cost(1, 2)),),
         next_page=Cost(1, 2),
     ),
+    "list_origins": Example(arguments={}, caller=OWNER, costs=(({}, Cost(1, 12)),)),
 }
