@@ -15,6 +15,7 @@ from infra.local.local_database import open_local_database, use_local_database
 from infra.local.processes import RUNS_JOBS
 from infra.local.scheduler import Scheduler, WakingDispatcher
 from infra.local.tool_processes import SENT_SECRET, SharedSecretTokens
+from infra.local.uploads import LocalUploads
 from infra.local.warm_up import start_warm_up
 from shared.core.settings import Settings
 from shared.runtime.context import App
@@ -36,7 +37,7 @@ _dispatcher = WakingDispatcher(
     if _secret
     else InlineDispatcher(_app)
 )
-_gateway = make_gateway(_settings, _dispatcher, _catalog)
+_gateway = make_gateway(_settings, _dispatcher, _catalog, LocalUploads())
 
 
 async def handle(request: Request) -> ASGIApp:

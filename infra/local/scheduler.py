@@ -56,6 +56,11 @@ def get_lock_file() -> Path:
     return local_database.STATE / "jobs.lock"
 
 
+def get_upload_folder() -> Path:
+    """Return the folder with the uploads, each a folder. Hidden ones are not complete yet."""
+    return local_database.STATE / "uploads"
+
+
 def wake() -> None:
     """Make the process that runs jobs run `STEPS` now, and reload the followed folders.
 
@@ -162,11 +167,11 @@ class Scheduler:
                 self._waiting_jobs.update(STEPS[STEPS.index(name) + 1 :])
 
     async def _run_ingest(self, job: Job) -> Report | AlreadyRunning:
-        """Fetch links, and read changed folders and, if the job is due, configured origins."""
+        """Fetch links, and read uploads, changed folders and, if due, configured origins."""
         from functions.jobs.ingest.job import ingest_here
 
         changed, is_scheduled = self._changed_folders, INGEST in self._due_jobs
-        run = partial(ingest_here, changed, is_scheduled=is_scheduled)
+        run = partial(ingest_here, changed, _list_uploads(), is_scheduled=is_scheduled)
         outcome = await self._run(replace(job, run=run))
         if isinstance(outcome, AlreadyRunning):  # perhaps a command, which reads these folders
             self._folders.suspect(changed)
@@ -182,6 +187,11 @@ class Scheduler:
         except Exception as error:  # noqa: BLE001 - the other jobs must still run
             log.error("job_failed", job=job.name, **error_fields(error))
             return Report()
+
+
+def _list_uploads() -> list[Path]:
+    """List the uploads that wait to be read, the oldest first."""
+    return sorted(path for path in get_upload_folder().glob("*") if not path.name.startswith("."))
 
 
 def _load(database: Database) -> tuple[dict[str, Job], FolderWatch]:

@@ -122,6 +122,12 @@ class SavedLinks:
         query = _state_query(LinkState.FAILED).select(_WITHOUT_PAGE).limit(limit)
         return [_to_link(snapshot) for snapshot in await self._database.find(query)]
 
+    async def list_tried(self, limit: int) -> list[Link]:
+        """Load links whose page could not be fetched the last time. Costs one round trip."""
+        query = Query(COLLECTION).where("tries", ">", 0).limit(limit)
+        links = [_to_link(snapshot) for snapshot in await self._database.find(query)]
+        return [link for link in links if link.state is not LinkState.STORED]
+
     async def retry(self, now: datetime) -> int:
         """Queue all links that could not be fetched for another attempt. Return their number."""
         query = _state_query(LinkState.FAILED).limit(_BATCH_SIZE)

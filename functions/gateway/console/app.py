@@ -12,11 +12,12 @@ from starlette.routing import Route, Router, request_response
 
 from functions.gateway.console import passage_map, search, sources
 from functions.gateway.console.account import AccountPage
+from functions.gateway.console.add import AddPage
 from functions.gateway.console.keys import KeyPages
 from functions.gateway.console.rendering import PAGE_HEADERS, serve_static_file
 from functions.gateway.console.saving import FORM_PATH, PAGE_PATH, PageEndpoint, SaveForm
 from functions.gateway.console.sessions import KEY_PATH
-from functions.gateway.console.visits import Visits
+from functions.gateway.console.visits import ADD_PATH, UPLOAD_PATH, Visits
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
@@ -24,17 +25,22 @@ if TYPE_CHECKING:
     from functions.gateway.access import Access
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
+    from functions.gateway.console.add import Uploads
 
 
-def make_console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -> Console:
+def make_console_app(
+    access: Access, catalog: Catalog, pipeline: CallPipeline, uploads: Uploads | None = None
+) -> Console:
     """Make the ASGI app of the console."""
     visits = Visits(access, catalog, pipeline)
     account = AccountPage(access)
     keys = KeyPages(access, visits.sessions)
     save_form = SaveForm(access)
+    add = AddPage(visits.sessions, uploads)
     pages = {
         "/": search.show,
         "/search": search.forward,
+        ADD_PATH: add.show,
         "/sources": sources.show_list,
         "/sources/{source_id}": sources.show,
         "/passages/{chunk_id}": sources.show_passage,
@@ -55,6 +61,8 @@ def make_console_app(access: Access, catalog: Catalog, pipeline: CallPipeline) -
             Route("/map/points", points, methods=["GET"]),
             Route("/map/hits", visits.wrap_data(passage_map.get_hits), methods=["GET"]),
             Route("/map/passages/{chunk_id}", visits.wrap_data(passage_map.get_passage)),
+            Route(ADD_PATH, visits.wrap_form(add.change), methods=["POST"]),
+            Route(UPLOAD_PATH, visits.wrap_upload(add.upload), methods=["POST"]),
             Route("/sources/{source_id}", visits.wrap_form(sources.change), methods=["POST"]),
             Route("/forgotten", visits.wrap_form(sources.change_forgotten), methods=["POST"]),
             Route("/you", visits.wrap_form(account.change), methods=["POST"]),

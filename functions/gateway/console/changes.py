@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from functions.gateway.console.visits import Visit
     from shared.runtime.messages import WireError
 
-_UNDOING_TOOLS: Final = frozenset({"edit_source", "forget", "save_note"})
+_UNDOING_TOOLS: Final = frozenset({"edit_source", "forget", "save_link", "save_note"})
 """The tools that an undo form may call."""
 
 
@@ -127,6 +127,16 @@ def _parse_note(_source_id: str, fields: dict[str, str]) -> FormCall:
     return FormCall("save_note", {"text": _parse_text(fields), "about": chunk_id})
 
 
+def _parse_new_note(_source_id: str, fields: dict[str, str]) -> FormCall:
+    tags = _parse_lines(fields.get("tags", ""))
+    arguments = {"text": _parse_text(fields), "title": fields.get("title"), "tags": tags or None}
+    return FormCall("save_note", arguments)
+
+
+def _parse_link(_source_id: str, fields: dict[str, str]) -> FormCall:
+    return FormCall("save_link", {"url": fields.get("url", "").strip()})
+
+
 def _parse_forgetting(source_id: str, fields: dict[str, str]) -> FormCall:
     chunk_id = fields.get("chunk_id")
     return FormCall("forget", {"chunk_id": chunk_id} if chunk_id else {"source_id": source_id})
@@ -153,6 +163,8 @@ _PARSERS: Final[dict[str, Callable[[str, dict[str, str]], FormCall | None]]] = {
     "edit_note": _parse_note_edit,
     "reset": _parse_reset,
     "note": _parse_note,
+    "new_note": _parse_new_note,
+    "link": _parse_link,
     "forget": _parse_forgetting,
     "restore": _parse_restoring,
     "undo": _parse_undo,
@@ -181,8 +193,8 @@ def make_notice(tool: str, result: dict[str, Any]) -> Notice:
 
 
 def _find_path(tool: str, result: dict[str, Any]) -> str | None:
-    """Return the path of what a call saved, changed or restored; None for what it forgot."""
-    if tool == "forget" and result["forgotten"]:
+    """Return the path of what a call saved, changed or restored, if it is stored now."""
+    if tool == "save_link" or (tool == "forget" and result["forgotten"]):
         return None
     chunk_id = result.get("chunk_id") if tool == "forget" else None
     return make_source_path(result["source_id"], chunk_id)
@@ -208,6 +220,14 @@ def _describe_note(result: dict[str, Any]) -> str:
     return f"Saved. The note can be read by {result['readable_by']}."
 
 
+def _describe_link(result: dict[str, Any]) -> str:
+    if result["state"] == "cancelled":
+        return "The page will not be fetched."
+    expected = result.get("expected_by")
+    time = f"by {expected[:16].replace('T', ' ')} UTC" if expected else "in a minute or two"
+    return f"The page will be fetched. If that succeeds, search finds it {time}."
+
+
 def _describe_forgetting(result: dict[str, Any]) -> str:
     name = f"“{result['title']}”" if result.get("title") else "the source"
     subject = f"a passage of {name}" if result.get("chunk_id") else name
@@ -222,6 +242,7 @@ def _describe_forgetting(result: dict[str, Any]) -> str:
 
 _MESSAGES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "edit_source": _describe_edit,
+    "save_link": _describe_link,
     "save_note": _describe_note,
     "forget": _describe_forgetting,
 }

@@ -81,6 +81,10 @@ _FORGOTTEN: Final = (
 _CONFLICTS: Final = {
     "save_note": _EDITED,
     "edit_source": _EDITED,
+    "save_link": (
+        "This page was forgotten. Somebody who may restore it can do that on the page of what is"
+        " forgotten."
+    ),
     "forget": (
         "This cannot be done right now: the source is still being forgotten or restored, is"
         " forgotten itself, or was forgotten too long ago. Restore the source first, or try again"
@@ -91,8 +95,16 @@ _CONFLICTS: Final = {
     "get_source": "The source changed where this page begins. Open it again from its first page.",
 }
 """What a conflict means, for the tools where it is more than that somebody else was faster."""
-_FIELDS: Final = frozenset({"text", "title", "author", "tags", "query", "url", "page"})
-"""The arguments that people fill in."""
+_FIELDS: Final = {
+    "text": "text",
+    "title": "title",
+    "author": "author",
+    "tags": "tags",
+    "query": "query",
+    "url": "address",
+    "page": "page",
+}
+"""The arguments that people fill in, and their names in messages."""
 _SECRET: Final = re.compile(r"line \d+: ")
 """How `shared.screening` begins the description of a secret in a field."""
 
@@ -126,7 +138,7 @@ def _describe_fields(tool: str, error: WireError) -> str | None:
     if error.code != InvalidInput.code:
         return None
     sentences = [
-        _describe_field(name, str(problem))
+        _describe_field(_FIELDS[name], str(problem))
         for path, problem in error.details.items()
         if (name := path.partition(".")[0]) in _FIELDS
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+import shlex
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,7 @@ from functions.gateway.apps.pages import MAP_SCRIPTS
 from functions.gateway.oauth.consent_page import SAFE_HEADERS, STYLE, to_prose
 from shared.core.dates import format_day
 from shared.core.errors import NotFound
+from shared.core.installation import carrel
 from shared.knowledge.views import format_place
 from shared.text.markup import to_plain_text
 
@@ -204,6 +206,7 @@ def _load_templates() -> Environment:
         passage_path=make_passage_path,
         source_path=make_source_path,
         static_path=make_static_path,
+        carrel=carrel,
         map_scripts=MAP_SCRIPTS,
     )
     environment.filters.update(
@@ -213,6 +216,7 @@ def _load_templates() -> Environment:
         paragraphs=split_paragraphs,
         place=describe_place,
         prose=to_prose,
+        shell=shlex.quote,
         web_address=get_web_address,
         web_host=get_web_host,
     )

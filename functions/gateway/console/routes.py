@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from functions.gateway.access import Access
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
+    from functions.gateway.console.add import Uploads
 
 SECTIONS: Final = (
+    "add",
     "sources",
     "passages",
     "clusters",
@@ -36,10 +38,17 @@ SECTIONS: Final = (
 class LazyConsole:
     """The console as an ASGI app that is imported and made for its first request."""
 
-    def __init__(self, access: Access, catalog: Catalog, pipeline: CallPipeline) -> None:
+    def __init__(
+        self,
+        access: Access,
+        catalog: Catalog,
+        pipeline: CallPipeline,
+        uploads: Uploads | None = None,
+    ) -> None:
         self._access = access
         self._catalog = catalog
         self._pipeline = pipeline
+        self._uploads = uploads
 
     def make_routes(self) -> list[Route]:
         """Make the routes of the console."""
@@ -57,4 +66,4 @@ class LazyConsole:
     def _app(self) -> ASGIApp:
         from functions.gateway.console.app import make_console_app
 
-        return make_console_app(self._access, self._catalog, self._pipeline)
+        return make_console_app(self._access, self._catalog, self._pipeline, self._uploads)

@@ -11,7 +11,11 @@ from mcp.server.transport_security import TransportSecurityMiddleware, Transport
 from starlette.requests import Request
 from starlette.routing import Route, request_response
 
-from functions.gateway.auth.public_url import list_own_hosts, list_own_origins
+from functions.gateway.auth.public_url import (
+    get_resource_url,
+    list_own_hosts,
+    list_own_origins,
+)
 from functions.gateway.body_limits import BodyLimit
 from functions.gateway.console.messages import describe_error, find_kind, find_title
 from functions.gateway.console.rendering import make_json_response, render_page
@@ -59,7 +63,9 @@ if TYPE_CHECKING:
 MAX_FORM_BYTES: Final = 256 * 1024
 """The maximum size of a form, in bytes. A note has up to 8,000 characters, each up to 12 bytes in
 a form."""
-_RETURN_PATHS: Final = {SIGN_OUT_PATH: "/", KEY_PATH: "/you"}
+ADD_PATH: Final = "/add"
+UPLOAD_PATH: Final = "/add/files"
+_RETURN_PATHS: Final = {SIGN_OUT_PATH: "/", KEY_PATH: "/you", UPLOAD_PATH: ADD_PATH}
 """The pages to return to after sign-in from forms whose own addresses are not pages."""
 
 
@@ -82,6 +88,7 @@ class Visit:
     """A request for a page, and what happens while it is answered.
 
     Attributes:
+        address: The address to which clients connect.
         started_at: When the visit began, in seconds of a monotonic clock.
     """
 
@@ -89,6 +96,7 @@ class Visit:
     session: Session
     catalog: Catalog
     pipeline: CallPipeline
+    address: str
     notice: Notice | None = None
     documents_read: int = 0
     started_at: float = field(default_factory=time.perf_counter)
@@ -101,6 +109,11 @@ class Visit:
     def offers(self, tool: str) -> bool:
         """Return whether this deployment has a tool that the visitor may call."""
         return self.catalog.find_for_page(tool, self.caller) is not None
+
+    @property
+    def may_add(self) -> bool:
+        """Whether the visitor may add links or notes."""
+        return self.offers("save_link") or self.offers("save_note")
 
     async def call(self, tool: str, /, **arguments: Any) -> CallAnswer:
         """Call a tool as the visitor, with the arguments that are not None.
@@ -182,7 +195,7 @@ class Visits:
                 if self._access.settings.local_user:
                     raise
                 return self.sessions.begin(request, _get_path(request))
-            return await show(Visit(request, session, self._catalog, self._pipeline))
+            return await show(self._make_visit(request, session))
 
         return self._guard(handle)
 
@@ -191,7 +204,7 @@ class Visits:
 
         async def handle(request: Request) -> Response:
             session = await self.sessions.find(request)
-            return await send(Visit(request, session, self._catalog, self._pipeline))
+            return await send(self._make_visit(request, session))
 
         return self._guard(handle, answer_script)
 
@@ -208,7 +221,7 @@ class Visits:
                 )
                 return self._answer_error(ended, request, fields.get("text", ""))
             self.sessions.verify_form(request, session, fields.pop("form", ""))
-            return await apply(Visit(request, session, self._catalog, self._pipeline), fields)
+            return await apply(self._make_visit(request, session), fields)
 
         return BodyLimit(
             request_response(self._guard(handle)),
@@ -216,6 +229,15 @@ class Visits:
             advice=lambda _: "Nothing was changed. Go back, and shorten the text.",
             make_error=_answer_rejected_body,
         )
+
+    def wrap_upload(self, apply: Page) -> Handler:
+        """Wrap the handler of a form with files, which reads the body and verifies the form."""
+
+        async def handle(request: Request) -> Response:
+            session = await self.sessions.find(request)
+            return await apply(self._make_visit(request, session))
+
+        return self._guard(handle)
 
     def make_session_routes(self) -> list[Route]:
         """Make the routes by which people sign in and out."""
@@ -231,6 +253,10 @@ class Visits:
             Route(SIGN_IN_PATH, self._guard(begin), methods=["GET"]),
             Route(SIGN_OUT_PATH, self.wrap_form(end), methods=["POST"]),
         ]
+
+    def _make_visit(self, request: Request, session: Session) -> Visit:
+        address = get_resource_url(self._access.settings)
+        return Visit(request, session, self._catalog, self._pipeline, address)
 
     def _guard(self, handle: Handler, answer_error: AnswerError | None = None) -> Handler:
         """Wrap a handler: reject other hosts and origins, and answer errors.

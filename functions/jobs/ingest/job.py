@@ -19,6 +19,7 @@ from functions.jobs.ingest.missing_sources import describe_removed
 from functions.jobs.ingest.origin import sync
 from functions.jobs.ingest.readwise.library import DEAD_LETTERS as DEAD_BOOKS
 from functions.jobs.ingest.readwise.library import follow_library
+from functions.jobs.ingest.uploads import read_upload
 from shared.core.errors import CarrelError, InvalidInput
 from shared.core.log import error_fields, log
 from shared.firestore.database import LeaseLost
@@ -88,15 +89,21 @@ async def _ingest(
 
 
 async def ingest_here(
-    folders: Iterable[Path], ctx: Context, budget: Budget, *, is_scheduled: bool
+    folders: Iterable[Path],
+    uploads: Iterable[Path],
+    ctx: Context,
+    budget: Budget,
+    *,
+    is_scheduled: bool,
 ) -> Report:
-    """Fetch saved links, and read folders that have changed and, if scheduled, other origins.
+    """Fetch saved links, and read uploads, changed folders and, if scheduled, other origins.
 
     If many links are due, the other jobs get a turn after a minute, and a later run continues.
     """
+    uploaded = {path.name: partial(read_upload, path) for path in uploads}
     changed = {str(path): partial(follow_path, str(path)) for path in folders}
     origins = _collect_origins(ctx.settings) if is_scheduled else {}
-    return await _read({**origins, **changed}, ctx, budget, link_seconds=_LINK_SECONDS)
+    return await _read({**uploaded, **origins, **changed}, ctx, budget, link_seconds=_LINK_SECONDS)
 
 
 async def _read(

@@ -59,10 +59,10 @@ async def test_buckets_and_uploads_say_what_failed(app: App, ctx: Context) -> No
 async def test_failures_of_links_are_not_repeated_as_those_of_the_job(
     app: App, ctx: Context
 ) -> None:
-    for name in ("lost", "waiting"):
-        await call_result(app, "save_link", EDITOR, url=f"{URL}{name}", title=name)
-    links = SavedLinks(ctx.database)
-    [stored] = [item for item in await links.list_due(ctx.clock(), 9) if item.link.title == "lost"]
+    lost = await call_result(app, "save_link", EDITOR, url=f"{URL}lost", title="lost")
+    await call_result(app, "save_link", EDITOR, url=f"{URL}waiting")
+    stored = await SavedLinks(ctx.database).get(lost["source_id"])
+    assert stored.link
     await ctx.database.commit([stored.build_update_write(stored.link.mark_failed("is gone (410)"))])
     run = Run(
         run_id=new_run_id("ingest", NOON),
@@ -74,7 +74,7 @@ async def test_failures_of_links_are_not_repeated_as_those_of_the_job(
     result = await call_result(app, "list_origins", OWNER)
     assert result["waiting_links"] == 1
     assert result["failed_links"] == [
-        {"url": f"{URL}lost", "title": "lost", "error": "is gone (410)"}
+        {"url": f"{URL}lost", "state": "failed", "title": "lost", "error": "is gone (410)"}
     ]
     [failed_run] = result["failed_runs"]
     assert failed_run["job"] == "ingest"

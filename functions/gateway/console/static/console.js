@@ -30,9 +30,11 @@ for (const element of document.querySelectorAll("data[value]")) {
   element.textContent = Number(element.value).toLocaleString();
 }
 const days = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
+const moments = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 for (const element of document.querySelectorAll("time[datetime]")) {
   const day = new Date(element.dateTime);
-  if (!Number.isNaN(day.valueOf())) element.textContent = days.format(day);
+  const format = element.dateTime.includes("T") ? moments : days;
+  if (!Number.isNaN(day.valueOf())) element.textContent = format.format(day);
 }
 
 // A key is shown once. Browsers may keep a page to go back to, so the key is removed from it.

@@ -60,7 +60,8 @@ class SourceFile:
     @property
     def folder(self) -> str | None:
         """The followed folder with the subfolder, or None for a download."""
-        path = PurePosixPath(self.collection.replace("\0", "-"), self.relative_path)
+        collection = self.collection.removeprefix("\0").replace("\0", "-")
+        path = PurePosixPath(collection, self.relative_path)
         name = path.parent.as_posix().encode("utf-8", "replace").decode()
         return None if self.url else name
 

@@ -10,8 +10,10 @@ from pydantic import Field
 from shared.core.caller import Role, Tier
 from shared.firestore.queries import Query
 from shared.firestore.runs import Runs
+from shared.knowledge.chunk_repository import STEPS
 from shared.knowledge.followed import DISK, UPLOADS
 from shared.knowledge.followed_folders import read_folders
+from shared.knowledge.queue import ChunkQueue
 from shared.links.repository import SavedLinks
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
@@ -34,6 +36,8 @@ SCHEDULED: Final = (
     *("ingest_materials", "purge", "repair"),
 )
 """The jobs that run on a schedule."""
+_JOBS: Final = {"card": "cards"}
+"""The jobs whose names are not those of their steps."""
 _FIELDS: Final = ("address", "roots", "watched", "read_at", "problems")
 
 
@@ -52,9 +56,10 @@ class Origin(Result):
 
 
 class FailedLink(Result):
-    """A link whose page could not be stored. save_link tries again."""
+    """A link whose page could not be stored. save_link tries again now."""
 
     url: str = Field(description="Its address.")
+    state: Literal["waiting", "failed"] = Field(description="waiting: it is tried again later.")
     title: str | None = Field(description="The title that the user gave, if any.")
     error: str | None = Field(description="Why, the last time.")
 
@@ -72,21 +77,25 @@ class Out(Result):
 
     origins: list[Origin] = Field(description="What was read, folders first.")
     waiting_links: int = Field(description="How many links wait to be fetched.")
-    failed_links: list[FailedLink] = Field(description="Up to 50 links that were given up.")
+    failed_links: list[FailedLink] = Field(description="Up to 50 links that failed the last time.")
     failed_runs: list[FailedRun] = Field(description="Of each job, the last run if it failed.")
+    parked: dict[str, int] = Field(
+        description="How many passages a job gave up on after five tries, by the job's name."
+    )
 
 
 async def list_origins(_args: In, ctx: Context) -> Out:
     """List what is followed, and what could not be read or processed.
 
-    Costs one round trip: a read for each origin, failed link and scheduled job.
+    Costs one round trip: a read for each origin, failed link, step and scheduled job.
     """
-    links, runs = SavedLinks(ctx.database), Runs(ctx.database)
-    documents, waiting, failed, latest = await asyncio.gather(
+    links, runs, queue = SavedLinks(ctx.database), Runs(ctx.database), ChunkQueue(ctx.database)
+    documents, waiting, failed, latest, parked = await asyncio.gather(
         ctx.database.find(Query("followed").select(_FIELDS)),
         links.count_waiting(),
-        links.list_dead_letters(MAX_LINKS),
+        links.list_tried(MAX_LINKS),
         asyncio.gather(*(runs.load_latest(job, 1) for job in SCHEDULED)),
+        asyncio.gather(*map(queue.count_dead_letters, STEPS)),
     )
     origins = [origin for document in documents for origin in _to_origins(document)]
     known = {problem for origin in origins for problem in origin.problems}
@@ -95,8 +104,11 @@ async def list_origins(_args: In, ctx: Context) -> Out:
     return Out(
         origins=sorted(origins, key=lambda origin: (origin.kind != "folder", origin.name)),
         waiting_links=waiting,
-        failed_links=list(map(FailedLink.of, failed)),
+        failed_links=[FailedLink.of(link, state=link.state.value) for link in failed],
         failed_runs=[run for run in failed_runs if run.problems],
+        parked={
+            _JOBS.get(step, step): count for step, count in zip(STEPS, parked, strict=True) if count
+        },
     )
 
 
