@@ -15,6 +15,7 @@ from functions.gateway.app import make_mcp_app
 from functions.gateway.auth.public_url import get_issuer_url
 from functions.gateway.calls.dispatch import Dispatcher
 from functions.gateway.catalog import Catalog
+from functions.gateway.console.add import Uploads
 from functions.gateway.console.routes import LazyConsole
 from functions.gateway.mcp.selection import SelectedServers
 from shared.accounts.access_key import new_key
@@ -34,7 +35,7 @@ WORDS_FOR_MODELS: Final = re.compile(
 """These words are for a model that calls tools, not for a person who reads a page."""
 PAGES: Final = [
     *("/", "/?q=x&tag=x", "/sources", "/sources?tag=x&author=x", "/sources/s?passage=c"),
-    *("/map", "/map?q=x&cluster=c", "/clusters/c", "/forgotten"),
+    *("/map", "/map?q=x&cluster=c", "/clusters/c", "/forgotten", "/add"),
 ]
 """The paths of pages that show the results of tools."""
 
@@ -44,17 +45,20 @@ def make_access() -> Access:
     return Access(Settings(local_user="local", access_secrets=[SecretStr("s" * 32)]))
 
 
-def make_console_client(dispatcher: Dispatcher) -> httpx2.AsyncClient:
-    """Make a client of a console without sign-in, as on a laptop."""
-    app = make_app(make_access(), dispatcher)
+def make_console_client(
+    dispatcher: Dispatcher, uploads: Uploads | None = None
+) -> httpx2.AsyncClient:
+    """Make a client of a console without sign-in, as on a laptop, with or without its uploads."""
+    app = make_app(make_access(), dispatcher, uploads)
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=URL)
 
 
-def make_app(access: Access, dispatcher: Dispatcher) -> Starlette:
+def make_app(access: Access, dispatcher: Dispatcher, uploads: Uploads | None = None) -> Starlette:
     """Make a gateway with its console."""
     pipeline = access.make_pipeline(dispatcher)
     find_server = SelectedServers(CATALOG, pipeline).find
-    return make_mcp_app(access, dispatcher, find_server, LazyConsole(access, CATALOG, pipeline))
+    console = LazyConsole(access, CATALOG, pipeline, uploads)
+    return make_mcp_app(access, dispatcher, find_server, console)
 
 
 def make_answering_client(text: str = "text") -> httpx2.AsyncClient:

@@ -29,7 +29,12 @@ from tests.support.jobs import make_job_context
 from tests.support.knowledge import BAKING, chunk_source, store_sources
 from tests.support.tool_calls import call_result
 
-TYPED_TEXTS: Final = {"name": "laptop", "text": "Ask the miller."}
+TYPED_TEXTS: Final = {
+    "name": "laptop",
+    "text": "Ask the miller.",
+    "title": "Mills",
+    "url": "https://example.com/",
+}
 """What a person types into the fields that a page shows empty."""
 ADA: Final = Caller.of("ada", role=Role.OWNER)
 WRONG: Final = "\x07/wrong"
@@ -102,7 +107,7 @@ async def store_content_of_forms(app: WatchedApp) -> list[str]:
     await call_result(app, "forget", ADA, source_id=other["source_id"])
     [chunk_id, *_] = (chunk.chunk_id for chunk in chunk_source(BAKING).chunks)
     note_path = f"/sources/{note['source_id']}"
-    return [f"/sources/baking?passage={chunk_id}", note_path, "/forgotten", "/you"]
+    return [f"/sources/baking?passage={chunk_id}", note_path, "/forgotten", "/you", "/add"]
 
 
 async def summarize_databases(app: WatchedApp, access: Access) -> list[dict[str, Any]]:
@@ -122,7 +127,8 @@ async def summarize_databases(app: WatchedApp, access: Access) -> list[dict[str,
 def make_submissions(form: Form) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield a description of each wrong submission of a form, and the fields that it sends."""
     for name, value in product(form.fields, (None, WRONG, TOO_LONG)):
-        if (name, value) in VALID or (form.name, name) in IGNORED:
+        is_default = (form.name, name, value) == ("new_note", "title", None)
+        if is_default or (name, value) in VALID or (form.name, name) in IGNORED:
             continue
         others = {other: text for other, text in form.fields.items() if other != name}
         if value is None:
@@ -150,6 +156,6 @@ async def test_a_form_refuses_what_is_missing_wrong_or_too_long(
     assert problems == []
     assert await summarize_databases(app, access) == before
     assert {form.name for form in forms} == {
-        *("edit", "edit_note", "forget", "note", "reset", "restore"),
+        *("edit", "edit_note", "forget", "link", "new_note", "note", "reset", "restore"),
         *("end_grant", "revoke_key", "/you/key", "/session/end"),
     }

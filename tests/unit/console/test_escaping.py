@@ -24,7 +24,7 @@ ADDRESS_ATTRIBUTES = ("href", "src", "action", "formaction", "srcset", "poster",
 ALLOWED_ELEMENTS = set(
     """html head meta title link script body header nav main footer section aside article form
     label input button kbd textarea details summary h1 h2 h3 p a span strong ul ol li div table
-    thead tbody tr th td data time mark canvas noscript small""".split()  # noqa: SIM905 - as a list, 45 lines
+    thead tbody tr th td code data time mark canvas noscript small""".split()  # noqa: SIM905 - as a list, 45 lines
 )
 
 

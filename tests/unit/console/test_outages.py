@@ -55,6 +55,7 @@ def answer_with_error(tool_name: str, error: CarrelError) -> FakeDispatcher:
         ("list_clusters", "/map", ".map"),
         ("get_cluster", "/clusters/c", ".brand"),
         ("list_forgotten", "/forgotten", ".brand"),
+        ("list_origins", "/add", ".panel"),
     ],
 )
 async def test_a_page_shows_an_outage_and_its_other_parts(
