@@ -21,7 +21,7 @@ from tests.support.gateway_process import (
 
 MAX_PAGE_BYTES = 60_000
 """The limit of a page with its scripts and styles, as transferred."""
-PATHS = ("/", "/?q=bread", "/sources", "/sources/baking", "/map", "/forgotten")
+PATHS = ("/", "/?q=bread", "/sources", "/sources/baking", "/map", "/forgotten", "/add")
 
 
 def get(gateway: RunningGateway, path: str, **headers: str) -> httpx2.Response:

@@ -43,6 +43,7 @@ PATHS = (
     "/you",
     "/forgotten",
     "/save",
+    "/add",
     "/sources/unknown",
 )
 

@@ -106,7 +106,8 @@ class AddPage:
         problems = uploads[0]["problems"] if uploads else []
         if read:
             exception = ", except what is listed below" if problems else ""
-            visit.notice = Notice(f"Read {read}{exception}.")
+            found = "Search finds what is new in a minute or two."
+            visit.notice = Notice(f"Read {read}{exception}. {found}")
         return visit.render(
             "add.html",
             error=error or (answer.error if answer else None),

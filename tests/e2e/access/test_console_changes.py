@@ -381,3 +381,41 @@ def test_an_invalid_form_is_rejected(sign_in: SignIn) -> None:
     ):
         assert post_form(person, "/sources/reading", **fields).status_code == 400
     assert post_form(person, "/sources/reading").status_code == 400
+
+
+def test_users_add_what_their_role_allows(sign_in: SignIn) -> None:
+    """A file may contain any source, so only an owner adds files."""
+    reader, editor, owner = (sign_in(role) for role in (Role.READER, Role.EDITOR, Role.OWNER))
+    assert "Add" not in reader.texts("nav a")
+    assert reader.open("/add").response.status_code == 403
+
+    assert "Add" in editor.texts("nav a")
+    assert editor.open("/add").texts("main h2") == ["A link", "A note"]
+    editor.submit("Save the note", text="Rye needs longer.", title="Rye", tags="bread\r\nrye")
+    assert editor.texts("[role=status] p")[0].startswith("Saved.")
+    note = editor.select("[role=status] a")[0].get("href")
+    assert editor.open(note).texts(".source .tag") == ["bread", "rye"]
+    owner.open("/add")
+    assert owner.texts("main h2") == ["A link", "Files", "A note", "Followed"]
+
+    for person, files in ((editor, {"files": ("a.md", b"A.")}), (reader, {})):
+        [token] = owner.select("#upload [name=form]")
+        origin = str(person.response.url.copy_with(path="/", query=None)).rstrip("/")
+        response = person.http.post(
+            "/add/files", data={"form": token.get("value")}, files=files, headers={"origin": origin}
+        )
+        assert response.status_code == 403
+
+
+def test_a_link_is_added_taken_back_and_refused(sign_in: SignIn) -> None:
+    editor = sign_in(Role.EDITOR).open("/add")
+    editor.submit("Add the link", url=" https://example.com/an-essay ")
+    assert editor.texts("[role=status] p")[0].startswith("The page will be fetched.")
+    editor.submit("Undo")
+    assert editor.texts("[role=status] p") == ["The page will not be fetched."]
+    editor.submit("Add the link", url="http://localhost/private")
+    assert editor.response.status_code == 400
+    assert editor.texts("[role=alert]") == [
+        "Nothing was saved. The address: not a public web page."
+    ]
+    assert editor.select("#url")[0].get("value") == "http://localhost/private"

@@ -24,6 +24,7 @@ Parts = list[tuple[str, bytes]]
 """The names and the contents of the files of a form."""
 
 BOUNDARY: Final = "----boundary"
+FOUND: Final = "Search finds what is new in a minute or two."
 NOTE: Final = b"Reef the mainsail early."
 
 
@@ -96,7 +97,7 @@ def unchanged_state() -> Iterator[None]:
 async def test_added_files_are_read_and_deleted(browser: httpx2.AsyncClient, ctx: Context) -> None:
     knots = ("Über Knoten.txt", b"A bowline holds.")
     notice, problems = await add(browser, ("reef.md", NOTE), knots)
-    assert (notice, problems) == (["Read 2 files."], [])
+    assert (notice, problems) == ([f"Read 2 files. {FOUND}"], [])
     assert await read_chunk_texts(ctx) == ["A bowline holds.", NOTE.decode()]
     assert list(get_upload_folder().iterdir()) == []
     sources = (await read_documents(ctx, "sources")).values()
@@ -132,7 +133,7 @@ async def test_what_cannot_be_read_is_named_with_the_reason(
         ("empty.txt", b""),
         ("bomb.zip", archive.getvalue()),
     )
-    assert notice == ["Read 5 files, except what is listed below."]
+    assert notice == [f"Read 5 files, except what is listed below. {FOUND}"]
     names = [problem.partition(":")[0] for problem in problems]
     assert sorted(names) == ["bomb.zip", "empty.txt", "fake.pdf", "photo.jpg"]
     assert await read_chunk_texts(ctx) == [NOTE.decode()]
