@@ -32,6 +32,7 @@ _PAGES: Final = {
     "results": "/?q=why+do+flaky+tests+hurt%3F",
     "sources": "/sources",
     "map": "/map",
+    "add": "/add",
 }
 """The path of each page, by the name of its picture."""
 
