@@ -20,7 +20,6 @@ from shared.firestore.documents import Reference
 from shared.firestore.queries import Query
 from shared.firestore.writes import Delete, Set, Write, put_if_unchanged
 from shared.knowledge.chunk_repository import LAYOUT
-from shared.runtime.job import MAX_RECORDED_ITEMS, format_failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from shared.firestore.database import Database
     from shared.firestore.documents import Document
-    from shared.runtime.job import Failure
 
 ItemT = TypeVar("ItemT")
 
@@ -110,18 +108,16 @@ class Followed(Generic[ItemT]):
         header = {"address": self._address, **own_fields}
         await self._database.commit([Set(self._reference, header, merge=True)])
 
-    async def store_outcome(
-        self, read_at: datetime | None, failures: Sequence[Failure] | None
-    ) -> None:
+    async def store_outcome(self, read_at: datetime | None, problems: Sequence[str] | None) -> None:
         """Store when everything was read, and what could not be read.
 
         Args:
             read_at: None if time ran out first.
-            failures: None to keep those that are stored.
+            problems: What could not be read; None to keep those that are stored.
         """
         outcome: dict[str, Any] = {"read_at": read_at} if read_at else {}
-        if failures is not None:
-            outcome["problems"] = list(map(format_failure, failures[:MAX_RECORDED_ITEMS]))
+        if problems is not None:
+            outcome["problems"] = list(problems)
         await self.store_fields(outcome)
 
     async def store(

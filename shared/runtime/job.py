@@ -245,9 +245,9 @@ class _RunRecorder:
             self._make_run(RunState.FINISHED if report.finished else RunState.OUT_OF_TIME),
             ended_at=self._context.clock(),
             counts=dict(report.counts),
-            failures=tuple(map(format_failure, report.failures[:MAX_RECORDED_ITEMS])),
+            failures=format_failures(report.failures),
             failed=len(report.failures),
-            warnings=tuple(map(format_failure, report.warnings[:MAX_RECORDED_ITEMS])),
+            warnings=format_failures(report.warnings),
             warned=len(report.warnings),
             note=report.note,
         )
@@ -265,9 +265,12 @@ class _RunRecorder:
         )
 
 
-def format_failure(failure: Failure) -> str:
-    """Return a failure as it is recorded: on one line, and not too long."""
-    return f"{failure.name}: {failure.reason}"[:MAX_RECORDED_LENGTH]
+def format_failures(failures: Sequence[Failure]) -> tuple[str, ...]:
+    """Return the first failures as they are recorded."""
+    return tuple(
+        f"{failure.name}: {failure.reason}"[:MAX_RECORDED_LENGTH]
+        for failure in failures[:MAX_RECORDED_ITEMS]
+    )
 
 
 async def _release(job: Job, run: Run, ctx: Context) -> None:

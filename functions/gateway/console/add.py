@@ -121,4 +121,4 @@ class AddPage:
 
 def _may_upload(visit: Visit) -> bool:
     """Return whether the visitor may add files, which can change any source."""
-    return visit.caller.may_call(Tier.REGISTERED, Scope.CURATE, Role.OWNER)
+    return visit.may_add and visit.caller.may_call(Tier.REGISTERED, Scope.CURATE, Role.OWNER)

@@ -32,6 +32,7 @@ from shared.core.blocks import pack
 from shared.core.cloud_storage import StorageFolder, close_response, translate_errors
 from shared.core.errors import InvalidInput
 from shared.core.installation import carrel
+from shared.runtime.job import format_failures
 from shared.writer.ingestion import BATCH_SIZE
 
 if TYPE_CHECKING:
@@ -113,7 +114,8 @@ class FollowedBucket(FollowedFiles):
         """Store also when the bucket was read, and what could not be read when it last changed."""
         await super().complete(forgotten, read_at, failures)
         has_changes = failures or self._read_names
-        await self._followed.store_outcome(read_at, failures if has_changes else None)
+        problems = format_failures(failures) if has_changes else None
+        await self._followed.store_outcome(read_at, problems)
 
     def locate(self, name: str) -> tuple[str, str]:
         """Return the last part of the prefix, or the name of the bucket, and the object's name."""

@@ -100,7 +100,7 @@ async def ingest_here(
 
     If many links are due, the other jobs get a turn after a minute, and a later run continues.
     """
-    uploaded = {path.name: partial(read_upload, path) for path in uploads}
+    uploaded = {f"upload {path.name}": partial(read_upload, path) for path in uploads}
     changed = {str(path): partial(follow_path, str(path)) for path in folders}
     origins = _collect_origins(ctx.settings) if is_scheduled else {}
     return await _read({**uploaded, **origins, **changed}, ctx, budget, link_seconds=_LINK_SECONDS)

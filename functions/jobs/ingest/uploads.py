@@ -16,7 +16,7 @@ from functions.jobs.ingest.readers.reading import InputProblem, find_format_by_n
 from functions.jobs.ingest.readers.source_file import SourceFile
 from shared.core.errors import CarrelError
 from shared.knowledge.followed import UPLOADS, FileState, Followed
-from shared.runtime.job import Failure
+from shared.runtime.job import Failure, format_failures
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -84,7 +84,7 @@ class UploadedFiles:
     ) -> None:
         """Store what could not be read, and delete the files, unless time ran out."""
         if read_at:
-            await self._followed.store_outcome(read_at, failures)
+            await self._followed.store_outcome(read_at, format_failures(failures))
             await asyncio.to_thread(shutil.rmtree, self._folder)
 
     def label(self, name: str) -> str:

@@ -9,7 +9,6 @@ from shared.firestore.runs import Run, Runs, RunState, new_run_id
 from shared.knowledge.followed import UPLOADS, FileState, Followed
 from shared.links.repository import SavedLinks
 from shared.runtime.context import App, Context
-from shared.runtime.job import Failure
 from tests.support.clock import NOON, SettableClock
 from tests.support.followed_folder import run_ingest
 from tests.support.links import EDITOR
@@ -47,7 +46,7 @@ async def test_folders_say_when_they_were_read_and_what_failed(
 async def test_buckets_and_uploads_say_what_failed(app: App, ctx: Context) -> None:
     for address in (UPLOADS, "gs://shelf/books", "readwise"):
         followed = Followed(ctx.database, address, FileState)
-        await followed.store_outcome(NOON, [Failure("a.md", "has no text")])
+        await followed.store_outcome(NOON, ["a.md: has no text"])
         await followed.store_outcome(None, None)
     origins = (await call_result(app, "list_origins", OWNER))["origins"]
     assert [origin["kind"] for origin in origins] == ["bucket", "readwise", "uploads"]

@@ -37,7 +37,7 @@ from functions.jobs.ingest.readwise.client import ReadwiseClient
 from shared.core.blocks import split
 from shared.core.errors import CarrelError, InvalidInput
 from shared.knowledge.followed import Followed
-from shared.runtime.job import DeadLetters, Failure
+from shared.runtime.job import DeadLetters, Failure, format_failures
 from shared.writer.ingestion import BATCH_SIZE
 
 if TYPE_CHECKING:
@@ -139,7 +139,8 @@ class FollowedLibrary:
         failures: Sequence[Failure],  # noqa: ARG002 - a book fails until it is read
     ) -> None:
         """Store when the changes were read, and which books could not be read, by any run."""
-        await self._followed.store_outcome(read_at, _list_failures(self._pending.values()))
+        problems = format_failures(_list_failures(self._pending.values()))
+        await self._followed.store_outcome(read_at, problems)
 
     def label(self, name: str) -> str:
         """Return the name of a book after that of its origin."""
