@@ -80,7 +80,7 @@ def test_only_bundles_of_jobs_contain_job_code() -> None:
     """One tool reads the records of runs."""
     for function in functions():
         expected = JOB_CODE if function.kind == "job" else set()
-        if function.name == "list-origins":
+        if function.name == "list_origins":
             expected = {ROOT / "shared/firestore/runs.py"}
         assert JOB_CODE & follow_imports(function.main).files == expected
 
