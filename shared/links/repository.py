@@ -124,7 +124,7 @@ class SavedLinks:
 
     async def list_tried(self, limit: int) -> list[Link]:
         """Load links whose page could not be fetched the last time. Costs one round trip."""
-        query = Query(COLLECTION).where("tries", ">", 0).limit(limit)
+        query = Query(COLLECTION).where("tries", ">", 0).select(_WITHOUT_PAGE).limit(limit)
         links = [_to_link(snapshot) for snapshot in await self._database.find(query)]
         return [link for link in links if link.state is not LinkState.STORED]
 

@@ -81,10 +81,6 @@ _FORGOTTEN: Final = (
 _CONFLICTS: Final = {
     "save_note": _EDITED,
     "edit_source": _EDITED,
-    "save_link": (
-        "This page was forgotten. Somebody who may restore it can do that on the page of what is"
-        " forgotten."
-    ),
     "forget": (
         "This cannot be done right now: the source is still being forgotten or restored, is"
         " forgotten itself, or was forgotten too long ago. Restore the source first, or try again"

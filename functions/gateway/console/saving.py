@@ -144,7 +144,7 @@ class PageEndpoint:
         except ValidationError:
             return answer_script(InvalidInput("This is not a page from the extension."), request)
         session = Session(get_attached_visitor(request.scope), None, "")
-        visit = Visit(request, session, self._catalog, self._pipeline)
+        visit = Visit(request, session, self._catalog, self._pipeline, address="")
         has_note = bool(page.text.strip())
         if has_note:
             answer = await _save_selection(visit, page.url, page.title, page.text)
