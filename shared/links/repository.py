@@ -96,26 +96,28 @@ class SavedLinks:
         limit: int | None = None,
     ) -> int:
         """Queue listed links, those that were saved last first. Return their number."""
-        listed = await self._find_listed(folder, tag)
-        listed.sort(key=lambda item: item[1].saved_at or _LONG_AGO, reverse=True)
+        listed = await self.load_listed(folder, tag)
         writes = [stored.build_update_write(link.request(now)) for stored, link in listed[:limit]]
         return await self._database.commit_skipping_conflicts(writes, _BATCH_SIZE)
 
     async def drop_listed(self, folder: str | None = None, tag: str | None = None) -> int:
         """Delete listed links, and return their number."""
-        listed = await self._find_listed(folder, tag)
+        listed = await self.load_listed(folder, tag)
         writes = [stored.build_deletion_write() for stored, _ in listed]
         return await self._database.commit_skipping_conflicts(writes, _BATCH_SIZE)
 
-    async def _find_listed(
-        self, folder: str | None, tag: str | None
+    async def load_listed(
+        self, folder: str | None = None, tag: str | None = None
     ) -> list[tuple[StoredLink, Link]]:
+        """Load listed links, those that were saved last first. Costs one round trip."""
         snapshots = await self._database.find(_state_query(LinkState.LISTED))
-        return [
+        listed = [
             (StoredLink(link, snapshot), link)
             for snapshot in snapshots
             if (link := _to_link(snapshot)).matches(folder, tag)
         ]
+        listed.sort(key=lambda item: item[1].saved_at or _LONG_AGO, reverse=True)
+        return listed
 
     async def list_dead_letters(self, limit: int) -> list[Link]:
         """Load up to `limit` links that could not be fetched, without pages. One round trip."""

@@ -101,7 +101,7 @@ def test_only_tools_that_save_links_may_start_jobs() -> None:
         for function in FUNCTIONS
         if role in function.build_manifest_entry("")["project_roles"]
     }
-    assert names == {"save_link", "save_page"}
+    assert names == {"fetch_links", "save_link", "save_page"}
 
 
 @pytest.mark.parametrize("job", jobs(), ids=lambda job: job.name)

@@ -142,5 +142,5 @@ EXAMPLES: Final = {
         costs=(({"limit": 1}, Cost(1, 2)),),
         next_page=Cost(1, 2),
     ),
-    "list_origins": Example(arguments={}, caller=OWNER, costs=(({}, Cost(1, 17)),)),
+    "list_origins": Example(arguments={}, caller=OWNER, costs=(({}, Cost(1, 18)),)),
 }

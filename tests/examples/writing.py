@@ -161,4 +161,11 @@ EXAMPLES: Final = {
         undo_leaves=frozenset({"page"}),
         refused=((_NEW_PAGE | {"url": LINK}, "FORBIDDEN", "Someone else saved"),),
     ),
+    "fetch_links": Example(
+        arguments={},
+        caller=OWNER,
+        ranges={"limit": (1, 200)},
+        costs=(({}, Cost(2, 1, 1)),),
+        change={"limit": 1},
+    ),
 }

@@ -165,6 +165,7 @@ _PARSERS: Final[dict[str, Callable[[str, dict[str, str]], FormCall | None]]] = {
     "note": _parse_note,
     "new_note": _parse_new_note,
     "link": _parse_link,
+    "fetch": lambda _source_id, _fields: FormCall("fetch_links", {}),
     "forget": _parse_forgetting,
     "restore": _parse_restoring,
     "undo": _parse_undo,
@@ -194,7 +195,7 @@ def make_notice(tool: str, result: dict[str, Any]) -> Notice:
 
 def _find_path(tool: str, result: dict[str, Any]) -> str | None:
     """Return the path of what a call saved, changed or restored, if it is stored now."""
-    if tool == "save_link" or (tool == "forget" and result["forgotten"]):
+    if tool in {"fetch_links", "save_link"} or (tool == "forget" and result["forgotten"]):
         return None
     chunk_id = result.get("chunk_id") if tool == "forget" else None
     return make_source_path(result["source_id"], chunk_id)
@@ -228,6 +229,10 @@ def _describe_link(result: dict[str, Any]) -> str:
     return f"The page will be fetched. If that succeeds, search finds it {time}."
 
 
+def _describe_fetching(result: dict[str, Any]) -> str:
+    return f"{format_count(result['queued'], 'page')} will be fetched, one after the other."
+
+
 def _describe_forgetting(result: dict[str, Any]) -> str:
     name = f"“{result['title']}”" if result.get("title") else "the source"
     subject = f"a passage of {name}" if result.get("chunk_id") else name
@@ -242,6 +247,7 @@ def _describe_forgetting(result: dict[str, Any]) -> str:
 
 _MESSAGES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "edit_source": _describe_edit,
+    "fetch_links": _describe_fetching,
     "save_link": _describe_link,
     "save_note": _describe_note,
     "forget": _describe_forgetting,

@@ -16,6 +16,7 @@ from functions.jobs.ingest.readers.reading import InputProblem, find_format_by_n
 from functions.jobs.ingest.readers.source_file import SourceFile
 from shared.core.errors import CarrelError
 from shared.knowledge.followed import UPLOADS, FileState, Followed
+from shared.knowledge.source import Source
 from shared.runtime.job import Failure, format_failures
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from shared.knowledge.source import Source
+    from functions.jobs.ingest.readers.source_file import LinkList
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
 
@@ -66,7 +67,9 @@ class UploadedFiles:
         return [[path.name for path in paths]]
 
     @asynccontextmanager
-    async def read(self, names: Sequence[str]) -> AsyncIterator[Iterable[Source | InputProblem]]:
+    async def read(
+        self, names: Sequence[str]
+    ) -> AsyncIterator[Iterable[Source | LinkList | InputProblem]]:
         """Read all files."""
         yield self._read(names)
 
@@ -91,14 +94,14 @@ class UploadedFiles:
         """Return the name itself."""
         return name
 
-    def _read(self, names: Sequence[str]) -> Iterator[Source | InputProblem]:
+    def _read(self, names: Sequence[str]) -> Iterator[Source | LinkList | InputProblem]:
         known = [name for name in names if find_format_by_name(PurePath(name))]
         for name in sorted({*names} - {*known}):
             yield InputProblem(name, _NO_FORMAT)
         files = [SourceFile(self._folder / name, name, COLLECTION, name) for name in known]
         for item in read_files(files, without_books=self._without_books):
             # A source without text would make what is stored of it disappear.
-            if isinstance(item, InputProblem) or any(part.text.strip() for part in item.sections):
+            if not isinstance(item, Source) or any(part.text.strip() for part in item.sections):
                 yield item
             elif not (item.is_deleted or item.adds_only):
                 yield InputProblem(item.title, "has no text")

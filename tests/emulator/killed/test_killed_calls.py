@@ -11,6 +11,8 @@ from infra.build.discovery import tools
 from shared.core.caller import Caller, Role
 from shared.core.errors import Unavailable
 from shared.knowledge import forgotten_chunks
+from shared.links.model import Link, LinkState
+from shared.links.repository import build_listing_write
 from shared.runtime.context import App
 from shared.runtime.tool import Effect
 from shared.workspaces.model import content_id
@@ -82,6 +84,12 @@ async def restore_source(app: App) -> Arguments:
     source = await forget_source(app)
     await call_as_owner(app, "forget", **source)
     return source | {"forgotten": False}
+
+
+async def list_link(app: App) -> Arguments:
+    link = Link(source_id="rye", url=URL, state=LinkState.LISTED, list_name="Pocket")
+    await make_job_context(app).database.commit([build_listing_write(link)])
+    return {}
 
 
 async def save_link(_app: App) -> Arguments:
@@ -203,6 +211,7 @@ WRITES: Final = {
         Write(restore_passage),
         Write(restore_source),
     ],
+    "fetch_links": [Write(list_link)],
     "restore_task": [Write(restore_task)],
     "save_link": [Write(save_link), Write(cancel_link)],
     "save_note": [Write(save_note), Write(change_note)],

@@ -11,12 +11,21 @@ import httpx2
 import pytest
 
 from functions.jobs.ingest import uploads as upload_job
+from functions.jobs.ingest.links import queue
 from infra.local import uploads
 from infra.local.inline import InlineDispatcher
-from infra.local.scheduler import get_upload_folder
+from infra.local.scheduler import WakingDispatcher, get_upload_folder
 from infra.local.uploads import LocalUploads
 from shared.runtime.context import App, Context
-from tests.support.console_app import URL, make_console_client, parse_page, read_texts, select
+from tests.support.console_app import (
+    URL,
+    make_console_client,
+    parse_page,
+    read_text,
+    read_texts,
+    select,
+)
+from tests.support.links import ESSAY, SITE_URL, make_link_fetcher, make_text_page, serve_site
 from tests.support.scheduling import hurry, run_scheduler, wait_until
 from tests.support.stored_documents import read_chunk_texts, read_documents
 
@@ -246,3 +255,33 @@ async def test_without_uploads_the_page_says_what_to_do(app: App) -> None:
         assert "ingest PATH" in panel
         assert "INGEST_BUCKET" in panel
         await refuse(client, make_form(await read_token(client), [("reef.md", NOTE)]), 403)
+
+
+async def test_links_in_an_added_file_are_fetched_by_a_button(
+    app: App, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are only counted until somebody asks for their pages."""
+    bookmarks = (
+        "<!DOCTYPE NETSCAPE-Bookmark-file-1><DL><p>"
+        f'<DT><A HREF="{SITE_URL}/essay">On Reefing</A></DL>'
+    )
+    with serve_site(essay=make_text_page(ESSAY)) as site:
+        monkeypatch.setattr(queue, "SafeFetch", lambda _: make_link_fetcher(site))
+        dispatcher = WakingDispatcher(InlineDispatcher(app))
+        async with (
+            run_scheduler(app),
+            make_console_client(dispatcher, LocalUploads()) as browser,
+        ):
+            await add(browser, ("bookmarks.html", bookmarks.encode()))
+            page = parse_page(await browser.get("/add"))
+            assert "1 link from bookmarks and reading lists" in read_text(page)
+            assert await read_chunk_texts(ctx) == []
+            fields = {"form": await read_token(browser), "action": "fetch"}
+            response = await browser.post("/add", data=fields, headers={"origin": URL})
+            [notice] = read_texts(parse_page(response), "[role=status] p")
+            assert notice == "1 page will be fetched, one after the other."
+
+            async def is_stored() -> bool:
+                return bool(await read_chunk_texts(ctx))
+
+            await wait_until(is_stored)

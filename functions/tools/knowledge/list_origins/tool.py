@@ -77,6 +77,7 @@ class Out(Result):
 
     origins: list[Origin] = Field(description="What was read, folders first.")
     waiting_links: int = Field(description="How many links wait to be fetched.")
+    listed_links: int = Field(description="How many links a file lists and nobody asked for yet.")
     failed_links: list[FailedLink] = Field(description="Up to 50 links that failed the last time.")
     failed_runs: list[FailedRun] = Field(description="Of each job, the last run if it failed.")
     parked: dict[str, int] = Field(
@@ -90,9 +91,10 @@ async def list_origins(_args: In, ctx: Context) -> Out:
     Costs one round trip: a read for each origin, failed link, step and scheduled job.
     """
     links, runs, queue = SavedLinks(ctx.database), Runs(ctx.database), ChunkQueue(ctx.database)
-    documents, waiting, failed, latest, parked = await asyncio.gather(
+    documents, waiting, listed, failed, latest, parked = await asyncio.gather(
         ctx.database.find(Query("followed").select(_FIELDS)),
         links.count_waiting(),
+        links.count_listed(),
         links.list_tried(MAX_LINKS),
         asyncio.gather(*(runs.load_latest(job, 1) for job in SCHEDULED)),
         asyncio.gather(*map(queue.count_dead_letters, STEPS)),
@@ -104,6 +106,7 @@ async def list_origins(_args: In, ctx: Context) -> Out:
     return Out(
         origins=sorted(origins, key=lambda origin: (origin.kind != "folder", origin.name)),
         waiting_links=waiting,
+        listed_links=listed,
         failed_links=[FailedLink.of(link, state=link.state.value) for link in failed],
         failed_runs=[run for run in failed_runs if run.problems],
         parked={
