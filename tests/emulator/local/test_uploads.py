@@ -210,8 +210,6 @@ async def test_a_form_of_another_page_adds_nothing(
 ) -> None:
     with unchanged_state():
         await refuse(browser, make_form("wrong", [("reef.md", NOTE)]), 403)
-        long_field = make_form("x" * 20_000, [("reef.md", NOTE)])
-        assert "not a form of the page" in await refuse(browser, long_field)
     body = make_form(await read_token(browser), [("reef.md", NOTE)])
     for origin in ("https://example.com", "null"):
         assert (await send(browser, body, origin)).status_code == 403
