@@ -12,7 +12,12 @@ from contextlib import asynccontextmanager
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from functions.jobs.ingest.readers.reading import InputProblem, find_format_by_name, read_files
+from functions.jobs.ingest.readers.reading import (
+    FAULT,
+    InputProblem,
+    find_format_by_name,
+    read_files,
+)
 from functions.jobs.ingest.readers.source_file import SourceFile
 from shared.core.errors import CarrelError
 from shared.knowledge.followed import UPLOADS, FileState, Followed
@@ -32,7 +37,6 @@ if TYPE_CHECKING:
 COLLECTION: Final = "\0uploads"
 """The prefix of source ids. No folder has a name with a NUL character."""
 _NO_FORMAT: Final = "has a format that cannot be read"
-_FAULT: Final = Failure("upload", "could not be read, because of a fault in Carrel")
 
 
 @asynccontextmanager
@@ -44,7 +48,7 @@ async def read_upload(folder: Path, ctx: Context, _budget: Budget) -> AsyncItera
     except CarrelError:
         raise
     except Exception:
-        await files.complete(frozenset(), ctx.clock(), [_FAULT])
+        await files.complete(frozenset(), ctx.clock(), [Failure("upload", FAULT)])
         raise
 
 

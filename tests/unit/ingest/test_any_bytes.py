@@ -7,6 +7,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -22,13 +23,14 @@ from functions.jobs.ingest.readers import (
     koreader,
     link_lists,
     raindrop,
+    reading,
     text_files,
 )
 from functions.jobs.ingest.readers.kindle import clippings, notebook, notes_table
 from functions.jobs.ingest.readers.notion import table
-from functions.jobs.ingest.readers.reading import FORMATS, InputProblem, detect_format
+from functions.jobs.ingest.readers.reading import FAULT, FORMATS, InputProblem, detect_format
 from functions.jobs.ingest.readers.readwise import csv_export, export
-from functions.jobs.ingest.readers.source_file import LinkList, SourceFile
+from functions.jobs.ingest.readers.source_file import LinkList, Record, SourceFile, Unreadable
 from shared.knowledge.export_lines import HEADER
 from shared.knowledge.source import Source
 from tests.support.docx_files import make_docx, make_paragraph, make_run
@@ -268,6 +270,7 @@ def test_any_bytes_give_sources_or_refusals(tmp_path: Path, name: str) -> None:
         texts += [f"{link.url} {link.title} {link.folder} {link.tags}" for link in links]
         texts += [f"{problem.name} {problem.reason}" for problem in problems]
         "".join(texts).encode()
+        assert not any(FAULT in problem.reason for problem in problems)
         if name != CARREL_EXPORT:  # an export is restored as it is
             assert not re.search(r"[\x00-\x08\x0b-\x1f]", "".join(texts))
         for source in sources:
@@ -280,3 +283,21 @@ def test_any_bytes_give_sources_or_refusals(tmp_path: Path, name: str) -> None:
         assert all(len(re.findall(r"\w+", text)) <= count_most_words(name, data) for text in texts)
 
     check()
+
+
+def test_a_fault_of_a_reader_costs_one_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(file: SourceFile) -> Iterator[Record]:
+        yield Record("first", lambda: 1 / 0)  # type: ignore[arg-type, return-value]
+        yield from text_files.FORMAT.read(file)
+        raise KeyError(file.name)
+
+    monkeypatch.setattr(reading, "detect_format", lambda _file: replace(FORMATS[1], read=read))
+    path = write_file(tmp_path, "note.md", "# Keel\n\nIt is oak.\n")
+    entries = list(reading.read_entries(SourceFile(path, path.name, "x", path.name)))
+    assert [entry.title for _, entry in entries if isinstance(entry, Source)] == ["Keel"]
+    assert [str(entry) for _, entry in entries if isinstance(entry, Unreadable)] == [
+        f"{FAULT} (ZeroDivisionError): please report it",
+        f"{FAULT} (KeyError): please report it",
+    ]

@@ -36,6 +36,7 @@ from functions.jobs.ingest.readers.source_file import (
     Unreadable,
     describe_excess,
 )
+from shared.core.log import error_fields, log
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -69,6 +70,7 @@ FORMATS: Final = (
     export_archive.FORMAT,
 )
 """All formats. A file is read with the first format that matches its name and its content."""
+FAULT: Final = "could not be read, because of a fault in Carrel"
 _EXTENSION: Final = re.compile(r"\.\w{1,10}")
 """The extension of a file name. Longer text after a dot is part of a title."""
 _MAX_KINDS: Final = 10
@@ -254,10 +256,8 @@ def read_entries(file: SourceFile) -> Iterator[tuple[str, Source | LinkList | Un
         elif file_format := detect_format(file):
             for record in file_format.read(file):
                 yield record.name, _read(record, file, file_format)
-    except Unreadable as error:
-        yield file.name, error
-    except OSError as error:
-        yield file.name, Unreadable(explain_os_error(error))
+    except Exception as error:  # noqa: BLE001 - a fault in a reader must not end the run
+        yield file.name, _to_unreadable(error)
 
 
 def _read(record: Record, file: SourceFile, file_format: Format) -> Source | LinkList | Unreadable:
@@ -268,10 +268,18 @@ def _read(record: Record, file: SourceFile, file_format: Format) -> Source | Lin
         if source.source_id == file.source_id:
             source = replace(source, folder=file.folder)
         return replace(source, adds_only=True) if file_format.adds_only else source
-    except Unreadable as error:
-        return error
-    except OSError as error:
-        return Unreadable(explain_os_error(error))
+    except Exception as error:  # noqa: BLE001 - likewise
+        return _to_unreadable(error)
+
+
+def _to_unreadable(error: Exception) -> Unreadable:
+    match error:
+        case Unreadable():
+            return error
+        case OSError():
+            return Unreadable(explain_os_error(error))
+    log.error("reader_failed", **error_fields(error))
+    return Unreadable(f"{FAULT} ({type(error).__name__}): please report it")
 
 
 def explain_os_error(error: OSError) -> str:
