@@ -1,7 +1,7 @@
 """Receives files that people add in the console, for the scheduler to read.
 
-Files go to disk as they arrive, so that large ones need no memory. Their folder becomes visible to
-the scheduler when it is complete.
+Files go to disk as they arrive, so large files are never held in memory. The scheduler sees their
+folder once it is complete.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _MEMORY_BYTES: Final = 64_000
-"""A smaller file is written to disk when it is complete."""
+"""A smaller file stays in memory until it is complete."""
 _WAIT_SECONDS: Final = 10.0
-"""How long to wait for the scheduler. Within this time, it reads a few small files."""
+"""How long to wait for the scheduler. It is long enough for a few small files."""
 _POLL_SECONDS: Final = 0.1
 _STALE_SECONDS: Final = 24 * 3600.0
 """An upload that is older and not complete belonged to a process that was killed."""
@@ -59,7 +59,7 @@ class LocalUploads:
         """Receive a form with files. They are deleted at the end of the block, unless submitted.
 
         Raises:
-            InvalidInput: The form is cut off or too large, or a file cannot have its name here.
+            InvalidInput: The form is cut off or too large, or the name of a file is not allowed.
             Unavailable: The disk is full.
         """
         parent = get_upload_folder()
@@ -82,8 +82,8 @@ class LocalUploads:
     async def _write(self, request: Request, upload: LocalUpload) -> None:
         """Write the files of a form to disk."""
         too_large = InvalidInput(
-            f"These files have more than {self.max_bytes // 1_000_000:,} MB together. Nothing was"
-            " added. Add them in several steps."
+            f"These files are larger than {self.max_bytes // 1_000_000:,} MB in total. Nothing was"
+            " added. Add them in smaller batches."
         )
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > self.max_bytes:
@@ -155,7 +155,7 @@ class LocalUpload:
         self._fields[field.field_name or b""] = field.value or b""
 
     def _add_file(self, file: File) -> None:
-        """Give a file its name: the last part of a path, which may be one of Windows."""
+        """Give a file its name: the last part of its path, which may be a Windows path."""
         path = (file.file_name or b"").decode(errors="replace")
         name = path.replace("\\", "/").rpartition("/")[2]
         if not path and not file.size:  # this is what a browser sends if no file was chosen

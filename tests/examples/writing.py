@@ -159,7 +159,7 @@ EXAMPLES: Final = {
         change={"page": "<p>Yawls."},
         costs=((_NEW_PAGE, Cost(2, 3, 2)),),
         undo_leaves=frozenset({"page"}),
-        refused=((_NEW_PAGE | {"url": LINK}, "FORBIDDEN", "Someone else saved"),),
+        refused=((_NEW_PAGE | {"url": LINK}, "FORBIDDEN", "Someone else"),),
     ),
     "fetch_links": Example(
         arguments={},

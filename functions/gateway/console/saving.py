@@ -1,7 +1,8 @@
 """Saving from the browser: the form that a bookmarklet fills in, and the extension's endpoint.
 
 No web page can use the endpoint, because it reads no cookies and answers no preflight requests.
-The extension needs neither: it has a save-only key, and its user lets it use this address.
+The extension needs neither: it has a save-only key, and its user has granted it access to this
+host.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _BOOKMARKLET: Final = (
     "text:String(getSelection()).slice(0,{length})}}),'_blank','noopener')"
 )
 """Opens the form. The text is in the fragment of the address, which no server sees."""
-_LINK_NOTICE: Final = Notice("Saved. If the page can be fetched, search finds it in some minutes.")
+_LINK_NOTICE: Final = Notice("Saved. If the page can be fetched, it can be found in a few minutes.")
 _EXTENSION_ORIGINS: Final = ("chrome-extension://", "moz-extension://", "safari-web-extension://")
 
 
@@ -62,7 +63,7 @@ class SaveForm:
         return self._render(visit)
 
     async def save(self, visit: Visit, fields: dict[str, str]) -> Response:
-        """Save the selection as a note about the page, or without one the page by its address."""
+        """Save the selection as a note or, if there is none, the address of the page."""
         if fields.get("action") == "undo":
             return self._render(visit, await apply_change(visit, "", fields))
         url, text = fields.get("url", "").strip(), fields.get("text", "").strip()
@@ -116,7 +117,7 @@ class PageEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request. Only one with a valid key has its body read."""
         request = Request(scope)
-        if rejection := self._reject(request):
+        if rejection := self._find_rejection(request):
             await _make_error(*rejection)(scope, receive, send)
             return
         try:
@@ -127,11 +128,12 @@ class PageEndpoint:
         visitor.attach(scope)
         await self._with_body(scope, receive, send)
 
-    def _reject(self, request: Request) -> tuple[int, str] | None:
+    def _find_rejection(self, request: Request) -> tuple[int, str] | None:
         """Return the status and the message for a request that is not an extension's."""
         headers = request.headers
         if headers.get("host") not in self._hosts:
             return 421, "This is not the address of this server."
+        # Firefox sends no Origin from an extension; a web page always sends one with a POST.
         if not headers.get("origin", _EXTENSION_ORIGINS[0]).startswith(_EXTENSION_ORIGINS):
             return 403, "Web pages cannot save here."
         if parse_media_type(headers.get("content-type")) != "application/json":
@@ -152,12 +154,15 @@ class PageEndpoint:
                 return visit.make_response({}, answer.error)
         answer = await visit.call("save_page", url=page.url, page=page.html)
         if answer.error:
-            begin = "The selection was saved, but not the page. " if has_note else ""
-            error = answer.error.model_copy(update={"message": begin + answer.error.message})
+            prefix = "The selection was saved, but not the page. " if has_note else ""
+            error = answer.error.model_copy(update={"message": prefix + answer.error.message})
             return visit.make_response({}, error)
         result = answer.result or {}
         return visit.make_response(
-            {"source_id": result["source_id"], "message": "Saved. Search finds it in some minutes."}
+            {
+                "source_id": result["source_id"],
+                "message": "Saved. It can be found in a few minutes.",
+            }
         )
 
 

@@ -201,7 +201,7 @@ async def test_too_many_or_too_large_files_are_refused(
     with unchanged_state():
         assert "At most 2 files" in await refuse(browser, make_form(token, many))
         large = make_form(token, [("reef.md", b"x" * 1_000)])
-        assert "MB together" in await refuse(browser, large)
+        assert "MB in total" in await refuse(browser, large)
         assert "Choose one or more files" in await refuse(browser, make_form(token, [("", b"")]))
 
 

@@ -8,7 +8,7 @@ function findProblem(files) {
   const { maxFiles, maxBytes } = form.dataset;
   const bytes = files.reduce((sum, file) => sum + file.size, 0);
   if (files.length > maxFiles) return `Add at most ${maxFiles} files at once.`;
-  return bytes > maxBytes ? "These files are too large together. Add them in several steps." : "";
+  return bytes > maxBytes ? "These files are too large in total. Add them in smaller batches." : "";
 }
 
 function hasFolder(items) {

@@ -38,18 +38,18 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
 
 MAX_BYTES: Final = 64 * MEGABYTE
-"""The maximum size of a file. Browsers put a picture beside each bookmark."""
+"""The maximum size of a file. It is large, because browsers embed an icon in each bookmark."""
 _BROWSER: Final = "a browser"
-_Programs = tuple[tuple[str, tuple[str, ...]], ...]
-"""Programs, each with what the beginning of its files contains, in lower case."""
-_TABLES: Final[_Programs] = (
+_Signatures = tuple[tuple[str, tuple[str, ...]], ...]
+"""Programs, each with texts that the beginning of its files contains, in lower case."""
+_CSV_SIGNATURES: Final[_Signatures] = (
     ("Readwise Reader", ("title", "url", "document tags")),
     ("Pocket", ("title", "url", "time_added")),
     ("Instapaper", ("url", "title", "selection", "folder")),
     ("Matter", ("title", "url", "in queue", "favorited")),
 )
-"""Tables with these columns."""
-_OBJECTS: Final[_Programs] = (
+"""The columns of tables."""
+_JSON_SIGNATURES: Final[_Signatures] = (
     (_BROWSER, ('"roots"', '"bookmark_bar"')),
     (_BROWSER, ('"text/x-moz-place-container"',)),
     ("Omnivore", ('"slug"', '"readingprogress"', '"savedat"')),
@@ -58,8 +58,8 @@ _OBJECTS: Final[_Programs] = (
     ("Linkwarden", ('"collections"', '"links"', '"url"')),
     ("Karakeep", ('"bookmarks"', '"createdat"', '"tags"', '"content"', '"note"')),
 )
-"""JSON with these keys or values."""
-_PAGES: Final[_Programs] = (
+"""The keys and values of JSON."""
+_HTML_SIGNATURES: Final[_Signatures] = (
     ("Pocket", ("<title>pocket export",)),
     ("Instapaper", ("<title>instapaper: export",)),
     (_BROWSER, ("<!doctype netscape-bookmark-file-1",)),
@@ -122,15 +122,19 @@ class _Bookmark(ExternalModel):
 def _find_program(beginning: str) -> str | None:
     """Return the name of the program whose files begin like this, or None."""
     text = beginning.lstrip().casefold()
-    programs: _Programs = _TABLES
-    content: Container[str] = list_columns(text)
-    if text.startswith(("<", "[", "{")):
-        programs, content = _PAGES if text[0] == "<" else _OBJECTS, text
-    return next((name for name, marks in programs if all(mark in content for mark in marks)), None)
+    content: Container[str] = text
+    if text.startswith("<"):
+        signatures = _HTML_SIGNATURES
+    elif text.startswith(("[", "{")):
+        signatures = _JSON_SIGNATURES
+    else:
+        signatures, content = _CSV_SIGNATURES, list_columns(text)
+    names = (name for name, parts in signatures if all(part in content for part in parts))
+    return next(names, None)
 
 
 def _read_records(file: SourceFile) -> Iterator[Record]:
-    """Yield the list of links, and the rows of a table that cannot be read."""
+    """Yield a record for all links, and one for each row of a table that cannot be read."""
     text, warnings = read_any_text(file.path, MAX_BYTES)
     name = _find_program(text[:BEGINNING_BYTES]) or _BROWSER
     entries: Iterable[dict[str, Any]]
@@ -171,7 +175,8 @@ def _walk(data: Any) -> Iterator[dict[str, Any]]:
 def _read_page(text: str, *, has_sections: bool) -> tuple[list[dict[str, Any]], bool]:
     """Return the links of a page, each with its folder, and whether the page is whole.
 
-    Python's own parser takes minutes for a damaged megabyte.
+    It uses a regular expression, because `html.parser` can take minutes for a megabyte of broken
+    HTML.
 
     Args:
         has_sections: Whether first-level headings name folders, as in Pocket's page.
@@ -248,7 +253,7 @@ FORMAT: Final = Format(
         "JSON of Chrome, Firefox, Omnivore, wallabag, Pinboard, Linkwarden, Karakeep": "the same",
         "title, tags or labels": "the title and the tags of the page, once it is fetched",
         "folders, Folder, Location, status": "its folder",
-        "the date it was saved": "the date `saved` of its passages, if it names no other",
+        "the date it was saved": "the date `saved` of its passages, unless the page has a date",
         "`javascript:`, `chrome://`, `place:`, and hosts that are not public": "counted",
         "an address with other tracking parameters": "the same link",
     },

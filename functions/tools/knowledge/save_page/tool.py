@@ -44,7 +44,7 @@ class In(IdempotentArguments):
 
 
 class Out(Result):
-    """The page, which waits to be read."""
+    """The queued page."""
 
     url: str = Field(description="The normalized address.")
     source_id: str = Field(description="The id of the source that the page becomes.")
@@ -58,31 +58,31 @@ class Out(Result):
 async def save_page(args: In, ctx: Context) -> Out:
     """Queue a page, and start the job that reads it.
 
-    The page becomes the source that `save_link` makes of its address. Costs two round trips: the
+    It becomes the same source as if `save_link` had fetched its address. Costs two round trips: the
     reads of the link, its source and what was forgotten; the commit.
 
     Raises:
         InvalidInput: The address is not that of a public web page or contains a secret, or the page
             is too large.
-        Forbidden: The caller would replace what somebody else saved.
+        Forbidden: The page is stored, and the caller is no owner; or somebody else has queued it.
         Conflict: The page was forgotten.
     """
     try:
         url = PublicUrl.of_link(args.url)
     except DocumentRejected:
         raise InvalidInput(
-            "save_page was not run: url is not the address of a web page, which has a host name"
-            " with a dot, no other port and no password.",
+            "save_page was not run: url must be the address of a web page, with a dot in its host"
+            " name, the default port and no password.",
             details={"url": "not the address of a web page that can be saved"},
         ) from None
     await require_no_secrets({"url": args.url})
-    page = await asyncio.to_thread(gzip.compress, args.page.encode(), mtime=0)
-    if len(page) > MAX_COMPRESSED_BYTES:
+    compressed = await asyncio.to_thread(gzip.compress, args.page.encode(), mtime=0)
+    if len(compressed) > MAX_COMPRESSED_BYTES:
         raise InvalidInput(
             "save_page was not run: the page is too large.",
             details={"page": f"has more than {MAX_COMPRESSED_BYTES // 1000} kB, compressed"},
         )
-    out = await ctx.database.retry_on_conflict(lambda: _queue(url, page, ctx))
+    out = await ctx.database.retry_on_conflict(lambda: _queue(url, compressed, ctx))
     await start_ingest(ctx)
     return out
 
@@ -108,7 +108,7 @@ async def _queue(url: PublicUrl, page: bytes, ctx: Context) -> Out:
     elif link.state is LinkState.LISTED:
         link = replace(link, saved_by=str(ctx.caller.user_id))
     elif not may_edit(link.saved_by, ctx.caller):
-        raise Forbidden("Someone else saved this page, which waits.", details=details)
+        raise Forbidden("Someone else has queued this page already.", details=details)
     undo = Undo(tool="save_link", arguments={"url": link.url, "cancel": True})
     out = Out(url=link.url, source_id=source_id, undo=undo)
     return await ctx.commit([stored.build_update_write(replace(link, page=page).request(now))], out)
