@@ -25,7 +25,7 @@ BY_HAND: Final = "sample"
 replaces them."""
 BATCH_SIZE: Final = 200
 """The number of chunks that one round trip reads."""
-_RENEWAL_FIELDS: Final = ("knowledge_card.model", "content", f"pending.{STEP}")
+_RENEWAL_FIELDS: Final = ("knowledge_card.model", "content", "deleted_at", f"pending.{STEP}")
 
 
 class Cards:
@@ -34,14 +34,14 @@ class Cards:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def renew(self, maker: Callable[[str], str], now: datetime) -> int:
-        """Make the step `card` pending again for all chunks whose card another model made.
+    async def renew(self, maker: Callable[[str], str | None], now: datetime) -> int:
+        """Make the step `card` pending again for all chunks whose card another model would make.
 
         Cards that a person wrote stay. Reads every chunk, so it is only for owners who have changed
         the model.
 
         Args:
-            maker: Returns the model that now makes the card of a text.
+            maker: Returns the model that now makes the card of a text, or None for no card.
             now: The time from which the step is due.
 
         Returns:
@@ -80,10 +80,10 @@ def build_card_change(card: KnowledgeCard | None, model: str, now: datetime) -> 
     return {"knowledge_card": fields, **chunk_repository.build_step_pending("index", now)}
 
 
-def _is_outdated(snapshot: Document, maker: Callable[[str], str]) -> bool:
-    """Return whether another model made a chunk's card, and the step is not pending yet."""
+def _is_outdated(snapshot: Document, maker: Callable[[str], str | None]) -> bool:
+    """Return whether another model would make a chunk's card, and the step is not pending yet."""
     data = snapshot.fields
     made_by = (data.get("knowledge_card") or {}).get("model")
-    if made_by in {None, BY_HAND} or STEP in data.get("pending", {}):
+    if made_by == BY_HAND or "deleted_at" in data or STEP in data.get("pending", {}):
         return False
     return bool(made_by != maker(data["content"]))

@@ -27,7 +27,9 @@ def make_note_text(number: int) -> str:
     return (
         f"Dough number {number} rests through the night. It is folded three times before it rests,"
         " and its baker sleeps well. In the morning it is shaped, scored and baked in a hot oven"
-        f" with steam. Loaf number {number} is cut when it is cold."
+        f" with steam. Loaf number {number} is cut when it is cold. The crust sings for minutes"
+        " after the loaf has left the oven, and a knife that is too early tears the crumb."
+        " Leftover slices are toasted on the next day, or dried for many dumplings and soups."
     )
 
 

@@ -1,14 +1,9 @@
 """Makes knowledge cards from sentences of the chunk, without a language model.
 
-- A text no longer than a summary is its own summary, without takeaways, so that the card of a short
-  highlight does not repeat itself.
-- The summary of a longer text consists of its best sentences, up to 400 characters and two fifths
-  of the text. The takeaways are the best remaining sentences: three, or up to five for a long text,
-  or fewer if no more sentences remain.
-- A text without a sentence, such as code or a table, gets no card.
-
-If several sentences have almost the same content, only the best one is used. Sentences keep the
-order of the text. A sentence is cut, between two words, only if it alone exceeds the limit.
+The summary is the best sentence that stands alone, with those after it that refer back to it. The
+takeaways are other sentences that stand alone. A card has at most half of its text, because a
+longer one takes as long to read as the text. A short text has no card, and neither have code, lists
+and tables.
 """
 
 from __future__ import annotations
@@ -17,71 +12,83 @@ from typing import TYPE_CHECKING, Final
 
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.text.sentences import split_sentences
-from shared.text.snippets import truncate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shared.text.key_sentences import KeySentence
 
-MODEL: Final = "extractive"
-"""The model name that is stored with these cards."""
-MAX_SUMMARY: Final = 400
-"""The maximum length of a summary, in characters."""
-MAX_TAKEAWAY: Final = 300
-"""The maximum length of a takeaway, in characters."""
-SUMMARY_SHARE: Final = 0.4
-"""The maximum share of the text in a summary, unless the best sentence alone is longer."""
-MIN_TAKEAWAYS, MAX_TAKEAWAYS = 3, 5
-SENTENCES_PER_TAKEAWAY: Final = 5
-"""A card has one takeaway for each of this many distinct sentences, within the limits above."""
+MODEL: Final = "extractive-2"
+"""The model name that is stored with these cards. A new name lets `renew` replace older cards."""
+MIN_TEXT: Final = 400
+"""The minimum number of characters of prose for a card. A shorter text is its own summary."""
+MIN_SUMMARY, MAX_SUMMARY = 40, 400
+"""The length of a summary, in characters."""
+MIN_PROSE_SHARE: Final = 0.6
+"""A text of which less is statements is mostly code, lists or tables, and gets no card."""
+SUMMARY_SHARE: Final = 0.33
+"""The maximum share of the text in a summary."""
+CARD_SHARE: Final = 0.5
+"""The maximum share of the text in a card."""
+MAX_TAKEAWAYS: Final = 5
 MAX_SIMILARITY: Final = 0.6
-"""If two sentences are at least this similar, the lower-ranked one is left out."""
+"""A takeaway is less similar than this to the summary and to each other takeaway."""
 
 
 def make_extractive_card(text: str, title: str = "") -> KnowledgeCard | None:
-    """Make the card of a text, or return None if the text has no sentence."""
+    """Make the card of a text, or return None if the text needs none."""
     sentences = split_sentences(text)
-    prose = " ".join(sentences)
-    if len(prose) <= MAX_SUMMARY:
-        return KnowledgeCard(prose) if prose else None
+    length = len(" ".join(sentences))
+    if length < MIN_TEXT:
+        return None
     from shared.text.key_sentences import rank_sentences
 
-    best_sentences = _drop_similar(rank_sentences(sentences, title))
-    if not best_sentences:
-        return KnowledgeCard(truncate(prose, MAX_SUMMARY))
-    summary = _pick_summary(best_sentences, min(MAX_SUMMARY, int(SUMMARY_SHARE * len(prose))))
-    other_sentences = [sentence for sentence in best_sentences if sentence not in summary]
-    count = min(max(len(best_sentences) // SENTENCES_PER_TAKEAWAY, MIN_TAKEAWAYS), MAX_TAKEAWAYS)
-    return KnowledgeCard(
-        truncate(" ".join(_sort_by_position(summary)), MAX_SUMMARY),
-        tuple(truncate(text, MAX_TAKEAWAY) for text in _sort_by_position(other_sentences[:count])),
+    ranked = rank_sentences(sentences, title)
+    statements = (entry.text for entry in ranked if entry.stands_alone or entry.refers_back)
+    if sum(map(len, statements)) < MIN_PROSE_SHARE * len(text):
+        return None
+    summary = _pick_summary(ranked, min(MAX_SUMMARY, int(SUMMARY_SHARE * length)))
+    if not summary:
+        return None
+    summary_text = " ".join(sentence.text for sentence in summary)
+    takeaways = _pick_takeaways(ranked, summary, int(CARD_SHARE * length) - len(summary_text))
+    return KnowledgeCard(summary_text, tuple(sentence.text for sentence in takeaways))
+
+
+def _pick_summary(ranked: Sequence[KeySentence], max_length: int) -> list[KeySentence]:
+    """Return the best sentence that stands alone, and those after it that refer back to it."""
+    by_position = {sentence.position: sentence for sentence in ranked}
+    best = next(
+        (
+            sentence
+            for sentence in ranked
+            if sentence.stands_alone and MIN_SUMMARY <= len(sentence.text) <= max_length
+        ),
+        None,
     )
-
-
-def _drop_similar(ranked_sentences: Sequence[KeySentence]) -> list[KeySentence]:
-    """Return the sentences that are not too similar to a better one."""
-    distinct: list[KeySentence] = []
-    for sentence in ranked_sentences:
-        if all(sentence.similarities[better.position] < MAX_SIMILARITY for better in distinct):
-            distinct.append(sentence)
-    return distinct
-
-
-def _pick_summary(ranked_sentences: Sequence[KeySentence], length: int) -> list[KeySentence]:
-    """Return the best sentence, and those of the next three that fit into the remaining length."""
-    summary = [ranked_sentences[0]]
-    remaining_length = length - len(ranked_sentences[0].text)
-    for sentence in ranked_sentences[1 : MIN_TAKEAWAYS + 1]:
-        if len(sentence.text) < remaining_length:
-            summary.append(sentence)
-            remaining_length -= len(sentence.text) + 1
+    if best is None:
+        return []
+    summary = [best]
+    length = len(best.text)
+    while (follower := by_position.get(summary[-1].position + 1)) and follower.refers_back:
+        length += 1 + len(follower.text)
+        if length > max_length:
+            break
+        summary.append(follower)
     return summary
 
 
-def _sort_by_position(unordered_sentences: Sequence[KeySentence]) -> list[str]:
-    """Return the texts of sentences in the order of the chunk."""
-    return [
-        sentence.text
-        for sentence in sorted(unordered_sentences, key=lambda sentence: sentence.position)
-    ]
+def _pick_takeaways(
+    ranked: Sequence[KeySentence], summary: Sequence[KeySentence], max_length: int
+) -> list[KeySentence]:
+    """Return the best other sentences that stand alone and fit together, in order of the text."""
+    chosen = list(summary)
+    for sentence in ranked:
+        if sentence.stands_alone and all(
+            sentence.similarities[other.position] < MAX_SIMILARITY for other in chosen
+        ):
+            max_length -= len(sentence.text)
+            if max_length < 0 or len(chosen) == len(summary) + MAX_TAKEAWAYS:
+                break
+            chosen.append(sentence)
+    return sorted(chosen[len(summary) :], key=lambda entry: entry.position)

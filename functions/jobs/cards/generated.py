@@ -13,16 +13,15 @@ if TYPE_CHECKING:
     from shared.ai.generation import Generator
     from shared.core.meter import Meter
 
-MIN_LENGTH: Final = 200
-"""The minimum number of characters of a chunk that is sent to the model. A shorter chunk is its own
-summary."""
 INSTRUCTION: Final = """\
 You write knowledge cards, by which somebody recognises and remembers what they once highlighted.
 
 The text is the title of a source, an empty line, and a passage of it. Say what the passage says, in
 the language that it is written in: a summary that can be read alone, and takeaways, each of which
 is a sentence of its own that somebody can act on or remember. Say only what the passage says, and
-say it directly: never "the passage" or "the author says"."""
+say it directly: never "the passage" or "the author says". Findings, decisions and advice come
+before background. The summary is not a heading, and its first word does not point back, as
+"however" and "this" do."""
 PROBE: Final = (
     "A carrel is a small desk in a library, walled on three sides so that its reader is left in"
     " peace. Monks had them in their cloisters. Universities took them over, and a student may"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.cards.extractive import MIN_TEXT, make_extractive_card
 from functions.jobs.cards.extractive import MODEL as EXTRACTIVE
-from functions.jobs.cards.extractive import make_extractive_card
-from functions.jobs.cards.generated import MIN_LENGTH, generate_card, probe
+from functions.jobs.cards.generated import generate_card, probe
 from shared.ai.generation import InvalidAnswer
 from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput
@@ -34,13 +34,15 @@ MODEL_COUNT: Final = "by language model"
 """The name under which the report counts cards that the language model wrote."""
 EXTRACTIVE_COUNT: Final = "extractive"
 """The name under which the report counts extractive cards."""
+NOT_NEEDED_COUNT: Final = "not needed"
+"""The name under which the report counts texts whose card would only repeat them."""
 
 
 async def cards(ctx: Context, budget: Budget) -> Report:
     """Make the pending cards, with the language model if one is configured.
 
-    A chunk whose text changes gets a new card. A chunk that the model rejects, or cannot process
-    in `MAX_TRIES` attempts, gets an extractive card.
+    A chunk whose text changes gets a new card, or none if the text needs none. A chunk that the
+    model rejects, or cannot process in `MAX_TRIES` attempts, gets an extractive card.
 
     Raises:
         CarrelError: The language model or the database fails for every chunk.
@@ -63,14 +65,16 @@ async def renew(ctx: Context) -> int:
     return await Cards(ctx.database).renew(partial(_choose_model, ctx=ctx), ctx.clock())
 
 
-def _choose_model(content: str, ctx: Context) -> str:
+def _choose_model(content: str, ctx: Context) -> str | None:
     generator = _choose_generator(content, ctx)
-    return generator.model if generator else EXTRACTIVE
+    if generator:
+        return generator.model
+    return EXTRACTIVE if make_extractive_card(content) else None
 
 
 def _choose_generator(content: str, ctx: Context) -> Generator | None:
     """Return the language model, or None if none is configured or the text is too short."""
-    return ctx.generator if len(content.strip()) >= MIN_LENGTH else None
+    return ctx.generator if len(content.strip()) >= MIN_TEXT else None
 
 
 async def _make_card(chunk: PendingChunk, ctx: Context, report: Report) -> StepResult:
@@ -81,8 +85,8 @@ async def _make_card(chunk: PendingChunk, ctx: Context, report: Report) -> StepR
         if card:
             report.counts[MODEL_COUNT] += 1
             return StepResult(chunk, build_card_change(card, generator.model, ctx.clock()))
-    report.counts[EXTRACTIVE_COUNT] += 1
     card = make_extractive_card(chunk.content, chunk.title)
+    report.counts[EXTRACTIVE_COUNT if card else NOT_NEEDED_COUNT] += 1
     return StepResult(chunk, build_card_change(card, EXTRACTIVE, ctx.clock()))
 
 

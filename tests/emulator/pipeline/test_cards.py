@@ -1,7 +1,7 @@
 """The cards job gives every pending chunk its card, even if other chunks fail.
 
-A card is the summary of a chunk with takeaways, made by a language model or, for short texts and
-without a model, of the sentences of the text (extractive). If a text fails, the job sends the
+A card is the summary of a chunk with takeaways, made by a language model or, without a model, of
+the sentences of the text (extractive). A short text needs none. If a text fails, the job sends the
 model a probe, a text that must work, to find out whether only this text fails.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from functions.jobs.cards.extractive import MODEL as EXTRACTIVE
 from functions.jobs.cards.generated import PROBE
 from functions.jobs.cards.job import JOB, cards, count_pending
 from shared.ai.vertex_generation import VertexGenerator
@@ -84,10 +85,13 @@ def make_expected_card(number: int) -> dict[str, Any]:
 
 
 async def test_each_long_chunk_gets_a_card_by_the_model(ctx: Context, server: FakeVertex) -> None:
-    """Each card costs a read, a write and a call, and a second run a read."""
+    """Each card costs a read, a write and a call, and a second run a read.
+
+    A short chunk is not sent to the model.
+    """
     await ingest_sources(ctx, make_source_of_notes(10), BAKING)
     read, written = ctx.meter.documents_read, ctx.meter.documents_written
-    counts = {"cards": 13, "by language model": 10, "extractive": 3}
+    counts = {"cards": 13, "by language model": 10, "not needed": 3}
     assert await run_cards(ctx) == Report(Counter(counts))
     stored = await read_cards(ctx)
     assert {text: stored[text] for text in map(make_note_text, range(10))} == {
@@ -149,18 +153,16 @@ async def test_tokens_of_the_probe_are_counted(
 
 
 async def test_cards_are_extractive_without_a_model(apps: Apps, clock: SettableClock) -> None:
-    """A text without a sentence loses its card."""
+    """A text that needs none loses its card."""
     ctx = make_job_context(apps(clock=clock))
     code = Source("code", "Code", sections=(Section("```\nx = 1\n```"),))
     chunk, *_ = await ingest_sources(ctx, code, BAKING, make_source_of_notes(3))
     await set_fields(ctx, f"chunks/{chunk.chunk_id}", {"knowledge_card": {"summary": "Old."}})
     report = await run_cards(ctx)
-    assert report.counts["extractive"] == 6 + 1  # the text without a sentence counts as well
-    assert "by language model" not in report.counts
-    stored, text = await read_cards(ctx), make_note_text(1)
-    assert len(stored) == 6
-    card = {"summary": text, "takeaways": [], "model": "extractive", "generated_at": NOON}
-    assert stored[text] == card
+    assert report.counts == {"cards": 7, "extractive": 3, "not needed": 4}
+    stored = await read_cards(ctx)
+    assert set(stored) == set(map(make_note_text, range(3)))
+    assert stored[make_note_text(1)]["model"] == EXTRACTIVE
     assert await count_pending(ctx) == 0
 
 
@@ -210,7 +212,7 @@ async def test_a_refused_text_gets_an_extractive_card(
     server.replies_by_words[ODD] = reply
     report = await run_cards(ctx)
     assert report == Report(Counter({"cards": 10, "by language model": 9, "extractive": 1}))
-    assert (await read_cards(ctx))[make_note_text(3)]["model"] == "extractive"
+    assert (await read_cards(ctx))[make_note_text(3)]["model"] == EXTRACTIVE
 
 
 async def test_repeated_invalid_answers_end_in_an_extractive_card(
@@ -233,20 +235,27 @@ async def test_repeated_invalid_answers_end_in_an_extractive_card(
 async def test_renewal_queues_the_cards_of_another_model(
     apps: Apps, ctx: Context, clock: SettableClock
 ) -> None:
-    """All cards are extractive first; then one of a long note is written by hand."""
+    """All cards are extractive first; then one of a long note is written by hand.
+
+    A card that would not be made now, such as that of a short text, is queued as well.
+    """
     without_model = make_job_context(apps(clock=clock))
-    _, _, chunk, *_ = await ingest_sources(without_model, make_source_of_notes(3), BAKING)
+    _, _, chunk, short, *_ = await ingest_sources(without_model, make_source_of_notes(3), BAKING)
     await run_cards(without_model)
     by_hand = {"model": BY_HAND, "summary": "Written by hand."}
     await set_fields(without_model, f"chunks/{chunk.chunk_id}", {"knowledge_card": by_hand})
     assert JOB.renew is not None
+    assert await JOB.renew(without_model) == 0
+    await set_fields(
+        without_model, f"chunks/{short.chunk_id}", {"knowledge_card": {"model": "extractive"}}
+    )
 
-    assert await JOB.renew(ctx) == 2
-    assert await count_pending(without_model) == 2
-    assert (await run_cards(ctx)).counts == {"cards": 2, "by language model": 2}
+    assert await JOB.renew(ctx) == 3
+    counts = {"cards": 3, "by language model": 2, "not needed": 1}
+    assert (await run_cards(ctx)).counts == counts
 
     made_by = {text: card["model"] for text, card in (await read_cards(ctx)).items()}
-    assert Counter(made_by.values()) == Counter({MODEL: 2, "extractive": 3, BY_HAND: 1})
+    assert Counter(made_by.values()) == Counter({MODEL: 2, BY_HAND: 1})
     assert made_by[chunk.content] == BY_HAND
     assert await JOB.renew(ctx) == 0
     assert await JOB.renew(without_model) == 2

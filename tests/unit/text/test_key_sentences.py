@@ -48,7 +48,8 @@ def test_a_text_is_split_into_the_sentences_of_its_prose(text: str, expected: li
 
 
 def test_central_sentences_come_first() -> None:
-    ranked_sentences = rank_texts(BAKING_TEXT)
+    lead, *ranked_sentences = rank_texts(BAKING_TEXT)
+    assert lead == "Flour, water and salt make the dough."
     assert ranked_sentences[0] == "A dough needs time more than it needs kneading."
     related = ranked_sentences.index("Time lets the dough rise without much kneading.")
     assert related < ranked_sentences.index("My aunt owned a red car.")
