@@ -180,10 +180,12 @@ class Clusterings:
         texts: dict[str, TitledText] = {}
         for block in split(chunk_ids, PAGE_SIZE):
             references = [Reference(CHUNKS, name) for name in block]
-            for snapshot in await self._database.get_all(references, ["title", "content"]):
+            for snapshot in await self._database.get_all(references, ["title", "content", "tags"]):
                 data = snapshot.fields
                 if "content" in data:
-                    texts[snapshot.id] = TitledText(data["title"], data["content"])
+                    texts[snapshot.id] = TitledText(
+                        data["title"], data["content"], tuple(data.get("tags", ()))
+                    )
         return texts
 
     async def assign(

@@ -144,6 +144,32 @@ async def test_points_have_the_colours_of_their_clusters(browser: Browser, site:
     assert browser.console_errors == []
 
 
+async def test_a_cluster_keeps_its_colour_over_runs(browser: Browser, site: MapSite) -> None:
+    """Another run may order clusters differently, move them, and change their sizes."""
+    await site.open(browser)
+    colours = await read_cluster_colours(browser, site.points["clusters"])
+    later = [
+        cluster | {"x": -cluster["x"], "size": 100 - cluster["size"]}
+        for cluster in reversed(site.points["clusters"])
+    ]
+    assert len(set(colours.values())) == len(later)
+    assert await read_cluster_colours(browser, later) == colours
+
+
+async def read_cluster_colours(browser: Browser, clusters: list[dict[str, Any]]) -> dict[str, int]:
+    """Return the colour of each cluster, by its id, on a map without points."""
+    colours: dict[str, int] = await browser.page.evaluate(
+        """(clusters) => {
+          const points = new MapPoints({ chunk_ids: [], x: [], y: [], cluster: [], clusters });
+          return Object.fromEntries(
+            clusters.map(({ cluster_id }, index) => [cluster_id, points.clusterColours[index]]),
+          );
+        }""",
+        clusters,
+    )
+    return colours
+
+
 async def test_hovering_over_a_point_shows_the_start_of_its_passage(
     browser: Browser, site: MapSite
 ) -> None:

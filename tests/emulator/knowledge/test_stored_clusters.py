@@ -6,7 +6,7 @@ import pytest
 
 from shared.ai.embedding import Vector
 from shared.knowledge.cluster import Cluster
-from shared.knowledge.cluster_repository import Clusters, ClusterWithCentroid
+from shared.knowledge.cluster_repository import BY_WORDS, Clusters, ClusterWithCentroid
 from shared.runtime.context import App, Context
 from tests.support.read_cost import get_read_cost, make_call_context
 
@@ -50,7 +50,7 @@ async def test_the_nearest_clusters_are_found_with_their_similarity(ctx: Context
 async def test_a_cluster_is_read_with_all_its_fields(ctx: Context) -> None:
     """A renamed one keeps the others."""
     stored = replace(
-        DOUGH, min_similarity=0.5, named_by="words", central_chunk_ids=("a", "b"), members_hash="h"
+        DOUGH, min_similarity=0.5, named_by=BY_WORDS, central_chunk_ids=("a", "b"), members_hash="h"
     )
     clusters = Clusters(ctx.database)
     await clusters.put_clusters([stored, BOATS])

@@ -112,20 +112,23 @@ class MapPoints {
   }
 
   /**
-   * Give each cluster, largest first, the colour whose nearest other use is farthest away. So the ten
-   * largest clusters have ten different colours.
+   * Give each cluster the colour of its id, so that it keeps it when clusters grow, move, come and go.
+   * If that is in use, it gets the colour whose nearest use is farthest away.
    */
   #chooseClusterColours() {
     const { clusters } = this;
-    const bySize = [...clusters.keys()].sort((a, b) => clusters[b].size - clusters[a].size);
-    bySize.forEach((index, rank) => {
+    const byId = [...clusters.keys()].sort((a, b) => (clusters[a].cluster_id < clusters[b].cluster_id ? -1 : 1));
+    byId.forEach((index, rank) => {
       const distances = new Array(MapPoints.COLOURS).fill(Infinity);
-      for (const other of bySize.slice(0, rank)) {
+      for (const other of byId.slice(0, rank)) {
         const colour = this.clusterColours[other];
         const [dx, dy] = [clusters[other].x - clusters[index].x, clusters[other].y - clusters[index].y];
         distances[colour] = Math.min(distances[colour], Math.hypot(dx, dy));
       }
-      this.clusterColours[index] = distances.indexOf(Math.max(...distances));
+      const letters = [...clusters[index].cluster_id];
+      const own = letters.reduce((sum, letter) => sum + letter.codePointAt(0), 0) % MapPoints.COLOURS;
+      this.clusterColours[index] =
+        distances[own] === Infinity ? own : distances.indexOf(Math.max(...distances));
     });
   }
 }
