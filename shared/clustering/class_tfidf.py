@@ -9,6 +9,7 @@ per passage, so that no single passage names a cluster, and terms of titles coun
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from functools import cache
 from itertools import chain, pairwise
 from math import ceil, log
 from typing import TYPE_CHECKING, Final
@@ -35,11 +36,6 @@ PAIR_LENGTH: Final = 2
 MIN_LETTERS: Final = 3
 """The minimum length of a keyword in ASCII characters. In other scripts, one character can be a
 word."""
-COMMON: Final = {
-    line[:2]: frozenset(terms(line[3:]))
-    for line in (DATA / "common-words.txt").read_text("utf-8").splitlines()
-}
-"""For each language, terms that search considers but that say nothing about a cluster's subject."""
 TITLE_WEIGHT: Final = 1.5
 """A phrase of a source's title counts as much as this many passages."""
 FEW_SOURCES: Final = 2
@@ -173,7 +169,7 @@ def _extend_with_neighbour(
 
 def _extract_phrases(text: str) -> Iterator[tuple[Phrase, str]]:
     """Yield the significant words of a text, and adjacent pairs of them, with their spellings."""
-    words = _find_words(text)
+    words = find_words(text)
     for term, start, end in words:
         yield (term,), text[start:end]
     for (first, start, end), (second, second_start, second_end) in pairwise(words):
@@ -181,10 +177,11 @@ def _extract_phrases(text: str) -> Iterator[tuple[Phrase, str]]:
             yield (first, second), text[start:second_end]
 
 
-def _find_words(text: str) -> list[tuple[str, int, int]]:
+def find_words(text: str) -> list[tuple[str, int, int]]:
     """Return the term, the start and the end of each significant word, in order."""
+    common = _load_common_terms()
     language = detect_language(text) or "en"
-    significant = set(terms(text)) - COMMON["en"] - COMMON.get(language, frozenset())
+    significant = set(terms(text)) - common["en"] - common.get(language, frozenset())
     words = {
         (term, start, end)
         for term, start, end in find_occurrences(text)
@@ -192,6 +189,13 @@ def _find_words(text: str) -> list[tuple[str, int, int]]:
     }
     words |= {(match[0], *match.span()) for match in _UNSPACED_WORD.finditer(text)}
     return sorted(words, key=lambda word: word[1:])
+
+
+@cache
+def _load_common_terms() -> dict[str, frozenset[str]]:
+    """Load, by language, terms that search considers but that say nothing about a subject."""
+    lines = (DATA / "common-words.txt").read_text("utf-8").splitlines()
+    return {line[:2]: frozenset(terms(line[3:])) for line in lines}
 
 
 def _is_word(word: str) -> bool:

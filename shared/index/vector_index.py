@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MAX_ARRAY_CONTAINS_ANY: Final = 30
 """The maximum number of values that Firestore accepts in one `array_contains_any`."""
-_DISTANCE: Final = "distance"
+DISTANCE: Final = "distance"
 """The field of a query's results in which Firestore returns the distance."""
 
 
@@ -159,7 +159,7 @@ class Documents(Generic[DocumentT]):
         snapshots = await self._database.find(query)
         fields_by_id = {snapshot.id: snapshot.fields for snapshot in snapshots}
         return [
-            _make_neighbour(document, vector, float(fields[_DISTANCE]), _read_counts(fields))
+            _make_neighbour(document, vector, float(fields[DISTANCE]), _read_counts(fields))
             for document_id, fields in fields_by_id.items()
             if (document := self._read(document_id, fields)) is not None
         ]
@@ -233,14 +233,14 @@ def nearest_query(
     facets: Sequence[str] = (),
 ) -> Query:
     """Build the query for the documents nearest to a vector, without reading their vectors."""
-    query = documents.select([*fields, _DISTANCE])
+    query = documents.select([*fields, DISTANCE])
     if facets:
         query = query.where("facets", "array_contains_any", list(facets))
     return query.find_nearest(
         "embedding",
         vector.values,
         limit,
-        distance_field=_DISTANCE,
+        distance_field=DISTANCE,
     )
 
 

@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from shared.ai.vector_halves import MULTILINGUAL, weigh
+from shared.ai.vector_halves import ENGLISH, MULTILINGUAL, TWO_HALVES, weigh
 from shared.core.blocks import split
 from shared.core.dates import ALL_DATES, from_microseconds
 from shared.firestore.codec import Codec
@@ -18,10 +18,11 @@ from shared.firestore.documents import Reference
 from shared.firestore.queries import Query
 from shared.firestore.values import DELETE_FIELD
 from shared.index.stored_vector import COMPACT, from_compact
-from shared.index.vector_index import Documents, dated_query
+from shared.index.vector_index import DISTANCE, Documents, Neighbour, dated_query
 from shared.knowledge.chunk import Chunk, Kept
 from shared.knowledge.knowledge_card import KnowledgeCard
 from shared.knowledge.source import DateMeaning
+from shared.text.language import is_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +42,13 @@ writes and indexes all chunks again. An `added_field` is not such a change."""
 
 UNDATED: Final = from_microseconds(0)
 """The stored date of a chunk that has none. It is the last in lists by date."""
+MIN_SIMILARITY: Final = 0.43
+"""The minimum similarity of related chunks, by the multilingual half of the local model.
+
+Of 40 chunks in seven languages, 40 per cent of the five nearest of other sources were found useful,
+and 61 per cent of those that this and MIN_ENGLISH_SIMILARITY leave. No other model was measured."""
+MIN_ENGLISH_SIMILARITY: Final = 0.45
+"""The minimum mean similarity by both halves, if both chunks are in English."""
 MAX_IN: Final = 30
 """The maximum number of values that Firestore accepts in one `in`."""
 AboutField = Literal["about_id", "about_source_id"]
@@ -87,10 +95,17 @@ def build_step_done(step: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedChunk:
-    """A stored chunk."""
+    """A stored chunk, and what others are compared with if it has been embedded.
+
+    Attributes:
+        english: What other chunks in English are compared with as well, if it is in English.
+        max_distance: The maximum distance of related chunks, if it is known for the model.
+    """
 
     chunk: Chunk
-    vector: WeightedVector | None
+    vector: WeightedVector | None = None
+    english: WeightedVector | None = None
+    max_distance: float | None = None
 
 
 class Chunks(Documents[Chunk]):
@@ -108,9 +123,48 @@ class Chunks(Documents[Chunk]):
         if chunk is None:
             return None
         if COMPACT not in data:
-            return EmbeddedChunk(chunk, None)
-        vector = weigh(from_compact(data[COMPACT]), data["embedding_model"], MULTILINGUAL)
-        return EmbeddedChunk(chunk, vector)
+            return EmbeddedChunk(chunk)
+        numbers, model = from_compact(data[COMPACT]), data["embedding_model"]
+        vector = weigh(numbers, model, MULTILINGUAL)
+        if model != TWO_HALVES:
+            return EmbeddedChunk(chunk, vector)
+        english = None if is_foreign(chunk.content) else weigh(numbers, model, ENGLISH)
+        return EmbeddedChunk(chunk, vector, english, vector.to_distance(MIN_SIMILARITY))
+
+    async def find_related(self, stored: EmbeddedChunk, limit: int) -> list[Neighbour[Chunk]]:
+        """Find chunks close in meaning, nearest first, with at most one of the same source.
+
+        Costs one round trip, and at most one read more than `limit`, because a chunk finds itself.
+        """
+        if stored.vector is None:
+            return []
+        query = (
+            Query(COLLECTION)
+            .select([*READ_FIELDS, COMPACT, DISTANCE])
+            .find_nearest(
+                "embedding",
+                stored.vector.values,
+                limit + 1,
+                distance_field=DISTANCE,
+                max_distance=stored.max_distance,
+            )
+        )
+        related: list[Neighbour[Chunk]] = []
+        has_own_source = False
+        for snapshot in await self._database.find(query):
+            chunk = _to_present_chunk(snapshot.id, snapshot.fields)
+            if chunk is None or chunk.id == stored.chunk.id:
+                continue
+            distance = float(snapshot.fields[DISTANCE])
+            neighbour = Neighbour(chunk, stored.vector.to_similarity(distance), distance)
+            is_own_source = chunk.source_id == stored.chunk.source_id
+            if (is_own_source and has_own_source) or not _is_related(
+                stored, neighbour, snapshot.fields[COMPACT]
+            ):
+                continue
+            has_own_source |= is_own_source
+            related.append(neighbour)
+        return related[:limit]
 
     async def load_of_source(self, source_id: str, limit: int, first: int = 1) -> list[Chunk]:
         """Load the chunks of a source, in order, from position `first`. Costs one round trip."""
@@ -152,6 +206,15 @@ class Chunks(Documents[Chunk]):
     async def count_with_card(self) -> int:
         """Count the chunks that have a knowledge card. Costs one round trip."""
         return await self._database.count(Query(COLLECTION).order_by("knowledge_card.generated_at"))
+
+
+def _is_related(stored: EmbeddedChunk, neighbour: Neighbour[Chunk], compact: bytes) -> bool:
+    """Return whether two chunks in English are also similar by the English half."""
+    if stored.english is None or is_foreign(neighbour.document.content):
+        return True
+    distance = stored.english.measure_distance(from_compact(compact))
+    similarity = (neighbour.similarity + stored.english.to_similarity(distance)) / 2
+    return similarity >= MIN_ENGLISH_SIMILARITY
 
 
 def _to_present_chunk(chunk_id: str, data: dict[str, Any]) -> Chunk | None:

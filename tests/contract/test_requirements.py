@@ -203,8 +203,8 @@ def test_a_related_limit_outside_one_to_twenty_is_rejected(limit: Any) -> None:
 
 @pytest.mark.requirement("004-F5")
 def test_a_related_chunk_has_the_listed_fields() -> None:
-    expected = ["chunk_id", "title", "author", "snippet", "similarity_score", "address"]
-    assert list(RelatedChunk.model_fields) == expected
+    expected = ["chunk_id", "title", "author", "snippet", "similarity_score"]
+    assert list(RelatedChunk.model_fields) == [*expected, "reason", "address"]
 
 
 @pytest.mark.requirement("004-S1", "004-T4.3")
@@ -221,7 +221,7 @@ async def test_one_call_returns_the_card_the_cluster_and_all_urls(ctx: Context, 
 
     assert answer["knowledge_card"] == card
     assert answer["cluster"]["cluster_name"] == "Dough"
-    assert len(answer["related_chunks"]) == 4
+    assert len(answer["related_chunks"]) == 3
     assert answer["highlight_url"] == BAKING.sections[0].highlight_url
     assert answer["readwise_url"] == BAKING.sections[0].readwise_url
     assert answer["source_url"] == BAKING.source_url

@@ -84,7 +84,7 @@ async def test_a_question_leads_to_a_passage_and_its_whole_text(
     assert chunk["content"] == SAILING.sections[0].text
     assert chunk["title"] == SAILING.title
     assert chunk["chunk_info"] == "1/2"
-    assert len(chunk["related_chunks"]) == 5
+    assert chunk["related_chunks"][0]["title"] == SAILING.title
 
 
 @pytest.mark.requirement("004-T4.2")

@@ -78,7 +78,7 @@ def test_a_hit_opens_the_reader_at_its_passage(inline: RunningGateway) -> None:
     assert passage.attrib["id"] == chunk_id
     assert "A sourdough starter needs flour" in read_text(passage)
     assert len(select(page, ".passage")) == 3
-    assert len(select(page, "#related .row")) > 2
+    assert len(select(page, "#related .row")) > 0
     origins = [link.attrib["href"] for link in select(page, "a.origin")]
     assert origins[:2] == ["https://example.com/bread", "https://readwise.io/bookreview/1"]
     assert "https://example.com/bread#11" in origins

@@ -119,7 +119,7 @@ async def test_a_user_searches_reads_and_edits_without_scripts(
         await browser.wait_for_text("Saved. The note can be read by")
         notice = browser.page.get_by_role("status")
         assert await notice.evaluate(IS_IN_VIEW)
-        assert "Feed it on Sundays." in await browser.page.locator("#related").inner_text()
+        assert "Feed it on Sundays." in await browser.page.locator(".note").inner_text()
 
         await browser.page.get_by_text("Forget this passage", exact=True).click()
         await browser.press("Forget the passage")
@@ -129,7 +129,7 @@ async def test_a_user_searches_reads_and_edits_without_scripts(
         await browser.wait_for_text("Restored a passage of")
         assert await browser.page.locator(".passage").count() == 3
 
-        await browser.page.locator("#related a").filter(has_text="Feed it").first.click()
+        await browser.page.locator(".note a").click()
         await browser.page.get_by_text("Edit", exact=True).click()
         await browser.fill("Text", "Feed it on Mondays.")
         await browser.press("Save")

@@ -6,8 +6,18 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from functions.tools.knowledge.get_chunk.tool import In, get_chunk
+from functions.tools.knowledge.get_chunk.tool import In, format_result, get_chunk
+from shared.ai.vector_halves import (
+    ENGLISH_DIMENSION,
+    MULTILINGUAL_DIMENSION,
+    TWO_HALVES,
+    join_halves,
+)
+from shared.firestore.documents import Reference
+from shared.firestore.writes import Update
+from shared.index.stored_vector import build_vector_fields
 from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.source import Section, Source
 from shared.runtime.context import App, Context
 from tests.support.clock import NOON, SettableClock
 from tests.support.knowledge import BAKING, SAILING, set_fields, store_sources
@@ -88,27 +98,85 @@ async def test_clusters_are_named(
     "004-AC4", "004-AC8", "004-F5", "004-I4", "004-I5", "004-S3", "004-T1.4", "004-T3.3", "004-T3.6"
 )
 async def test_related_chunks_come_best_first_without_the_chunk_itself(ctx: Context) -> None:
+    """One of the same source at most is among them."""
     chunks = await store_sources(ctx, BAKING, SAILING)
     out = await get_chunk(In(chunk_id=chunks[0].chunk_id), ctx)
-    ids = [related.chunk_id for related in out.related_chunks]
+    titles = [related.title for related in out.related_chunks]
     scores = [related.similarity_score for related in out.related_chunks]
-    assert sorted(ids) == sorted(chunk.chunk_id for chunk in chunks[1:])
-    assert {related.title for related in out.related_chunks[:2]} == {"Bread at Home"}
+    assert chunks[0].chunk_id not in {related.chunk_id for related in out.related_chunks}
+    assert titles == ["Bread at Home", "Under Sail", "Under Sail"]
     assert scores == sorted(scores, reverse=True)
-    for limit in (1, 3):
-        out = await get_chunk(In(chunk_id=chunks[0].chunk_id, related_limit=limit), ctx)
-        assert [related.chunk_id for related in out.related_chunks] == ids[:limit]
+    one = await get_chunk(In(chunk_id=chunks[0].chunk_id, related_limit=1), ctx)
+    assert one.related_chunks == out.related_chunks[:1]
 
 
 @pytest.mark.requirement("004-AC4", "004-I3")
 async def test_a_similarity_is_the_cosine_of_the_two_vectors(ctx: Context) -> None:
-    first, second, *_ = await store_sources(ctx, BAKING)
+    first, *_ = await store_sources(ctx, BAKING)
     out = await get_chunk(In(chunk_id=first.chunk_id), ctx)
-    stored_chunks = [await Chunks(ctx.database).get(chunk.chunk_id) for chunk in (first, second)]
+    [related] = out.related_chunks
+    ids = (first.chunk_id, related.chunk_id)
+    stored_chunks = [await Chunks(ctx.database).get(chunk_id) for chunk_id in ids]
     vectors = [stored.vector.values for stored in stored_chunks if stored and stored.vector]
     cosine = math.fsum(a * b for a, b in zip(*vectors, strict=True))
-    scores = {related.chunk_id: related.similarity_score for related in out.related_chunks}
-    assert scores[second.chunk_id] == round(cosine, 2)
+    assert related.similarity_score == round(cosine, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "english", "multilingual", "is_related"),
+    [
+        ("The loaf must cool.", 0.5, 0.5, True),
+        ("The loaf must cool.", 0.3, 0.5, False),
+        ("The loaf must cool.", 0.9, 0.4, False),
+        ("Das Brot muss auskühlen.", 0.0, 0.5, True),
+        ("Das Brot muss auskühlen.", 0.9, 0.4, False),
+    ],
+)
+async def test_passages_far_from_each_other_are_not_related(
+    ctx: Context, text: str, english: float, multilingual: float, *, is_related: bool
+) -> None:
+    """The floor was measured for the local model: by one half, or by both for English texts."""
+    sections = (Section("The bread should rise in a warm place."), Section(text))
+    chunks = await store_sources(
+        ctx, *(Source(f"s{number}", "S", sections=(sections[number],)) for number in range(2))
+    )
+    for chunk, cosines in zip(chunks, ((1.0, 1.0), (english, multilingual)), strict=True):
+        vector = make_two_halves(*cosines)
+        fields = build_vector_fields(vector, TWO_HALVES)
+        await ctx.database.commit([Update(Reference("chunks", chunk.chunk_id), fields)])
+    out = await get_chunk(In(chunk_id=chunks[0].chunk_id), ctx)
+    assert bool(out.related_chunks) == is_related
+
+
+def make_two_halves(english: float, multilingual: float) -> tuple[float, ...]:
+    """Make a vector whose halves have these cosines with the first axis."""
+    return join_halves(
+        [english, math.sqrt(1 - english**2), *[0.0] * (ENGLISH_DIMENSION - 2)],
+        [multilingual, math.sqrt(1 - multilingual**2), *[0.0] * (MULTILINGUAL_DIMENSION - 2)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("tags", "text", "reason"),
+    [
+        (("food",), "A starter needs flour.", "tag food"),
+        (
+            (),
+            "Each flour makes a sourdough.",
+            "both: sourdough, flour",
+        ),
+        ((), "Ein Schiff braucht Wind.", "similar meaning"),
+    ],
+)
+async def test_a_related_chunk_has_a_reason(
+    ctx: Context, tags: tuple[str, ...], text: str, reason: str
+) -> None:
+    other = Source("other", "Other", tags=tags, sections=(Section(text),))
+    source = Source("s", "S", tags=("food",), sections=BAKING.sections[1:2])
+    first, _ = await store_sources(ctx, source, other)
+    out = await get_chunk(In(chunk_id=first.chunk_id), ctx)
+    assert [related.reason for related in out.related_chunks] == [reason]
+    assert f", {reason}): " in format_result(out)
 
 
 @pytest.mark.requirement("004-AC9", "004-S4", "004-S6", "004-S7", "004-T1.7", "004-T3.8")

@@ -120,10 +120,10 @@ async def read_pages(app: App, tool: str, **arguments: Any) -> list[tuple[dict[s
 
 async def test_a_passage_comes_whole_with_the_related_ones_that_fit(app: App) -> None:
     [hit] = (await call_result(app, "search_kb", query="bread1", limit=1))["results"]
-    chunk_id = hit["chunk_id"]
-    full = await call_result(app, "get_chunk", chunk_id=chunk_id)
-    short = await call_result(app, "get_chunk", chunk_id=chunk_id, max_tokens=450)
-    shortest = await call_result(app, "get_chunk", chunk_id=chunk_id, max_tokens=100)
+    arguments = {"chunk_id": hit["chunk_id"], "related_limit": 20}
+    full = await call_result(app, "get_chunk", **arguments)
+    short = await call_result(app, "get_chunk", **arguments, max_tokens=450)
+    shortest = await call_result(app, "get_chunk", **arguments, max_tokens=100)
 
     related_count = len(full["related_chunks"])
     short_count = len(short["related_chunks"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar
+from collections import Counter
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import AliasChoices, Field
 
+from shared.clustering.class_tfidf import find_words
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
 from shared.core.ids import parse_source_id
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
     from shared.knowledge.chunk_repository import EmbeddedChunk
     from shared.knowledge.cluster import Cluster
     from shared.runtime.context import Context
+
+
+MAX_SHARED_WORDS: Final = 3
+"""The maximum number of words that say why a passage is related."""
 
 
 class In(Arguments):
@@ -75,6 +81,7 @@ class RelatedChunk(Result):
     similarity_score: float = Field(
         description="Cosine similarity of the two passages: 1 the same, 0 unrelated.", ge=0, le=1
     )
+    reason: str = Field(description="What both have: a tag, words, or only a meaning.")
     address: str | None = Field(description="URL of the passage or of its source.")
 
 
@@ -93,7 +100,9 @@ class Out(Addresses):
     date: str | None = Field(description=DATE)
     knowledge_card: CardResult | None = Field(description="Its summary and takeaways, if any.")
     cluster: ClusterMembership | None = Field(description="Its clusters, if it has any.")
-    related_chunks: list[RelatedChunk] = Field(description="Passages close in meaning, best first.")
+    related_chunks: list[RelatedChunk] = Field(
+        description="Passages close in meaning, best first, with at most one of the same source."
+    )
     about_id: str | None = Field(description="Of a note, the passage or source that it is about.")
     corrects: bool | None = Field(description="true if the note corrects that.")
     notes: list[NoteSummary] = Field(
@@ -122,24 +131,22 @@ async def get_chunk(args: In, ctx: Context) -> Out:
             details={"chunk_id": args.chunk_id},
         )
     related, clusters = await asyncio.gather(
-        _search_related(stored, args, ctx), Clusters(ctx.database).get_many(stored.chunk.cluster_id)
+        _find_related(stored, args, ctx), Clusters(ctx.database).get_many(stored.chunk.cluster_id)
     )
     out = _build_out(stored.chunk, related, clusters, notes, ctx.zone)
     return out if args.max_tokens is None else _shorten(out, args.max_tokens)
 
 
-async def _search_related(stored: EmbeddedChunk, args: In, ctx: Context) -> list[Neighbour[Chunk]]:
-    """Find the chunks nearest to a chunk. One more is read, because the chunk finds itself."""
-    if stored.vector is None or not args.include_related:
+async def _find_related(stored: EmbeddedChunk, args: In, ctx: Context) -> list[RelatedChunk]:
+    if not args.include_related:
         return []
-    neighbours = await Chunks(ctx.database).find_nearest(stored.vector, args.related_limit + 1)
-    others = [hit for hit in neighbours if hit.document.id != stored.chunk.chunk_id]
-    return others[: args.related_limit]
+    neighbours = await Chunks(ctx.database).find_related(stored, args.related_limit)
+    return [_to_related_chunk(stored.chunk, neighbour) for neighbour in neighbours]
 
 
 def _build_out(
     chunk: Chunk,
-    related: list[Neighbour[Chunk]],
+    related: list[RelatedChunk],
     clusters: list[Cluster],
     notes: list[Chunk],
     zone: tzinfo,
@@ -151,7 +158,7 @@ def _build_out(
         date=chunk.format_date(zone),
         knowledge_card=CardResult.of(card) if card else None,
         cluster=_build_membership(chunk, clusters),
-        related_chunks=[_to_related_chunk(neighbour) for neighbour in related],
+        related_chunks=related,
         notes=to_note_summaries(notes, zone),
         message=None,
     )
@@ -179,13 +186,27 @@ def _build_membership(chunk: Chunk, clusters: list[Cluster]) -> ClusterMembershi
     )
 
 
-def _to_related_chunk(neighbour: Neighbour[Chunk]) -> RelatedChunk:
-    chunk = neighbour.document
+def _to_related_chunk(chunk: Chunk, neighbour: Neighbour[Chunk]) -> RelatedChunk:
+    related = neighbour.document
     return RelatedChunk.of(
-        chunk,
-        snippet=make_snippet(chunk.content, NEAR_LENGTH),
+        related,
+        snippet=make_snippet(related.content, NEAR_LENGTH),
         similarity_score=round(neighbour.similarity, 2),
+        reason=_explain(chunk, related),
     )
+
+
+def _explain(chunk: Chunk, related: Chunk) -> str:
+    """Name a tag that two passages share, or the words that both use most, else their meaning."""
+    if tag := next((tag for tag in chunk.tags if tag in related.tags), None):
+        return f"tag {tag}"
+    counts = Counter(term for term, _, _ in find_words(chunk.content))
+    spellings = {
+        term: related.content[start:end] for term, start, end in find_words(related.content)
+    }
+    shared = sorted(counts.keys() & spellings, key=lambda term: (-counts[term], -len(term), term))
+    words = ", ".join(spellings[term] for term in shared[:MAX_SHARED_WORDS])
+    return f"both: {words}" if words else "similar meaning"
 
 
 def format_result(out: Out) -> str:
@@ -213,7 +234,7 @@ def _format_membership(cluster: ClusterMembership) -> str:
 
 
 def _format_related(related: RelatedChunk) -> str:
-    facts = f"(ID: {related.chunk_id}, score {related.similarity_score:.2f}):"
+    facts = f"(ID: {related.chunk_id}, score {related.similarity_score:.2f}, {related.reason}):"
     parts = [format_title(related.title, related.author), facts, related.snippet, related.address]
     return f"- {' '.join(filter(None, parts))}"
 
