@@ -9,6 +9,7 @@ per passage, so that no single passage names a cluster, and terms of titles coun
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain, pairwise
 from math import ceil, log
@@ -23,8 +24,6 @@ from shared.text.terms import find_occurrences, terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from shared.clustering.naming import TitledText
 
     Phrase = tuple[str, ...]
     """One term, or two adjacent terms."""
@@ -51,6 +50,15 @@ _UNSPACED_WORD: Final = regex.compile(
 PAIR_SHARE: Final = 0.5
 """A word and a neighbour form a phrase if they are adjacent in at least this share of the passages
 that contain the word."""
+
+
+@dataclass(frozen=True, slots=True)
+class TitledText:
+    """The text of a passage, with the title of its source and its tags."""
+
+    title: str
+    content: str
+    tags: tuple[str, ...] = ()
 
 
 class _PhraseCounts:

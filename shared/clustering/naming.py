@@ -13,6 +13,8 @@ from shared.text.snippets import truncate
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from shared.clustering.class_tfidf import TitledText
+
 MAX_KEYWORDS: Final = 8
 """The maximum number of a cluster's keywords."""
 KEYWORDS_PER_NAME: Final = 3
@@ -35,15 +37,6 @@ MIN_TAG_LIFT: Final = 1.5
 """The tag's share in the cluster is at least this many times its share in all clusters."""
 MAX_NAME_POOL: Final = 6
 """If the first keywords make a name that is in use, other combinations of this many are tried."""
-
-
-@dataclass(frozen=True, slots=True)
-class TitledText:
-    """The text of a passage, with the title of its source and its tags."""
-
-    title: str
-    content: str
-    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

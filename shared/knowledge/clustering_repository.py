@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from shared.clustering.naming import TitledText
+from shared.clustering.class_tfidf import TitledText
 from shared.core.blocks import split
 from shared.firestore.codec import Codec
 from shared.firestore.database import WriteConflict

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.clustering.class_tfidf import find_distinctive_words
-from shared.clustering.naming import ClusterDescription, TitledText, describe_clusters
+from shared.clustering.class_tfidf import TitledText, find_distinctive_words
+from shared.clustering.naming import ClusterDescription, describe_clusters
 
 BREAD = [
     "The sourdough starter needs flour and water every day.",
