@@ -30,11 +30,9 @@ BATCH_SIZE: Final = 200
 """The number of documents that one round trip reads, and that one commit writes."""
 BY_HAND: Final = "hand"
 """The `named_by` of clusters that a person named, such as those of the sample knowledge base."""
-BY_WORDS: Final = "words-2"
+BY_WORDS: Final = "words"
 """The `named_by` of clusters that are named by tags, titles and words, until a language model names
 them."""
-BY_WORDS_BEFORE: Final = "words"
-"""The `named_by` of clusters with a name from before BY_WORDS, which the next run replaces."""
 BY_WORDS_ALONE: Final = "words alone"
 """The `named_by` of clusters that stay named by their words, because the language model refused
 their passages or returned no valid name."""

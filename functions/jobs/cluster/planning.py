@@ -15,7 +15,7 @@ from shared.clustering.matching import ClusterMatch, match_clusters
 from shared.clustering.naming import ClusterDescription
 from shared.core.ids import IdKind, make_id
 from shared.knowledge.cluster import Cluster
-from shared.knowledge.cluster_repository import BY_WORDS, BY_WORDS_BEFORE, ClusterWithCentroid
+from shared.knowledge.cluster_repository import BY_WORDS, ClusterWithCentroid
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -163,9 +163,7 @@ def _collect_members(
 def _keep_description(
     previous: ClusterWithCentroid, match: ClusterMatch, members: Sequence[str]
 ) -> ClusterDescription | None:
-    """Return the description of a previous cluster, or None if it needs a new one."""
-    if previous.named_by == BY_WORDS_BEFORE:
-        return None
+    """Return the description of a previous cluster, or None if its members changed too much."""
     remaining_sample = set(previous.central_chunk_ids) & set(members)
     if match.similarity < MIN_OVERLAP or len(remaining_sample) < MIN_OVERLAP * len(
         previous.central_chunk_ids

@@ -20,7 +20,7 @@ from shared.firestore.documents import Reference
 from shared.firestore.writes import Update
 from shared.index.embedding_space import EmbeddingSpace
 from shared.index.stored_vector import to_compact
-from shared.knowledge.cluster_repository import BY_WORDS_BEFORE, Clusters
+from shared.knowledge.cluster_repository import Clusters
 from shared.knowledge.source import Source
 from shared.runtime.context import Context
 from shared.runtime.job import Report
@@ -283,15 +283,6 @@ async def test_sample_clusters_stay_until_enough_has_changed(ctx: Context) -> No
         kinds = after[cluster_id].pop("kinds")
         assert sum(kinds.values()) == after[cluster_id]["size"]
         assert after[cluster_id] | {"size": data["size"]} == data
-
-
-@pytest.mark.usefixtures("five_clusters")
-async def test_a_name_of_an_earlier_version_is_replaced(ctx: Context) -> None:
-    stored = Reference("clusters", await find_cluster_of_theme(ctx, "bread"))
-    await ctx.database.commit([Update(stored, {"name": "Say, get", "named_by": BY_WORDS_BEFORE})])
-    await set_fields(ctx, "meta/clustering", {"changed": 20})
-    await run_cluster(ctx)
-    assert (await read_documents(ctx, "clusters"))[stored.id]["name"] == "On bread"
 
 
 @pytest.mark.usefixtures("five_clusters")
