@@ -13,8 +13,8 @@ def read_trace_set() -> dict[str, list[dict[str, Any]]]:
     """Read the test set.
 
     Returns:
-        `traces`; `duplicates`, which are edited or rewritten traces; `siblings`, which are similar
-        traces but not duplicates; and `queries`, with the ids of their answers.
+        `traces`; `duplicates`, which are edited or rewritten traces; and `siblings`, which are
+        similar traces but not duplicates.
     """
     data: dict[str, list[dict[str, Any]]] = json.loads(_FURTHER_TRACES.read_text("utf-8"))
     traces = [*json.loads(SAMPLE.read_text("utf-8")), *data["traces"]]

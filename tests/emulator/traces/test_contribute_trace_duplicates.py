@@ -28,21 +28,16 @@ from tests.support.traces import (
 
 ORIGINAL = 2
 """The number of the sample that has a copy."""
-
-
-def find_similar_trace(kind: str, name: str) -> dict[str, Any]:
-    """Return a trace of the test set that is similar to a sample."""
-    [trace] = [row for row in read_trace_set()[kind] if row["id"] == name]
-    return {field: trace[field] for field in FIELDS}
-
-
 NEAR = make_sample_trace(
     ORIGINAL, solution_text=f"Do not: {make_sample_trace(ORIGINAL)['solution_text']}"
 )
 """The sample, negated."""
 COPY = make_sample_trace(ORIGINAL, title=make_sample_trace(ORIGINAL)["title"].upper())
 """The sample in other writing."""
-SIBLING_TRACE = find_similar_trace("siblings", "s03")
+[_SIBLING] = [row for row in read_trace_set()["siblings"] if row["id"] == "s03"]
+SIBLING_TRACE = make_sample_trace(
+    ORIGINAL, **{field: _SIBLING[field] for field in FIELDS if field in _SIBLING}
+)
 """Another solution of the problem of the sample."""
 
 
