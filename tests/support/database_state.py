@@ -44,7 +44,7 @@ DECIMALS: Final = 6
 MAX_FIELD_LENGTH: Final = 40
 """The maximum number of characters of a field as JSON; a digest replaces a longer field."""
 DIGESTED_COLLECTIONS: Final = {"lexicon", "facets"}
-"""Large collections, in which a digest replaces each document."""
+"""Large collections, which one digest replaces."""
 HISTORY_FIELDS: Final = {
     "chunks": {"extracted"},
     "extractions": {"group"},
@@ -88,15 +88,12 @@ def _summarize_map(state: State) -> State:
 
 
 def shorten_state(state: State) -> State:
-    """Return the state with digests in place of long fields."""
+    """Return the state with digests in place of long fields and of large collections."""
     return {
-        collection: {
-            name: {"contents": _compute_digest(data)}
-            if collection in DIGESTED_COLLECTIONS
-            else _shorten(data)
-            for name, data in collection_documents.items()
-        }
-        for collection, collection_documents in state.items()
+        collection: {"all": {"number": len(documents), "contents": _compute_digest(documents)}}
+        if collection in DIGESTED_COLLECTIONS
+        else {name: _shorten(data) for name, data in documents.items()}
+        for collection, documents in state.items()
     }
 
 

@@ -1,8 +1,8 @@
 """Every job runs over the whole sample, with the real clients of Readwise, Gemini and embeddings.
 
 The result is pinned in `sample_state.json`, which contains each document without times: its short
-fields as they are, and digests of the others. If a change of the result is intended, write the file
-again, and review the difference:
+fields as they are, and digests of the others; of the postings, a digest only. If a change of the
+result is intended, write the file again, and review the difference:
 
     WRITE_SAMPLE_STATE=1 pytest tests/emulator/pipeline/test_whole_sample.py
 
