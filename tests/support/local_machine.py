@@ -11,8 +11,9 @@ from typing import Final
 from infra.build.discovery import ROOT
 from infra.local.local_database import PROJECT
 from tests.support.ports import find_free_port
-from tests.support.process_end import END_TIMEOUT_SECONDS
 
+END_TIMEOUT_SECONDS: Final = 60.0
+"""The time after which a process that has not ended is considered to hang."""
 CARREL: Final = [sys.executable, "-c", "from infra.cli.main import main; main()"]
 """The command `carrel`."""
 

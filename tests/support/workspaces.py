@@ -3,36 +3,19 @@
 A workspace is the texts that a user brought to `extract_key_info` under one task id.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, Final
 
 from shared.core.caller import Caller
-from shared.core.settings import Settings
 from shared.firestore.retention import Erasure
 from shared.runtime.context import App, Context
 from shared.workspaces.erasure import UNUSED_WORKSPACES
 from shared.workspaces.repository import Workspace
-from tests.support.clock import SettableClock
 from tests.support.database_dump import read_all_documents
-from tests.support.fakes.embedder import WordEmbedder
 from tests.support.materials import READER, TEXT, extract_result
 
 QUESTION: Final = "What was struck by lightning?"
 """The query of uploads, which the first passage of the default text answers."""
-
-
-@asynccontextmanager
-async def open_workspace_app(
-    settings: Settings, clock: SettableClock, *, embedder_is_down: bool = False
-) -> AsyncIterator[App]:
-    """Open an app with this clock, and an embedder that compares words."""
-    embedder = WordEmbedder()
-    embedder.is_down = embedder_is_down
-    app = App(settings, clock=clock, embedder=embedder)
-    yield app
-    await app.aclose()
 
 
 async def upload_text(

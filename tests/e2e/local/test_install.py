@@ -15,7 +15,7 @@ import pytest
 from infra.build.discovery import ROOT
 from infra.build.requirements import find_requirements
 from infra.local.install import CONSTRAINTS
-from tests.support.process_end import END_TIMEOUT_SECONDS
+from tests.support.local_machine import END_TIMEOUT_SECONDS
 
 OWN_FOLDERS: Final = ("functions", "infra", "shared")
 FAKE_UV: Final = """#!/bin/sh

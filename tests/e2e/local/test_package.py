@@ -16,8 +16,8 @@ from mcp.client.stdio import StdioServerParameters
 
 from infra.build.discovery import ROOT
 from infra.local.install import CONSTRAINTS
+from tests.support.local_machine import END_TIMEOUT_SECONDS
 from tests.support.ports import find_free_port
-from tests.support.process_end import END_TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.slow
 

@@ -12,10 +12,9 @@ from mcp.client.stdio import StdioServerParameters
 
 from infra.build.discovery import ROOT
 from tests.support.fakes.http_server import LoopbackHandler, LoopbackServer
-from tests.support.local_machine import CARREL, Machine
+from tests.support.local_machine import CARREL, END_TIMEOUT_SECONDS, Machine
 from tests.support.mcp_wire import make_call, make_request, post
 from tests.support.ports import find_free_port
-from tests.support.process_end import END_TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.slow
 

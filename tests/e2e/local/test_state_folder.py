@@ -11,8 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.local_machine import CARREL, Machine
-from tests.support.process_end import END_TIMEOUT_SECONDS
+from tests.support.local_machine import CARREL, END_TIMEOUT_SECONDS, Machine
 
 pytestmark = pytest.mark.slow
 
