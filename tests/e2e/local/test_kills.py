@@ -20,14 +20,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import apsw
-import httpx2
 import pytest
 
 from infra.local.embedded_firestore.files import check_file
-from tests.support.local_machine import CARREL, Machine
+from tests.support.local_machine import CARREL, END_TIMEOUT_SECONDS, Machine
 from tests.support.mcp_wire import make_call, post
 from tests.support.ports import find_free_port
-from tests.support.process_end import END_TIMEOUT_SECONDS
 from tests.support.stdio_client import StdioClient
 
 pytestmark = pytest.mark.slow
@@ -74,56 +72,6 @@ def read_lines(export: Path) -> list[dict[str, Any]]:
         for file in sorted(export.glob("knowledge-*.jsonl"))
         for line in file.read_text("utf-8").splitlines()
     ]
-
-
-def save_notes(port: int, prefix: str, answered: list[str], enough: threading.Event) -> None:
-    """Save notes until the gateway is gone, and keep the ids of those that were answered."""
-    for number in range(1_000):
-        text = f"Note {prefix}-{number} is about what survives."
-        try:
-            response = post(f"http://localhost:{port}/mcp", make_call("save_note", {"text": text}))
-        except httpx2.TransportError:
-            return
-        answered.append(response.json()["result"]["structuredContent"]["source_id"])
-        if len(answered) % 10 == 0:
-            enough.set()
-
-
-def kill_in_the_middle_of_saves(
-    run: subprocess.Popen[str], port: int, prefix: str, delay: float
-) -> list[str]:
-    """Save notes side by side, kill the run, and return the ids of the notes that were answered."""
-    answered: list[str] = []
-    enough = threading.Event()
-    writers = [
-        threading.Thread(target=save_notes, args=(port, f"{prefix}{number}", answered, enough))
-        for number in range(3)
-    ]
-    for writer in writers:
-        writer.start()
-    assert enough.wait(END_TIMEOUT_SECONDS)
-    timer = threading.Timer(delay, os.kill, (run.pid, signal.SIGKILL))
-    timer.start()  # the gateway's own process is killed when its parent is gone
-    for writer in writers:
-        writer.join(END_TIMEOUT_SECONDS)
-    run.wait(END_TIMEOUT_SECONDS)
-    return answered
-
-
-def test_every_answered_note_survives_a_kill(
-    machine: Machine, kill_generator: random.Random, tmp_path: Path
-) -> None:
-    answered: list[str] = []
-    for number in range(KILLS):
-        port = find_free_port()
-        run, _ = machine.start_run(port=port)
-        delay = kill_generator.uniform(0, 0.2)
-        answered += kill_in_the_middle_of_saves(run, port, str(number), delay)
-        require_whole_files(machine)
-    lines = read_export(machine, tmp_path / "export")
-    stored = {line["source"]["source_id"] for line in lines if "source" in line}
-    assert [source_id for source_id in answered if source_id not in stored] == []
-    report(f"{KILLS} kills, {len(answered)} answered notes, all stored")
 
 
 def write_notes(folder: Path, edition: int) -> None:
