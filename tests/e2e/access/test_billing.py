@@ -5,7 +5,6 @@ the gateway holds the most that a note can cost, `PRICE`.
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -54,16 +53,7 @@ def read_receipt(result: dict[str, Any]) -> dict[str, Any]:
     return receipt
 
 
-def test_a_call_is_charged_its_actual_cost(
-    gateway: RunningGateway, make_key: MakeKey, read_account: ReadAccount
-) -> None:
-    key = make_key("money.cost")
-    assert read_receipt(write_note(gateway, key, text="three"))["price"] == len("three")
-    after = read_account("money.cost")
-    assert after.balance == FUNDS - 5
-    assert after.held == {}
-
-
+@pytest.mark.requirement("001-C8", "001-F2", "001-G10")
 def test_a_call_without_funds_is_rejected_and_not_run(
     gateway: RunningGateway, make_key: MakeKey, project: str, read_account: ReadAccount
 ) -> None:
@@ -97,34 +87,3 @@ def test_a_call_with_unknown_outcome_is_paid_when_repeated(
     assert after.balance == FUNDS - 4
     assert after.held == {}
     assert read_notes(gateway, key) == ["once"]
-
-
-def test_concurrent_repeats_of_a_call_are_charged_once(
-    gateway: RunningGateway,
-    open_gateway: RunningGateway,
-    make_key: MakeKey,
-    read_account: ReadAccount,
-) -> None:
-    key = make_key("money.once")
-
-    def send_call(instance: RunningGateway) -> dict[str, Any]:
-        return write_note(instance, key, text="only", idempotency_key="k")
-
-    with ThreadPoolExecutor(6) as threads:
-        results = list(threads.map(send_call, [gateway, open_gateway] * 3))
-    assert [bool(result.get("isError")) for result in results] == [False] * 6
-    assert read_notes(gateway, key) == ["only"]
-    after = read_account("money.once")
-    assert after.balance == FUNDS - 4
-    assert after.held == {}
-
-
-def test_a_monthly_budget_is_never_exceeded(
-    gateway: RunningGateway, make_key: MakeKey, project: str, read_account: ReadAccount
-) -> None:
-    key = make_key("money.month")
-    run_on_access_store(project, lambda store: store.accounts.set_budget("money.month", PRICE + 5))
-    assert read_receipt(write_note(gateway, key, text="x" * 10))["price"] == 10
-    rejected = write_note(gateway, key, text="x" * 10)  # might cost PRICE, but 995 are left
-    assert "PAYMENT_REQUIRED" in rejected["content"][0]["text"]
-    assert read_account("money.month").balance == FUNDS - 10

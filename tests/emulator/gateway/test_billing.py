@@ -5,14 +5,13 @@ the reservation if the call has done nothing, and leaves it open if the outcome 
 record and an account change is tested in `tests/unit/accounts`.
 """
 
-import asyncio
 import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from functions.gateway.calls.billing import LedgerBilling, Reservation
+from functions.gateway.calls.billing import LedgerBilling
 from shared.accounts.call_record import (
     PAID_LIFETIME,
     Bill,
@@ -21,7 +20,7 @@ from shared.accounts.call_record import (
     measure_arguments,
 )
 from shared.accounts.repositories.access_store import AccessStore
-from shared.core.errors import PaymentRequired, Unauthorized
+from shared.core.errors import Unauthorized
 from shared.firestore.connection import Connection
 from tests.support.clock import NOON, SettableClock
 
@@ -82,19 +81,6 @@ async def test_a_call_repeated_much_later_costs_its_new_work(
     clock.now += PAID_LIFETIME
     await billing.settle(await billing.reserve(BILL), 30, answer)
     assert (await read_books(connection))[0] == balance
-
-
-async def test_concurrent_calls_are_limited_by_the_balance(
-    billing: LedgerBilling, connection: Connection, clock: SettableClock
-) -> None:
-    bills = [replace(BILL, call_id=f"c{number}") for number in range(20)]
-    gateways = [billing, *(LedgerBilling(connection, clock) for _ in bills[1:])]
-    outcomes = await asyncio.gather(
-        *(gateway.reserve(bill) for gateway, bill in zip(gateways, bills, strict=True)),
-        return_exceptions=True,
-    )
-    assert sum(isinstance(outcome, Reservation) for outcome in outcomes) == 3  # 3 * 30 of 100
-    assert sum(isinstance(outcome, PaymentRequired) for outcome in outcomes) == 17
 
 
 async def test_an_anonymous_call_with_a_price_must_sign_in(

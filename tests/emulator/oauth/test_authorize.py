@@ -176,19 +176,6 @@ async def test_a_missing_path_equals_an_empty_path(server: AuthorizationServer) 
         assert request.redirect_uri == "http://localhost:3000/"
 
 
-async def test_repeated_parameters_and_other_bodies_are_rejected(
-    server: AuthorizationServer,
-) -> None:
-    client = await server.register()
-    fields = make_authorization_parameters(client.client_id)
-    repeated = {**fields, "redirect_uri": [REDIRECT_URI, "https://evil.example/"]}
-    answer = await server.http.get("/authorize", params=repeated)
-    assert parse_error(answer) == (400, "invalid_request")
-    files = {name: (None, value) for name, value in fields.items()}
-    answer = await server.http.post("/authorize", files=files)
-    assert parse_error(answer) == (400, "invalid_request")
-
-
 async def test_an_error_page_contains_no_foreign_markup(server: AuthorizationServer) -> None:
     client = await server.register()
     for parameters in (

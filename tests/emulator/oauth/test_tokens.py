@@ -210,20 +210,6 @@ async def test_old_ended_grants_are_deleted_when_a_sign_in_ends(
     assert max(account.ended_grants.values()) - now < MAX_TOKEN_REMAINDER + timedelta(minutes=1)
 
 
-async def test_a_repeated_parameter_or_no_form_is_rejected(
-    server: AuthorizationServer, client: OAuthClientInformationFull
-) -> None:
-    code = await server.issue_code(client.client_id)
-    fields = {"grant_type": ["authorization_code", "refresh_token"], "client_id": client.client_id}
-    for request in (
-        server.http.post("/token", data=fields),
-        server.http.post("/token", json={"code": code}),
-        server.http.post("/token", files={"code": (None, code)}),
-        server.http.post("/token"),
-    ):
-        assert parse_error(await request) == (400, "invalid_request")
-
-
 async def test_an_internal_error_is_reported_without_details(
     server: AuthorizationServer,
     client: OAuthClientInformationFull,
