@@ -142,6 +142,7 @@ def find_problem(error: WireError | None, field: str, part: str) -> str | None:
     "002-T1.2",
     "002-T3.2",
     "002-T3.3",
+    "003-C1",
     "003-C2",
     "003-C3",
     "003-D11",

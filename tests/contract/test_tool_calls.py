@@ -275,7 +275,7 @@ async def test_a_cursor_of_another_call_is_refused_unread(reading_app: App, name
         assert answer.receipt.round_trips == 0
 
 
-@pytest.mark.requirement("003-E2", "004-AC9", "004-N5", "004-S5", "004-T1.7", "004-T3.7")
+@pytest.mark.requirement("003-C4", "003-E2", "004-AC9", "004-N5", "004-S5", "004-T1.7", "004-T3.7")
 @pytest.mark.parametrize(
     ("name", "field"),
     [(name, field) for name, example in EXAMPLES.items() for field in example.missing],

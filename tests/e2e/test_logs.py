@@ -54,6 +54,7 @@ def public_gateway(filled_project: FilledProject, log: Path) -> Iterator[Running
         yield gateway
 
 
+@pytest.mark.requirement("003-L6")
 @pytest.mark.parametrize(
     "topology",
     [

@@ -1,8 +1,6 @@
 """The official Python client lists the prompts and gets their texts."""
 
-import pytest
 from mcp import Client
-from mcp.shared.exceptions import MCPError
 
 INVALID_PARAMS = -32602
 EXPECTED_ARGUMENTS = {
@@ -29,9 +27,3 @@ async def test_prompts_are_listed_and_are_messages_of_the_user(client: Client) -
         assert shown.description == prompt.description
         text = message.content.model_dump()["text"]
         assert text.count('"Käse 🧀"') >= len(required)
-
-
-async def test_an_invalid_prompt_request_says_why(client: Client) -> None:
-    with pytest.raises(MCPError, match="compare_sources needs second_source") as caught:
-        await client.get_prompt("compare_sources", {"first_source": "A"})
-    assert caught.value.code == INVALID_PARAMS

@@ -9,14 +9,12 @@ from typing import Any
 
 import pytest
 from mcp import Client
-from mcp.shared.exceptions import MCPError
 from mcp_types import ReadResourceResult, TextResourceContents
 
 from tests.support.gateway_process import FilledProject, RunningGateway
 from tests.support.mcp_wire import MODERN, make_request, post, post_modern
 
 CHUNK_TEMPLATE = "carrel://chunk/{chunk_id}"
-NOT_FOUND_CODES = {MODERN: -32602, "legacy": -32002}
 METHOD_NOT_FOUND = -32601
 
 
@@ -53,18 +51,6 @@ async def test_a_chunk_resource_equals_the_result_of_get_chunk(
         result = await client.call_tool("get_chunk", {"chunk_id": chunk.chunk_id})
         assert result.structured_content == resource
         assert resource["content"] == chunk.content
-
-
-@pytest.mark.parametrize(
-    "uri", ["carrel://chunk/nobody", "carrel://chunk/a b", "carrel://hat/a", "test://nothing", "ü"]
-)
-async def test_a_missing_resource_has_its_revisions_error_code(
-    client: Client, mode: str, uri: str
-) -> None:
-    with pytest.raises(MCPError) as caught:
-        await client.read_resource(uri)
-    assert caught.value.code == NOT_FOUND_CODES[mode]
-    assert caught.value.data == {"uri": uri}
 
 
 async def test_subscriptions_are_neither_offered_nor_accepted(carrel: RunningGateway) -> None:

@@ -5,7 +5,6 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from mcp import Client
 
@@ -57,23 +56,12 @@ async def test_a_task_passes_through_its_states(client: Client) -> None:
     assert restored["task"]["status"] == "completed"
 
 
-@pytest.mark.requirement("003-C1", "003-C4", "003-C6", "003-D6", "003-P3")
-async def test_errors_have_the_codes_of_a_to_do_list(client: Client) -> None:
-    for name, arguments, code in (
-        ("add_task", {"title": " "}, "invalid_input"),
-        ("add_task", {"title": "x", "priority": "urgent"}, "invalid_priority"),
-        ("list_tasks", {"due_from": "soon"}, "invalid_date"),
-        ("delete_task", {"task_id": "999999999"}, "not_found"),
-    ):
-        assert (await call_tool(client, name, **arguments))["error"]["code"] == code
-
-
 def make_authorization(project: str, user: str) -> dict[str, str | None]:
     """Store a new key of a user, and return the header with it."""
     return {"authorization": f"Bearer {build_key_maker(project)(user)}"}
 
 
-@pytest.mark.requirement("003-D6", "003-E3", "003-I2")
+@pytest.mark.requirement("003-C6", "003-D6", "003-E3", "003-I2")
 def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
     environment = {**CLOUD_SETTINGS, "GOOGLE_CLOUD_PROJECT": project, "WRITES_PER_MINUTE": "2"}
     with run_gateway(INLINE_MAIN, environment, log) as gateway:
@@ -96,16 +84,3 @@ def test_gateway_errors_use_the_same_envelope(project: str, log: Path) -> None:
         tools = post(gateway.endpoint, make_request("tools/list"), anna).json()["result"]["tools"]
         schemas = {tool["name"]: tool["outputSchema"] for tool in tools}
         assert_matches_schema(rejection, schemas["complete_task"])
-
-
-@pytest.mark.requirement("003-L6")
-async def test_contents_of_tasks_are_not_logged(client: Client, log: Path) -> None:
-    word = uuid.uuid4().hex
-    new_task = await call_for_data(client, "add_task", title=word, description=word)
-    await call_tool(client, "update_task", task_id=new_task["task"]["task_id"], priority=word)
-    await call_tool(client, "update_task", task_id=new_task["task"]["task_id"], due_date=word)
-    await call_tool(client, "list_tasks", query=word)
-    await call_tool(client, "list_tasks", time_zone=word)
-    logged = await anyio.Path(log).read_text("utf-8")
-    assert "update_task" in logged
-    assert word not in logged

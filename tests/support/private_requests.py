@@ -71,7 +71,7 @@ def send_calls(gateway: RunningGateway) -> Iterator[httpx2.Response]:
     result = response.json().get("result", {})
     for hit in result.get("structuredContent", {}).get("results", []):
         yield post(endpoint, make_call("get_chunk", {"chunk_id": hit["chunk_id"]}))
-    invalid_calls: list[tuple[str, Any]] = [
+    calls: list[tuple[str, Any]] = [
         ("search_kb", {"query": PRIVATE_WORD, PRIVATE_WORD: PRIVATE_WORD}),
         ("search_kb", {"query": PRIVATE_WORD, "idempotency_key": PRIVATE_WORD}),
         ("search_kb", {"query": PRIVATE_WORD * 500}),
@@ -84,10 +84,15 @@ def send_calls(gateway: RunningGateway) -> Iterator[httpx2.Response]:
         ("get_chunk", {"chunk_id": PRIVATE_WORD}),
         ("get_chunk", {"chunk_id": f"{PRIVATE_WORD}/{PRIVATE_WORD}"}),
         ("complete_name", {"kind": PRIVATE_WORD, "prefix": PRIVATE_WORD}),
+        ("extract_key_info", {"query": PRIVATE_WORD, "materials": f"The {PRIVATE_WORD}."}),
+        ("extract_key_info", {"query": PRIVATE_WORD, "scope": "task", "task_id": PRIVATE_WORD}),
+        ("add_task", {"title": PRIVATE_WORD, "description": PRIVATE_WORD}),
+        ("update_task", {"task_id": "1", "due_date": PRIVATE_WORD}),
+        ("list_tasks", {"query": PRIVATE_WORD, "time_zone": PRIVATE_WORD}),
         (PRIVATE_WORD, {}),
         (PRIVATE_WORD, {PRIVATE_WORD: PRIVATE_WORD}),
     ]
-    for name, arguments in invalid_calls:
+    for name, arguments in calls:
         yield post(endpoint, make_call(name, arguments))
         yield post_modern(endpoint, "tools/call", name=name, arguments=arguments)
 

@@ -200,19 +200,6 @@ async def test_secret_in_the_tags_is_refused(app: App) -> None:
     assert await read_app_documents(app, "traces") == {}
 
 
-async def test_all_lines_with_secrets_are_listed(app: App) -> None:
-    arguments = make_sample_trace(
-        0, title=f"Ask {EMAIL}", context_text="Fine.", solution_text=f"a\n\n{TOKEN}\n{KEY}"
-    )
-    answer = await call(app, "contribute_trace", **arguments)
-    assert answer.error
-    assert set(answer.error.details) == {"title", "solution_text"}
-    assert EMAIL not in answer.model_dump_json()
-    detail = answer.error.details["solution_text"]
-    assert "line 3" in detail
-    assert "line 4" in detail
-
-
 async def test_secret_in_an_amendment_is_refused(app: App) -> None:
     trace_id = await contribute(app)
     traces_before = await read_app_documents(app, "traces")

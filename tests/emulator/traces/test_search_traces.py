@@ -124,7 +124,7 @@ async def test_text_is_a_numbered_list(app: App, snapshot: SnapshotAssertion) ->
     assert both.replace(trace_id, "FIX").replace(other_id, "HUM") == snapshot
 
 
-@pytest.mark.requirement("002-F2")
+@pytest.mark.requirement("002-F2", "002-V7")
 async def test_search_without_a_match_shows_the_nearest(app: App) -> None:
     query = "lattice quantum chromodynamics"
     for arguments in ({"query": query}, {"tags": ["python"]}, {"query": query, "tags": ["y"]}):

@@ -58,6 +58,7 @@ def test_setting_for_an_unknown_tool_is_rejected(
         Catalog([declaration]).apply_settings(Settings(**{setting: value}))
 
 
+@pytest.mark.requirement("001-A1", "001-G3", "001-O1")
 async def test_disabled_tool_is_neither_listed_nor_callable() -> None:
     catalog = disable_tools("get_book", "complete_name")
     errors = {}
