@@ -11,7 +11,6 @@ from syrupy.assertion import SnapshotAssertion
 from shared.extractions.model import Content, Step
 from shared.runtime.context import App, Context
 from tests.support.extractions import (
-    make_decision,
     make_extraction,
     make_methodology,
     make_pattern,
@@ -49,10 +48,6 @@ ATTRIBUTION_FIELDS: Final = (
 @pytest.mark.parametrize(
     ("name", "contents"),
     [
-        (
-            "get_decisions",
-            [make_decision(recommended_approach="Rye."), make_decision("Least", considerations=())],
-        ),
         (
             "get_patterns",
             [

@@ -11,15 +11,12 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from shared.ai.embedding import Purpose
-from shared.ai.vector_halves import WeightedVector
 from shared.core.meter import Meter
 from shared.extractions.model import SCHEMA_VERSION, Extraction, ExtractionType
-from shared.extractions.repository import Extractions, build_replacement
+from shared.extractions.repository import Extractions
 from shared.extractions.topics import Topic, Topics
 from shared.index.stored_vector import to_compact
 from shared.knowledge.chunk import Chunk
-from shared.knowledge.queue import StepResult
 from shared.runtime.context import Context
 from tests.support.extractions import (
     make_decision,
@@ -29,9 +26,7 @@ from tests.support.extractions import (
     queue_chunk,
     replace_extractions,
     store_extractions,
-    store_results,
 )
-from tests.support.knowledge import set_fields
 from tests.support.stored_documents import read_documents, read_snapshots
 
 DECISION, WARNING = ExtractionType.DECISION, ExtractionType.WARNING
@@ -55,11 +50,6 @@ async def read_stored_ids(ctx: Context) -> set[str]:
 async def list_decisions(ctx: Context, **filters: Any) -> list[Extraction]:
     arguments = {"topic": None, "source_id": None, "limit": 9} | filters
     return await Extractions(ctx.database).list_by_confidence(DECISION, **arguments)
-
-
-def make_original_and_duplicate(chunks: list[Chunk]) -> tuple[Extraction, Extraction]:
-    original = make_extraction(chunks[0], make_decision(), "bread")
-    return original, make_extraction(chunks[1], make_decision(), "bread", group=original.group)
 
 
 @pytest.mark.requirement("000-D1")
@@ -162,83 +152,6 @@ async def test_counts_stay_exact_if_two_runs_store_the_same(
     extractions = [make_extraction(chunks[0], make_decision(), "bread")]
     assert await replace_extractions(ctx, chunk, extractions) == 1
     assert await replace_extractions(ctx, chunk, extractions) == 0
-    assert await read_topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
-
-
-@pytest.mark.requirement("000-Q1", "000-Q3", "000-T1.1", "000-T1.2", "000-T1.3")
-async def test_filters_combine(ctx: Context, chunks: list[Chunk]) -> None:
-    topics = ["bread", "rye bread", "bread", "ropes"]  # the last is of the source "sailing"
-    extractions = [
-        make_extraction(chunk, make_decision(f"d{number}"), topic, confidence=number / 4)
-        for number, (chunk, topic) in enumerate(zip(chunks, topics, strict=False))
-    ]
-    await store_extractions(ctx, *extractions, make_extraction(chunks[4], make_warning(), "bread"))
-    cases: list[tuple[dict[str, Any], list[str]]] = [
-        ({}, ["d3", "d2", "d1", "d0"]),
-        ({"topic": "bread"}, ["d2", "d0"]),
-        ({"source_id": "sailing"}, ["d3"]),
-        ({"topic": "rye bread", "source_id": "baking"}, ["d1"]),
-        ({"topic": "bread", "source_id": "sailing"}, []),
-        ({"topic": "nothing"}, []),
-    ]
-    for filters, expected in cases:
-        contents = [decision.content for decision in await list_decisions(ctx, **filters)]
-        assert contents == [make_decision(question) for question in expected], filters
-
-
-async def test_the_nearest_come_first(ctx: Context, chunks: list[Chunk], meter: Meter) -> None:
-    extractions = [
-        make_extraction(chunks[0], make_warning(title, description="It."), "a")
-        for title in ("rye", "sea", "oats")
-    ]
-    without_topic = make_extraction(chunks[1], make_warning("rye", description="It."))
-    await store_extractions(ctx, *extractions, without_topic)
-    [vector] = await ctx.embedder.embed(["rye It."], Purpose.DOCUMENT)
-    reads_before = meter.documents_read
-    neighbours = await Extractions(ctx.database).find_nearest(
-        WeightedVector(vector), WARNING, "a", "baking", 2
-    )
-    assert neighbours[0].extraction == extractions[0]
-    assert neighbours[0].similarity == pytest.approx(1.0)
-    assert len(neighbours) == 2
-    assert meter.documents_read - reads_before == 2
-
-
-async def build_replacements(ctx: Context, *extractions: Extraction) -> list[StepResult]:
-    """Return the writes that make each extraction the only one of its chunk, as it is now."""
-    texts = [extraction.content.text for extraction in extractions]
-    vectors = await ctx.embedder.embed(texts, Purpose.DOCUMENT)
-    chunks = [await queue_chunk(ctx, extraction.chunk_id) for extraction in extractions]
-    return [
-        build_replacement(chunk, [(extraction, vector)], "words")
-        for chunk, extraction, vector in zip(chunks, extractions, vectors, strict=True)
-    ]
-
-
-async def test_a_duplicate_is_stored_together_with_its_original(
-    ctx: Context, chunks: list[Chunk]
-) -> None:
-    original, duplicate = make_original_and_duplicate(chunks)
-    replacements = await build_replacements(ctx, original, duplicate)
-    assert await store_results(ctx, replacements) == 2
-    assert await list_decisions(ctx) == [original]
-    assert await read_stored_ids(ctx) == {original.extraction_id, duplicate.extraction_id}
-    assert await read_topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
-    [vector] = await ctx.embedder.embed([original.content.text], Purpose.DOCUMENT)
-    [neighbour] = await Extractions(ctx.database).find_nearest(
-        WeightedVector(vector), DECISION, None, None, 9
-    )
-    assert neighbour.extraction == original
-
-
-async def test_a_duplicate_of_an_unstored_original_is_visible(
-    ctx: Context, chunks: list[Chunk]
-) -> None:
-    original, duplicate = make_original_and_duplicate(chunks)
-    replacements = await build_replacements(ctx, original, duplicate)
-    await set_fields(ctx, f"chunks/{original.chunk_id}", {"content_hash": "new"})
-    assert await store_results(ctx, replacements) == 1
-    assert await list_decisions(ctx) == [duplicate]
     assert await read_topic_counts(ctx) == {"bread": {"decision": 1, "total": 1}}
 
 

@@ -28,7 +28,7 @@ from tests.support.jobs import (
     make_spent_budget,
 )
 from tests.support.knowledge import chunk_source, ingest_sources, set_fields
-from tests.support.stored_documents import read_chunks_by_text, read_documents, read_tombstones
+from tests.support.stored_documents import read_chunks_by_text, read_documents
 
 BatchHook = Callable[[Sequence[str]], Awaitable[None]]
 
@@ -161,32 +161,6 @@ async def test_another_model_conflicts_and_writes_nothing(notes: Context) -> Non
         await run_embed(notes)
     assert await read_documents(notes, "chunks") == before
     assert await read_documents(notes, "meta") == {"embedding": space}
-
-
-async def test_a_note_edited_during_the_run_is_embedded_again(
-    notes: Context, embedder: ScriptedEmbedder
-) -> None:
-    async def edit_odd_note(texts: Sequence[str]) -> None:
-        if f"Notes {ODD_NOTE}" in texts:
-            await set_fields(notes, f"chunks/{ODD_ID}", {"content": "Note 3, edited."})
-
-    embedder.before_batch = edit_odd_note
-    assert await run_embed(notes) == Report(Counter(embedded=10))
-    assert (await read_chunks_by_text(notes))["Note 3, edited."]["pending"] == STEPS_AFTER_EMBED
-
-
-async def test_a_note_deleted_during_the_run_stays_deleted(
-    notes: Context, embedder: ScriptedEmbedder
-) -> None:
-    async def delete_all_notes(texts: Sequence[str]) -> None:
-        if f"Notes {ODD_NOTE}" in texts:
-            await ingest_sources(notes, replace(NOTES, sections=()))
-
-    embedder.before_batch = delete_all_notes
-    assert (await run_embed(notes)).failures == []
-    tombstones = (await read_tombstones(notes)).values()
-    assert ["embedding" in data for data in tombstones] == [False] * 10
-    assert await count_pending(notes) == 0
 
 
 async def test_a_refused_text_is_deferred_until_it_is_accepted(

@@ -183,20 +183,6 @@ async def test_deleting_many_records_of_a_file_must_be_confirmed(
     assert await run_ingest(ctx) == Report()
 
 
-async def test_foreign_exports_in_a_bucket_are_no_failures(
-    ctx: Context, storage: FakeCloudStorage
-) -> None:
-    upload(storage, "a.md", REEF)
-    upload(storage, "package.json", '{"name": "vault"}')
-    upload(storage, "book.json", '{"readingJourney": {}, "highlights": []}')
-    report = await run_ingest(ctx)
-    assert report.failures == []
-    assert report.note == "Not read: 1 .json."
-    [warning] = report.warnings
-    assert warning.name == f"{ADDRESS}/book.json"
-    assert "Libby" in warning.reason
-
-
 async def test_an_unreadable_file_is_reported_once_and_blocks_no_other(
     ctx: Context, storage: FakeCloudStorage
 ) -> None:
@@ -307,22 +293,6 @@ async def test_the_next_run_completes_one_out_of_time(
     assert (await run_ingest(ctx)).counts == {"read": 40, "sources": 40, "created": 40}
     assert len(await read_chunk_texts(ctx)) == 70
     assert await run_ingest(ctx) == Report()
-
-
-async def test_the_next_run_completes_renames_of_one_out_of_time(
-    ctx: Context, storage: FakeCloudStorage
-) -> None:
-    for number in range(31):
-        upload(storage, f"old {number:02}.md", f"Note {number}.")
-    await run_ingest(ctx)
-    for number in range(31):
-        remove(storage, f"old {number:02}.md")
-        upload(storage, f"new {number:02}.md", f"Note {number}.")
-    assert not (await ingest(ctx, make_one_step_budget())).finished
-
-    assert (await run_ingest(ctx)).counts == {"read": 1, "sources": 1, "updated": 1}
-    titles = [source["title"] for source in (await read_documents(ctx, "sources")).values()]
-    assert sorted(titles) == [f"new {number:02}" for number in range(31)]
 
 
 async def test_exports_are_skipped_if_readwise_is_synchronized(

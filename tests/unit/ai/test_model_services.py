@@ -217,20 +217,6 @@ async def test_refused_texts_do_not_count_as_failures(service: Service) -> None:
                 assert InvalidInput is type(await fail(service.ask(client, [PRIVATE_TEXT])))
 
 
-async def test_a_cancelled_probe_is_replaced(monotonic: MonotonicClock) -> None:
-    breaker = CircuitBreaker("Vertex AI", pause=0)
-    with FakeVertex(usual=vertex.make_error_reply(503, retry_after="60")) as server:
-        async with open_vertex_embedder(server, breaker=breaker) as embedder:
-            for _ in range(FAILURE_THRESHOLD):
-                await fail(embed(embedder, ["one"]))
-            server.usual = vertex.HANG
-            server.on_hang = partial(monotonic.advance_soon, 1)
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(embed(embedder, ["one"]), 1)
-            server.usual = vertex.Reply()
-            await embed(embedder, ["two"])
-
-
 @every_embedder
 async def test_a_refused_text_is_named_by_its_index(service: Service) -> None:
     texts = [*service.make_texts(2), "", "last"]
