@@ -4,7 +4,7 @@ import asyncio
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import httpx2
 import pytest
 
 from infra.build.discovery import jobs
-from shared.firestore.leases import Leases
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import Context
 from shared.writer.ingestion import Ingestion
@@ -136,19 +135,6 @@ async def test_a_post_request_during_a_run_answers_busy(served_jobs: Cloud, ctx:
     busy, finished = bodies["busy"], bodies["finished"]
     assert datetime.fromisoformat(busy["until"]) > datetime.now(UTC)
     assert finished["counts"]["embedded"] >= len(MANY_SECTIONS)
-
-
-async def test_a_lease_of_another_process_is_reported_with_its_end(
-    served_jobs: Cloud, ctx: Context
-) -> None:
-    lease_seconds = 40
-    await Leases(ctx.database).acquire("ingest", lease_seconds, ctx.clock)
-    status, body = await run_job(served_jobs, "ingest")
-    await Leases(ctx.database).release()
-    until = datetime.fromisoformat(body.pop("until"))
-    assert status == 200
-    assert body == {"state": "busy"}
-    assert timedelta(0) < until - datetime.now(UTC) <= timedelta(seconds=lease_seconds)
 
 
 @pytest.mark.parametrize(
