@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.local_machine import CARREL, END_TIMEOUT_SECONDS, Machine
+from tests.support.local_machine import END_TIMEOUT_SECONDS, Machine
 
 pytestmark = pytest.mark.slow
 
@@ -25,18 +25,6 @@ exec "$@"
 """Makes the folder in the first argument read-only, and runs the command in the others."""
 WITHOUT_PRIVILEGES: Final = ["unshare", "--user"]
 """This prefix runs a command without privileges, even for root."""
-ON_A_SMALL_DISK: Final = f"""
-set -e
-mkdir -p "$CARREL_STATE"
-mount -t tmpfs -o size=1500k tmpfs "$CARREL_STATE"
-carrel() {{ {shlex.join(CARREL)} "$@"; }}
-carrel ingest "$1/tea.md"
-carrel ingest "$1/much.md" || echo "refused: $?"
-mount -o remount,size=90m "$CARREL_STATE"
-carrel ingest "$1/much.md"
-carrel export "$1/export"
-"""
-"""Fills a disk, enlarges it, and ingests again."""
 
 for_every_command = pytest.mark.parametrize("command", [["up"], ["stdio"], ["keys", "list"]])
 
@@ -107,18 +95,3 @@ def test_a_run_ends_when_its_files_are_deleted(machine: Machine) -> None:
     shutil.rmtree(machine.state)
     message = run.communicate(timeout=END_TIMEOUT_SECONDS)[1]
     assert message.startswith(f"Error: {machine.files} was deleted or moved while Carrel ran")
-
-
-def test_a_full_disk_is_reported_and_loses_nothing(machine: Machine, tmp_path: Path) -> None:
-    require(NEW_DISK)
-    notes = tmp_path / "notes"
-    notes.mkdir()
-    (notes / "tea.md").write_text("# Tea\n\nSteep green tea at seventy degrees.\n")
-    paragraphs = (f"Paragraph {number} of many. {'More of it. ' * 20}" for number in range(200))
-    (notes / "much.md").write_text("\n\n".join(paragraphs))
-    script = machine.start([*NEW_DISK, "sh", "-c", ON_A_SMALL_DISK, "sh", str(notes)])
-    output, errors = script.communicate(timeout=4 * END_TIMEOUT_SECONDS)
-    assert script.returncode == 0, errors
-    assert "refused: 1" in output
-    assert "is full" in errors
-    assert "Exported 2 sources" in output
