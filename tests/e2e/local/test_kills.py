@@ -236,12 +236,10 @@ def query_documents(machine: Machine, expression: str, collection: str) -> int:
     return value or 0
 
 
-def read_passages(export: Path) -> list[tuple[str, str]]:
-    """Return the texts of the passages of imported notes, and their cards, from an export."""
+def read_passages(export: Path) -> list[str]:
+    """Return the texts of the passages of imported notes, from an export."""
     chunks = [line["chunk"] for line in read_lines(export) if "chunk" in line]
-    return sorted(
-        (chunk["text"], chunk["card"]["summary"]) for chunk in chunks if "Edition" in chunk["text"]
-    )
+    return sorted(chunk["text"] for chunk in chunks if "Edition" in chunk["text"])
 
 
 def start_import(machine: Machine, folder: Path) -> subprocess.Popen[str]:
