@@ -99,8 +99,20 @@ _FIELDS: Final = {
     "query": "query",
     "url": "address",
     "page": "page",
+    "order": "order",
+    "period": "period",
 }
 """The arguments that people fill in, and their names in messages."""
+_INCOMPLETE: Final = "The address is not complete. Copy it again, or search for what you want to see."
+_ADDRESSES: Final = {
+    "cursor": "This part of the list is not there any more. Open the list at its beginning.",
+    "source_id": _INCOMPLETE,
+    "chunk_id": _INCOMPLETE,
+    "cluster_id": _INCOMPLETE,
+}
+"""What is wrong with an address, by the argument that it contains."""
+_COUNTS: Final = re.compile(r"(?:Answers|May answer|Passages with each word): .*?\d\.(?: |$)")
+_MEANING: Final = re.compile(r"By meaning, texts in [^.]*\. ?|, before you conclude that [^.]*")
 _SECRET: Final = re.compile(r"line \d+: ")
 """How `shared.screening` begins the description of a secret in a field."""
 
@@ -129,16 +141,24 @@ def describe_error(tool: str, error: WireError) -> WireError:
     return error.model_copy(update={"message": to_prose(" ".join(parts))})
 
 
+def describe_result(message: str) -> str:
+    """Return the message of a result for people, without the counts by which models judge it."""
+    return to_prose(_MEANING.sub("", _COUNTS.sub("", message))).strip()
+
+
 def _describe_fields(tool: str, error: WireError) -> str | None:
     """Say what is wrong with what a person filled in, or return None if nothing is."""
     if error.code != InvalidInput.code:
         return None
+    reads = tool.startswith(("get_", "list_", "search_"))
+    for name in _ADDRESSES.keys() & error.details.keys() if reads else ():
+        return _ADDRESSES[name]
     sentences = [
         _describe_field(_FIELDS[name], str(problem))
         for path, problem in error.details.items()
-        if (name := path.partition(".")[0]) in _FIELDS
+        if (name := path.removeprefix("filters.").partition(".")[0]) in _FIELDS
     ]
-    if sentences and tool != "search_kb":
+    if sentences and not reads:
         sentences.insert(0, "Nothing was saved.")
     return " ".join(sentences) or None
 
@@ -149,6 +169,6 @@ def _describe_field(name: str, problem: str) -> str:
             f"The {name} seems to contain a secret, which others could read: {problem}."
             " Replace it with a placeholder."
         )
-    if problem.startswith("String should "):  # how pydantic begins
-        return f"The {name} {problem.removeprefix('String ')}."
+    if problem.startswith(("String should ", "Input should ")):  # how pydantic begins
+        return f"The {name} {problem.partition(' ')[2]}."
     return f"The {name}: {problem.rstrip('.')}."

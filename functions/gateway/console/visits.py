@@ -17,7 +17,12 @@ from functions.gateway.auth.public_url import (
     list_own_origins,
 )
 from functions.gateway.body_limits import BodyLimit
-from functions.gateway.console.messages import describe_error, find_kind, find_title
+from functions.gateway.console.messages import (
+    describe_error,
+    describe_result,
+    find_kind,
+    find_title,
+)
 from functions.gateway.console.rendering import make_json_response, render_page
 from functions.gateway.console.sessions import (
     ARRIVAL_PATH,
@@ -125,7 +130,7 @@ class Visit:
         if answer.error:
             return answer.model_copy(update={"error": describe_error(tool, answer.error)})
         if answer.result and (message := answer.result.get("message")):
-            result = answer.result | {"message": to_prose(message)}
+            result = answer.result | {"message": describe_result(message)}
             return answer.model_copy(update={"result": result})
         return answer
 
