@@ -53,7 +53,7 @@ def test_hits_show_words_and_why_they_were_found(inline: RunningGateway) -> None
     assert "Found by meaning and words" in read_text(hit)
     assert "Ida Loaf" in read_text(hit)
     assert select(hit, "[data-hit]")[0].attrib["href"].startswith("/sources/baking?passage=")
-    [receipt] = read_texts(page, "section .facts")
+    [receipt] = read_texts(page, ".receipt .facts")
     assert receipt.startswith("Answered in ")
     assert receipt.endswith("documents read")
     assert select(page, "input[type=search]")[0].attrib["value"] == "sourdough starter"
@@ -189,11 +189,13 @@ def test_pages_forbid_caching_framing_and_foreign_scripts(
     [
         ("/sources/unknown", 404, "There is nothing at this address"),
         ("/sources/a%2Fb", 404, "There is no such page"),
-        ("/sources/%00", 400, "is not valid"),
+        ("/sources/%00", 400, "The address is not complete"),
         ("/passages/unknown", 404, "There is nothing at this address"),
         ("/clusters/unknown", 404, "There is nothing at this address"),
-        ("/map?cursor=x", 400, "is not valid"),
-        ("/?q=x&period=x", 400, "is not valid"),
+        ("/map?cursor=x", 400, "Open the list at its beginning"),
+        ("/?q=x&period=x", 400, "The period should be 'today'"),
+        ("/sources?order=x", 400, "The order should be 'recent' or 'title'"),
+        ("/nothing", 404, "There is no such page"),
     ],
 )
 def test_an_error_is_a_page_that_says_what_is_wrong(

@@ -225,7 +225,7 @@ def _describe_link(result: dict[str, Any]) -> str:
     if result["state"] == "cancelled":
         return "The page will not be fetched."
     expected = result.get("expected_by")
-    time = f"by {expected[:16].replace('T', ' ')} UTC" if expected else "in a minute or two"
+    time = f"by {expected}" if expected else "in a minute or two"
     return f"The page will be fetched. If that succeeds, search finds it {time}."
 
 

@@ -129,6 +129,11 @@ def get_web_host(address: str) -> str:
     return (urlsplit(address).hostname or "").removeprefix("www.")
 
 
+def split_days(text: str) -> list[str]:
+    """Split a text at its days and moments in ISO form, which have the odd indices."""
+    return re.split(r"\b(\d{4}-\d\d-\d\d(?:T[\d:.]+Z)?)\b", text)
+
+
 def split_paragraphs(text: str) -> list[str]:
     """Split a text into paragraphs, without the markup of Markdown."""
     return [part.strip() for part in re.split(r"\n\s*\n", to_plain_text(text)) if part.strip()]
@@ -217,6 +222,7 @@ def _load_templates() -> Environment:
         place=describe_place,
         prose=to_prose,
         shell=shlex.quote,
+        split_days=split_days,
         web_address=get_web_address,
         web_host=get_web_host,
     )

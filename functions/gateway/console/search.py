@@ -42,14 +42,16 @@ class Search:
     Attributes:
         filters: The filters, each the name of a parameter and its value. Only `tag` may repeat.
         base_path: The path of the page that shows the hits, without its query string.
+        order: The order of a list of sources; empty where there is no choice.
     """
 
     query: str
     filters: tuple[tuple[str, str], ...]
     base_path: str = "/"
+    order: str = ""
 
     @classmethod
-    def parse(cls, parameters: QueryParams, base_path: str = "/") -> Search:
+    def parse(cls, parameters: QueryParams, base_path: str = "/", order: str = "") -> Search:
         """Read the search from the parameters of a request.
 
         Unknown parameters and empty filters are ignored. If a filter other than `tag` is repeated,
@@ -67,7 +69,7 @@ class Search:
             raise InvalidInput(
                 f"A search has at most {MAX_FILTERS} filters. Remove some from the address."
             )
-        return cls(parameters.get("q", "").strip(), tuple(filters), base_path)
+        return cls(parameters.get("q", "").strip(), tuple(filters), base_path, order)
 
     def to_arguments(self) -> dict[str, Any]:
         """Return the arguments of search_kb."""
@@ -88,6 +90,8 @@ class Search:
         """
         parameters = [("q", self.query)] if self.query else []
         parameters += self.filters
+        if self.order:
+            parameters.append(("order", self.order))
         if cursor:
             parameters.append(("cursor", cursor))
         return f"{self.base_path}?{urlencode(parameters)}" if parameters else self.base_path
@@ -100,6 +104,10 @@ class Search:
     def with_base_path(self, base_path: str) -> Search:
         """Return this search with its hits on another page."""
         return replace(self, base_path=base_path)
+
+    def with_order(self, order: str) -> Search:
+        """Return this search with its sources in another order."""
+        return replace(self, order=order)
 
     def remove_filter(self, name: str, value: str) -> Search:
         """Return this search without a filter."""
@@ -149,7 +157,7 @@ async def show(visit: Visit) -> Response:
     stats, recent = await asyncio.gather(
         visit.call("get_stats"), visit.call("list_sources", limit=RECENT_SOURCES)
     )
-    groups = _make_home_chips(search, stats.result) if stats.result else []
+    groups = make_common_chips(search, stats.result) if stats.result else []
     return visit.render(
         "home.html", search=search, active=[], stats=stats, recent=recent, chip_groups=groups
     )
@@ -170,6 +178,7 @@ async def _show_hits(visit: Visit, search: Search) -> Response:
         search=search,
         result=result,
         active=search.make_active_chips(names),
+        is_first=cursor is None,
         chip_groups=_make_hit_chips(search, hits, names),
         next_path=search.make_path(next_cursor) if next_cursor else None,
     )
@@ -186,7 +195,7 @@ def _describe_filter(name: str, value: str, cluster_names: Mapping[str, str]) ->
             return f"{name}: {value}"
 
 
-def _make_home_chips(search: Search, stats: dict[str, Any]) -> list[tuple[str, list[Chip]]]:
+def make_common_chips(search: Search, stats: dict[str, Any]) -> list[tuple[str, list[Chip]]]:
     """Make the chips of the most common categories, tags and authors, in titled groups."""
     groups = {"category": "categories", "tag": "top_tags", "author": "top_authors"}
     titles = {"category": "Categories", "tag": "Tags", "author": "Authors"}
@@ -215,16 +224,19 @@ def _make_hit_chips(
     A filter that would exceed `MAX_FILTERS` has no chip.
     """
     groups = [
-        ("Tags", "tag", Counter(tag for hit in hits for tag in hit["tags"])),
-        ("Authors", "author", Counter(hit["author"] for hit in hits if hit.get("author"))),
-        ("Clusters", "cluster", Counter(hit["cluster"] for hit in hits if hit.get("cluster"))),
+        ("Tags", "tag", [tag for hit in hits for tag in hit["tags"]]),
+        ("Authors", "author", [hit["author"] for hit in hits if hit.get("author")]),
+        ("Clusters", "cluster", [hit["cluster"] for hit in hits if hit.get("cluster")]),
     ]
+    active = {(name, value.casefold()) for name, value in search.filters}
     chip_groups = []
-    for title, name, counts in groups:
+    for title, name, values in groups:
         chips = []
-        for value, count in counts.most_common():
+        spellings = {value.casefold(): value for value in reversed(values)}
+        for key, count in Counter(value.casefold() for value in values).most_common():
+            value = spellings[key]
             narrowed_search = search.add_filter(name, value)
-            is_new = (name, value) not in search.filters
+            is_new = (name, key) not in active
             if is_new and count < len(hits) and len(narrowed_search.filters) <= MAX_FILTERS:
                 label = cluster_names.get(value) if name == "cluster" else None
                 chips.append(Chip(label or value, narrowed_search.make_path(), count))

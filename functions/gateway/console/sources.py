@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from functions.gateway.console.changes import apply_change, merge_draft
 from functions.gateway.console.rendering import make_source_path, redirect
+from functions.gateway.console.search import Search, make_common_chips
 from shared.core.errors import NotFound
 
 if TYPE_CHECKING:
@@ -19,39 +20,38 @@ if TYPE_CHECKING:
 SOURCES_PER_PAGE: Final = 30
 PASSAGES_PER_PAGE: Final = 20
 FORGOTTEN_PER_PAGE: Final = 30
-_FILTERS: Final = ("tag", "author", "category")
+_FILTERS: Final = ("tag", "author", "category", "language")
 _ORDERS: Final = {"recent": "Last changed", "title": "By title"}
 """The sort orders of `list_sources`, and their labels."""
 
 
 async def show_list(visit: Visit) -> Response:
-    """List the sources that pass the filters of the query, last changed first or by title."""
+    """List the sources that pass the filters of the query, last changed first or by title.
+
+    With a question, list those with a passage that answers it, best first.
+    """
     parameters = visit.request.query_params
-    order = parameters.get("order", "recent")
-    filters = {name: parameters[name] for name in _FILTERS if name in parameters}
-    answer = await visit.call(
-        "list_sources",
-        **filters,
-        order=order,
-        limit=SOURCES_PER_PAGE,
-        cursor=parameters.get("cursor"),
+    search = Search.parse(parameters, "/sources", order=parameters.get("order", "recent"))
+    page = {"limit": SOURCES_PER_PAGE, "cursor": parameters.get("cursor")}
+    filters = {name: value for name, value in search.filters if name in _FILTERS}
+    listing = (
+        visit.call("search_kb", **search.to_arguments(), by_source=True, **page)
+        if search.query
+        else visit.call("list_sources", **filters, order=search.order, **page)
     )
-    if answer.error:
-        return visit.render_error(answer.error)
+    answer, stats = await asyncio.gather(listing, visit.call("get_stats"))
     result = answer.result or {}
-
-    def make_path(removed_filter: str | None = None, **changes: str) -> str:
-        parameters = {name: value for name, value in filters.items() if name != removed_filter}
-        return f"/sources?{urlencode({**parameters, 'order': order, **changes})}"
-
     next_cursor = result.get("next_cursor")
     return visit.render(
         "sources.html",
+        error=answer.error,
         result=result,
-        filters=[(name, value, make_path(removed_filter=name)) for name, value in filters.items()],
-        order=order,
-        orders=[(label, name, make_path(order=name)) for name, label in _ORDERS.items()],
-        next_path=make_path(cursor=next_cursor) if next_cursor else None,
+        search=search,
+        active=search.make_active_chips(result.get("clusters") or {}),
+        is_first=page["cursor"] is None,
+        orders=[(label, search.with_order(name)) for name, label in _ORDERS.items()],
+        chip_groups=make_common_chips(search, stats.result) if stats.result else [],
+        next_path=search.make_path(next_cursor) if next_cursor else None,
     )
 
 
