@@ -158,6 +158,12 @@ class AccountPage:
         ]
 
 
+async def show_connecting(visit: Visit) -> Response:
+    """Show how to connect clients to this server."""
+    is_laptop = visit.session.grant_id is None and visit.caller.user_id is not None
+    return visit.render("connect.html", is_laptop=is_laptop)
+
+
 def require_signed_in(visit: Visit) -> str:
     """Return the id of the user who visits; on a laptop, that of the local user.
 

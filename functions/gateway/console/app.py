@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.routing import Route, Router, request_response
 
 from functions.gateway.console import passage_map, search, sources
-from functions.gateway.console.account import AccountPage
+from functions.gateway.console.account import AccountPage, show_connecting
 from functions.gateway.console.add import AddPage
 from functions.gateway.console.keys import KeyPages
 from functions.gateway.console.rendering import PAGE_HEADERS, serve_static_file
@@ -46,6 +46,7 @@ def make_console_app(
         "/passages/{chunk_id}": sources.show_passage,
         "/forgotten": sources.show_forgotten,
         "/you": account.show,
+        "/connect": show_connecting,
         KEY_PATH: keys.complete,
         FORM_PATH: save_form.show,
         passage_map.PATH: passage_map.show,

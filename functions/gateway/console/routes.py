@@ -24,6 +24,7 @@ SECTIONS: Final = (
     "sources",
     "passages",
     "clusters",
+    "connect",
     "map",
     "forgotten",
     "save",
