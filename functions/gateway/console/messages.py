@@ -103,7 +103,7 @@ _FIELDS: Final = {
     "period": "period",
 }
 """The arguments that people fill in, and their names in messages."""
-_INCOMPLETE: Final = "The address is not complete. Copy it again, or search for what you want to see."
+_INCOMPLETE: Final = "The address is not complete. Copy it again, or search."
 _ADDRESSES: Final = {
     "cursor": "This part of the list is not there any more. Open the list at its beginning.",
     "source_id": _INCOMPLETE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
@@ -34,6 +35,8 @@ async def show_list(visit: Visit) -> Response:
     search = Search.parse(parameters, "/sources", order=parameters.get("order", "recent"))
     page = {"limit": SOURCES_PER_PAGE, "cursor": parameters.get("cursor")}
     filters = {name: value for name, value in search.filters if name in _FILTERS}
+    if not search.query:  # the list takes one tag, and fewer filters than a search
+        search = replace(search, filters=tuple(filters.items()))
     listing = (
         visit.call("search_kb", **search.to_arguments(), by_source=True, **page)
         if search.query
