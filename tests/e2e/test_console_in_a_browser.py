@@ -44,6 +44,9 @@ PATHS = (
     "/forgotten",
     "/save",
     "/add",
+    "/connect",
+    "/sources?q=bread",
+    "/nothing",
     "/sources/unknown",
 )
 
@@ -119,7 +122,7 @@ async def test_a_user_searches_reads_and_edits_without_scripts(
         await browser.wait_for_text("Saved. The note can be read by")
         notice = browser.page.get_by_role("status")
         assert await notice.evaluate(IS_IN_VIEW)
-        assert "Feed it on Sundays." in await browser.page.locator(".note").inner_text()
+        assert "Feed it on Sundays." in await browser.page.locator(".open .note").inner_text()
 
         await browser.page.get_by_text("Forget this passage", exact=True).click()
         await browser.press("Forget the passage")
@@ -200,6 +203,34 @@ async def test_the_keyboard_leads_from_the_search_box_to_a_passage(
     await keyboard.press("Enter")
     await browser.wait_for_url(f"{console.url}/sources/")
     assert browser.console_errors == []
+
+
+async def test_a_passage_is_corrected_copied_and_left_for_the_next(
+    browser: Browser, console: Console
+) -> None:
+    await browser.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await console.sign_in(browser, "/?q=bread")
+    await browser.page.locator(".hit [data-hit]").first.click()
+    passage = browser.page.locator(".passage.open")
+    await passage.get_by_role("button", name="as a quotation").click()
+    await passage.get_by_text("Copied").wait_for()
+    quotation = await browser.page.evaluate("navigator.clipboard.readText()")
+    assert re.fullmatch(r"“.+”\nIda Loaf, Bread at Home\b.*", quotation, re.DOTALL)
+
+    await browser.page.get_by_text("Add a note", exact=True).click()
+    await browser.fill("Your thought about this passage", "It is rye.")
+    await browser.page.get_by_label("It corrects the passage").check()
+    await browser.press("Save the note")
+    await browser.wait_for_text("Saved. The note can be read by")
+    assert "Correction" in await passage.locator(".note").inner_text()
+
+    before = await passage.get_attribute("aria-label")
+    await passage.get_by_role("link", name=re.compile("Next|Previous")).first.click()
+    await browser.page.wait_for_url(re.compile("passage="))
+    await browser.page.wait_for_load_state()
+    assert await passage.get_attribute("aria-label") != before
+    await passage.get_by_role("link", name="Edit title and tags").click()
+    assert await browser.page.get_by_label("Title").is_visible()
 
 
 async def test_going_back_does_not_show_a_new_key_again(browser: Browser, console: Console) -> None:

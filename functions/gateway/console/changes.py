@@ -124,7 +124,9 @@ def _parse_reset(source_id: str, fields: dict[str, str]) -> FormCall:
 
 def _parse_note(_source_id: str, fields: dict[str, str]) -> FormCall:
     chunk_id = fields.get("chunk_id")
-    return FormCall("save_note", {"text": _parse_text(fields), "about": chunk_id})
+    corrects = True if fields.get("corrects") else None
+    arguments = {"text": _parse_text(fields), "about": chunk_id, "corrects": corrects}
+    return FormCall("save_note", arguments)
 
 
 def _parse_new_note(_source_id: str, fields: dict[str, str]) -> FormCall:

@@ -37,6 +37,15 @@ for (const element of document.querySelectorAll("time[datetime]")) {
   if (!Number.isNaN(day.valueOf())) element.textContent = format.format(day);
 }
 
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.hidden = !navigator.clipboard;
+  button.addEventListener("click", async () => {
+    const text = button.closest("article").querySelector(".text").innerText.trim();
+    await navigator.clipboard.writeText(`“${text}”\n${button.dataset.copy}`);
+    button.textContent = "Copied";
+  });
+}
+
 // A key is shown once. Browsers may keep a page to go back to, so the key is removed from it.
 addEventListener("pagehide", () => {
   for (const element of document.querySelectorAll("[data-secret]")) element.remove();
