@@ -21,7 +21,10 @@ from tests.support.gateway_process import (
 
 MAX_PAGE_BYTES = 60_000
 """The limit of a page with its scripts and styles, as transferred."""
-PATHS = ("/", "/?q=bread", "/sources", "/sources/baking", "/map", "/forgotten", "/add")
+PATHS = (
+    *("/", "/?q=bread", "/sources", "/sources?q=bread", "/sources/baking", "/map"),
+    *("/forgotten", "/add", "/connect"),
+)
 
 
 def get(gateway: RunningGateway, path: str, **headers: str) -> httpx2.Response:
@@ -133,7 +136,7 @@ def test_filters_without_words_list_passages_by_date(inline: RunningGateway) -> 
 def test_a_search_without_a_good_match_says_so(inline: RunningGateway) -> None:
     page = get_page(inline, "/?q=quarterly+tax+return+of+a+zoo")
     [notice] = read_texts(page, ".notice")
-    assert notice
+    assert notice.startswith("Nothing here matches strongly.")
     assert "Found by words" not in read_text(page)
 
 
@@ -141,6 +144,20 @@ def test_sources_are_listed_by_title_and_author(inline: RunningGateway) -> None:
     page = get_page(inline, "/sources?order=title&author=Ida+Loaf")
     assert read_texts(page, "[data-hit]") == ["Bread at Home"]
     assert read_texts(page, ".chip.on") == ["author: Ida Loaf \N{MULTIPLICATION SIGN}(remove)"]
+
+
+def test_a_search_lists_each_source_once(inline: RunningGateway) -> None:
+    page = get_page(inline, "/sources?q=sourdough+starter&category=books")
+    assert read_texts(page, ".hit h2").count("Bread at Home") == 1
+    assert read_texts(page, ".chip.on") == ["category: books \N{MULTIPLICATION SIGN}(remove)"]
+    assert read_texts(page, ".switch") == []
+
+
+def test_chips_filter_the_list_of_sources(inline: RunningGateway) -> None:
+    page = get_page(inline, "/sources?order=title")
+    [chip] = [chip for chip in select(page, ".chip") if read_text(chip) == "food 3"]
+    assert chip.attrib["href"] == "/sources?tag=food&order=title"
+    assert read_texts(get_page(inline, chip.attrib["href"]), "[data-hit]") == ["Bread at Home"]
 
 
 def test_the_map_page_without_clusters_says_so(inline: RunningGateway) -> None:
@@ -195,7 +212,6 @@ def test_pages_forbid_caching_framing_and_foreign_scripts(
         ("/map?cursor=x", 400, "Open the list at its beginning"),
         ("/?q=x&period=x", 400, "The period should be 'today'"),
         ("/sources?order=x", 400, "The order should be 'recent' or 'title'"),
-        ("/nothing", 404, "There is no such page"),
     ],
 )
 def test_an_error_is_a_page_that_says_what_is_wrong(
@@ -206,6 +222,7 @@ def test_an_error_is_a_page_that_says_what_is_wrong(
     page = parse_page(response)
     assert text in " ".join(read_texts(page, "[role=alert]"))
     assert select(page, "header .brand")
+    assert select(page, "input[type=search]")
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -175,7 +175,7 @@ def test_other_users_see_no_form_to_edit_a_note(sign_in: SignIn) -> None:
     )
     path = find_note_path(owner, "of the owner")
     for role in (Role.READER, Role.EDITOR):
-        assert sign_in(role).open(path).texts("summary") == []  # no form to unfold
+        assert sign_in(role).open(path).texts("main summary") == []  # no form to unfold
 
 
 def test_an_edited_field_can_be_reset_to_its_imported_value(sign_in: SignIn) -> None:
@@ -349,7 +349,7 @@ def test_users_see_only_forms_that_they_may_use(
 ) -> None:
     person = sign_in(role, scopes)
     person.open(find_passage_path(person, "reading"))
-    assert person.texts("summary") == summaries
+    assert person.texts("main summary") == summaries
 
 
 @pytest.mark.parametrize("role", [Role.READER, Role.EDITOR])

@@ -242,7 +242,8 @@ def test_failed_proofs_are_rate_limited(log: Path) -> None:
 
 def test_a_google_sign_in_is_a_proof(google_url: str) -> None:
     person = Person(google_url).open("/").submit("Continue with Google")
-    key = read_shown_key(fill_in_form(person).submit("Continue with Google"))
+    form = fill_in_form(person, scope="carrel:write")
+    key = read_shown_key(form.submit("Continue with Google"))
     assert get_call_status(google_url, key) == 200
 
 
