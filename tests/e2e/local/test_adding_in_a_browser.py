@@ -54,7 +54,9 @@ async def test_an_empty_base_leads_to_added_files(
     note.write_text("Reef the mainsail before you think that you must.")
     async with browsers.open_window(scripts=False) as browser:
         await browser.open(url)
-        await browser.wait_for_text(f"claude mcp add --transport http carrel {url}/mcp")
+        await browser.page.get_by_role("link", name="your assistant").click()
+        await browser.wait_for_text(f'transport http carrel "{url}/mcp?tools=knowledge"')
+        await browser.page.go_back()
         await browser.page.get_by_role("link", name="a link, a note or files").click()
         await browser.page.get_by_label("Choose files").set_input_files([note])
         await browser.press("Add the files")

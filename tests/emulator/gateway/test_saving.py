@@ -321,7 +321,7 @@ async def test_a_laptop_makes_and_revokes_a_save_only_key(access: Access, app: W
     transport = httpx2.ASGITransport(make_app(laptop, InlineDispatcher(app)))
     origin = {"origin": settings.public_url}
     async with httpx2.AsyncClient(transport=transport, base_url=settings.public_url) as client:
-        [form, *_] = parse_page(await client.get("/you")).forms
+        [*_, form] = parse_page(await client.get("/you")).forms
         fields = dict(form.form_values()) | {"name": "Firefox"}
         for scope in ("carrel:read", "carrel:curate"):
             forged = await client.post("/you/key", data=fields | {"scope": scope}, headers=origin)
@@ -338,7 +338,7 @@ async def test_a_laptop_makes_and_revokes_a_save_only_key(access: Access, app: W
 
         page = parse_page(await client.get("/you"))
         assert read_texts(page, ".rows strong") == ["Firefox"]
-        fields = dict(page.forms[0].form_values())
+        fields = dict(page.forms[1].form_values())
         assert (await client.post("/you", data=fields, headers=origin)).status_code == 200
         assert (await post(client, key)).status_code == 401
     await laptop.aclose()
