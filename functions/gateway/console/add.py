@@ -105,9 +105,10 @@ class AddPage:
         uploads = [item for item in result.get("origins", []) if item["kind"] == "uploads"]
         problems = uploads[0]["problems"] if uploads else []
         if read:
-            exception = ", except what is listed below" if problems else ""
-            found = "Search finds what is new in a minute or two."
-            visit.notice = Notice(f"Read {read}{exception}. {found}")
+            exception = ", except for the problems below" if problems else ""
+            found = "Search finds new texts in a minute or two."
+            links = " Links wait below until you fetch them." if result.get("listed_links") else ""
+            visit.notice = Notice(f"Read {read}{exception}. {found}{links}")
         return visit.render(
             "add.html",
             error=error or (answer.error if answer else None),

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
+from functions.jobs.ingest.readers.fields import to_one_line
 from functions.jobs.ingest.readers.reading import (
     FAULT,
     InputProblem,
@@ -63,6 +64,7 @@ class UploadedFiles:
     def __init__(self, folder: Path, ctx: Context) -> None:
         self._folder = folder
         self._followed = Followed(ctx.database, UPLOADS, FileState)
+        self._warnings: list[Failure] = []
         self._without_books = ctx.settings.readwise_token is not None
 
     async def list_items(self) -> Sequence[Sequence[str]]:
@@ -89,9 +91,10 @@ class UploadedFiles:
         read_at: datetime | None,
         failures: Sequence[Failure],
     ) -> None:
-        """Store what could not be read, and delete the files, unless time ran out."""
+        """Store the problems, and delete the files, unless time ran out."""
         if read_at:
-            await self._followed.store_outcome(read_at, format_failures(failures))
+            problems = format_failures([*failures, *self._warnings])
+            await self._followed.store_outcome(read_at, problems)
             await asyncio.to_thread(shutil.rmtree, self._folder)
 
     def label(self, name: str) -> str:
@@ -104,6 +107,8 @@ class UploadedFiles:
             yield InputProblem(name, _NO_FORMAT)
         files = [SourceFile(self._folder / name, name, COLLECTION, name) for name in known]
         for item in read_files(files, without_books=self._without_books):
+            if isinstance(item, InputProblem) and item.kept:
+                self._warnings.append(Failure(f"{item.name} (kept)", to_one_line(item.reason)))
             # A source without text would make what is stored of it disappear.
             if not isinstance(item, Source) or any(part.text.strip() for part in item.sections):
                 yield item

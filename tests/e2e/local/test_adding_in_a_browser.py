@@ -66,7 +66,7 @@ async def test_an_empty_base_leads_to_added_files(
     async with browsers.open_window() as browser:
         await browser.open(f"{url}/add")
         await browser.page.evaluate(DROP, {"knots.md": "A bowline holds.", "empty.md": ""})
-        await browser.wait_for_text("Read 2 files, except what is listed below.")
+        await browser.wait_for_text("Read 2 files, except for the problems below.")
         await browser.wait_for_text("empty.md: has no text")
         await wait_until_found(browser, url, "A bowline holds.")
         assert browser.console_errors == []

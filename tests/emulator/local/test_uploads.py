@@ -33,7 +33,7 @@ Parts = list[tuple[str, bytes]]
 """The names and the contents of the files of a form."""
 
 BOUNDARY: Final = "----boundary"
-FOUND: Final = "Search finds what is new in a minute or two."
+FOUND: Final = "Search finds new texts in a minute or two."
 NOTE: Final = b"Reef the mainsail early."
 
 
@@ -142,13 +142,23 @@ async def test_what_cannot_be_read_is_named_with_the_reason(
         ("empty.txt", b""),
         ("bomb.zip", archive.getvalue()),
     )
-    assert notice == [f"Read 5 files, except what is listed below. {FOUND}"]
+    assert notice == [f"Read 5 files, except for the problems below. {FOUND}"]
     names = [problem.partition(":")[0] for problem in problems]
     assert sorted(names) == ["bomb.zip", "empty.txt", "fake.pdf", "photo.jpg"]
     assert await read_chunk_texts(ctx) == [NOTE.decode()]
     # The reasons stay on the page until the next upload.
     assert read_texts(parse_page(await browser.get("/add")), ".panel li") == problems
     assert (await add(browser, ("reef.md", NOTE)))[1] == []
+
+
+async def test_what_was_read_with_a_problem_is_named_too(
+    browser: httpx2.AsyncClient, ctx: Context
+) -> None:
+    content = b"---\ntitle: Reefing\njust words\n---\n" + NOTE
+    notice, problems = await add(browser, ("reef.md", content))
+    assert notice == [f"Read 1 file, except for the problems below. {FOUND}"]
+    assert problems == ["reef.md (kept): line 3: not a `key: value` pair; line ignored"]
+    assert await read_chunk_texts(ctx) == [NOTE.decode()]
 
 
 @pytest.mark.parametrize(
@@ -270,7 +280,8 @@ async def test_links_in_an_added_file_are_fetched_by_a_button(
             run_scheduler(app),
             make_console_client(dispatcher, LocalUploads()) as browser,
         ):
-            await add(browser, ("bookmarks.html", bookmarks.encode()))
+            [notice], _ = await add(browser, ("bookmarks.html", bookmarks.encode()))
+            assert notice.endswith("Links wait below until you fetch them.")
             page = parse_page(await browser.get("/add"))
             assert "1 link from bookmarks and reading lists" in read_text(page)
             assert await read_chunk_texts(ctx) == []

@@ -52,7 +52,9 @@ class Origin(Result):
     name: str = Field(description="The path of the folder, or the address of the bucket.")
     watched: bool = Field(description="Whether it is read when it changes.")
     read_at: str | None = Field(description="When all of it was last read: an ISO 8601 time.")
-    problems: list[str] = Field(description="Up to 20 files that were left out, with the reasons.")
+    problems: list[str] = Field(
+        description="Up to 20 problems with files, such as why one was left out."
+    )
 
 
 class FailedLink(Result):
