@@ -19,6 +19,9 @@ MIN_WORD_SIMILARITY: Final = 0.82
 `breed` has 0.8 to `bread`. Of common English words that 1,500 abstracts of SciFact lack, 11 % get a
 suggestion, and 30 % of words with one typo the right one. At 0.75, from four letters on, these were
 46 % and 41 %."""
+_FEW_VALUED: Final = frozenset({"category", "folder", "language"})
+"""The kinds with few values. The message about an unknown one names those there are."""
+_MAX_VALUES: Final = 20
 _WORD: Final = re.compile(r"[^\W_]+")
 _ALL_WORDS_SIMILARITY: Final = 0.9
 """Two names have this similarity if one contains all words of the other. It is less than the 1.0 of
@@ -59,13 +62,16 @@ def find_nearest_word(word: str, term: str, known_terms: Sequence[str]) -> str |
 
 
 def unknown_name_message(kind: str, query: str, names: Sequence[str]) -> str:
-    """Write the message that a name does not exist, with similar names that do.
+    """Write the message that a name does not exist, with similar names, or all if there are few.
 
     Args:
         kind: What is named, in words: a tag, an author, ...
     """
     # The list may be outdated, and contain the unknown name although it no longer exists.
-    nearest = find_nearest_names(query, [name for name in names if name != query])
+    others = [name for name in names if name != query]
+    if kind in _FEW_VALUED and others:
+        return f"There is no {kind} {query!r}. There are: {', '.join(others[:_MAX_VALUES])}."
+    nearest = find_nearest_names(query, others)
     if not nearest:
         return f"There is no {kind} {query!r}, nor any like it."
     return f"There is no {kind} {query!r}. Nearest: {', '.join(map(repr, nearest))}."

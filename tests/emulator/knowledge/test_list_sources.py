@@ -138,7 +138,7 @@ async def test_an_empty_list_says_why(ctx: Context) -> None:
                 " There is no tag 'novle'. Nearest: 'novel'."
             ),
         ),
-        ({"category": "xyz"}, "There is no category 'xyz', nor any like it."),
+        ({"category": "xyz"}, "There is no category 'xyz'. There are: books, articles."),
         (
             {"author": "Jane Austen", "category": "articles"},
             (

@@ -49,9 +49,6 @@ NO_PHRASE: Final = (
     'No passage found has the words "{}" in this order: they were searched without quotation marks.'
 )
 NO_PERIOD: Final = "No passage found is dated {}: the question was searched without the date."
-_FEW_VALUED: Final = frozenset({Kind.LANGUAGE, Kind.CATEGORY, Kind.FOLDER})
-"""The kinds of facets with few values. The message about an unknown one names those there are."""
-_MAX_VALUES: Final = 20
 TRUNCATED: Final = (
     "More passages may pass the filters than could be checked: a narrower filter finds them."
 )
@@ -215,10 +212,7 @@ async def _explain_unknown(filter_: FacetFilter, value: str, ctx: Context) -> st
     existing = await CommonNames(ctx.database).load(kind)
     if kind is not Kind.CLUSTER:
         what = "source" if kind is Kind.TITLE else kind.value
-        names = [item.name for item in existing]
-        if kind in _FEW_VALUED and names:
-            return f"There is no {what} {value!r}. There are: {', '.join(names[:_MAX_VALUES])}."
-        return unknown_name_message(what, value, names)
+        return unknown_name_message(what, value, [item.name for item in existing])
     # The filter takes an id, but callers may give a cluster's name.
     clusters = {
         alias: cluster for cluster in existing for alias in (cluster.facet.key, cluster.name)
