@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 
 from functions.gateway.auth.visitor import require_visitor
 from shared.core.errors import Unauthorized
+from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult
@@ -105,8 +106,10 @@ def _describe(stats: dict[str, Any]) -> str:
         return ""
     if not stats.get("chunks"):
         return "The knowledge base is empty."
+    passages = format_count(stats["chunks"], "passage")
+    sources = format_count(stats["sources"], "source")
     facts = [
-        f"The knowledge base has {stats['chunks']} passages of {stats['sources']} sources",
+        f"The knowledge base has {passages} of {sources}",
         *_list_names(stats, "categories"),
         *_list_names(stats, "languages"),
     ]

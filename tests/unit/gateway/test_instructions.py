@@ -50,6 +50,12 @@ async def test_the_base_is_counted_once_for_clients_that_connect(mode: str) -> N
     assert len(f"{INSTRUCTIONS} {facts}") <= MAX_LENGTH
 
 
+async def test_one_passage_is_not_counted_in_the_plural() -> None:
+    dispatcher = FakeDispatcher(lambda *_: {"chunks": 1, "sources": 1})
+    text, _ = await read_instructions(dispatcher, "auto")
+    assert text.endswith("The knowledge base has 1 passage of 1 source.")
+
+
 @both_modes
 @pytest.mark.parametrize("answer", [Unavailable("It rests."), {"chunks": 0}, {}])
 async def test_without_counts_the_instructions_are_plain(mode: str, answer: Answer) -> None:
