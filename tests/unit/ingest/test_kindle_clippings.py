@@ -444,6 +444,8 @@ def test_readwise_action_tags_in_notes_are_applied(tmp_path: Path) -> None:
         make_highlight("50", "Wind"),
         make_note("50", ".h1 Read again."),
         make_note("60", ".h1 about nothing"),
+        make_highlight("70", "Thrown away."),
+        make_note("70", ".d"),
     )
     sections = read_only_source(path).sections
     assert [(section.text, section.tags, section.find_locator(0)) for section in sections] == [

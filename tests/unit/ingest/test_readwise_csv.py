@@ -235,6 +235,7 @@ def test_action_tags_work_as_in_the_json_export(tmp_path: Path) -> None:
         'Paid.,Pilots,Ole,".ethics Quote, twice.",ethics,location,20\n'
         "Thrown away.,Pilots,Ole,,discard,location,30\n"
         "Thrown away too.,Pilots,Ole,.discard,,location,31\n"
+        "Thrown away as well.,Pilots,Ole,.d,d,location,32\n"
     )
     source = read_only_source(write_file(tmp_path, "readwise.csv", content))
     assert [(section.text, section.tags) for section in source.sections] == [

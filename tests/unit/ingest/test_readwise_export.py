@@ -203,6 +203,7 @@ def test_highlights_are_in_order_without_deleted_and_empty_ones(tmp_path: Path) 
         {"id": 1, "text": "first here", "location": 10},
         {"text": "deleted", "is_deleted": True},
         {"text": "discarded", "is_discard": True},
+        {"text": "typed", "note": ".d", "tags": [{"name": "d"}]},
         {"text": None, "note": ""},
         {"text": "", "note": "only a note", "location": 30},
     )

@@ -256,7 +256,8 @@ FORMAT: Final = Format(
         " is made of both",
         "Highlight": "a passage; if it was repeated or extended, the longest version is kept",
         "Note": "joined to the highlight at its location, after an empty line; otherwise a passage;"
-        " Readwise's action tags apply: `.h1` a chapter, `.c1`, `.c2` one passage, `.word` a tag",
+        " Readwise's action tags apply: `.h1` a chapter, `.c1`, `.c2` one passage, `.d` left"
+        " out, `.word` a tag",
         "Bookmark": "left out",
         "page, Location": "the page, and the location",
         "Added on": "the date of the passage, by the Kindle's clock; a passage without a date that"

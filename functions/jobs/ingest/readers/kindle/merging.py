@@ -59,7 +59,7 @@ def make_sections(annotations: Sequence[Annotation]) -> list[Section]:
     entries = [*highlights.by_index.items(), *_drop_superseded(unattached)]
     entries.sort(key=lambda entry: _reading_order_key(entry[1].position, entry[0]))
     tagged = [(item, _parse_notes(_keep_latest(notes.get(index, ())))) for index, item in entries]
-    return list(_apply_action_tags(tagged))
+    return list(_apply_action_tags([entry for entry in tagged if not entry[1].is_discarded]))
 
 
 def _parse_notes(notes: Sequence[Annotation]) -> TaggedNote:

@@ -4,7 +4,7 @@
 |---|---|
 | `.h1` to `.h6` | the highlighted text is the chapter of the highlights after it |
 | `.c1`, `.c2` ... | the highlighted texts become one passage |
-| `.discard` | the highlight is left out, as if it had been discarded in Readwise |
+| `.d`, `.discard` | the highlight is left out, as if it had been discarded in Readwise |
 | `.word` | a tag |
 
 https://docs.readwise.io/readwise/guides/action-tags describes them. Readwise exports the notes as
@@ -25,6 +25,7 @@ _TYPED_TAG: Final = re.compile(r"\.(?=[^\W\d_])([\w/:-]+)(?:\s+|\Z)")
 _ACTION: Final = re.compile(r"(?P<heading>h[1-6])|c(?P<part>[1-9]\d?)", re.IGNORECASE)
 DISCARD_TAG: Final = "discard"
 """The tag of a highlight that was discarded, where no field says so."""
+_TYPED_DISCARDS: Final = frozenset({"d", DISCARD_TAG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,14 @@ class TaggedNote:
         tags: The tags of the highlight, without action tags.
         is_heading: Whether the highlighted text is the title of a chapter.
         part: The number of the highlight among those that become one passage, from 1.
+        is_discarded: Whether the note says to leave the highlight out.
     """
 
     text: str
     tags: tuple[str, ...]
     is_heading: bool = False
     part: int | None = None
+    is_discarded: bool = False
 
 
 def parse_note(note: str, tags: Iterable[str]) -> TaggedNote:
@@ -61,6 +64,7 @@ def parse_note(note: str, tags: Iterable[str]) -> TaggedNote:
         tuple(name for key, name in names.items() if not _ACTION.fullmatch(key)),
         is_heading=any(action["heading"] for action in actions),
         part=parts[0] if parts else None,
+        is_discarded=not _TYPED_DISCARDS.isdisjoint(map(str.casefold, typed)),
     )
 
 

@@ -169,8 +169,8 @@ FORMAT: Final = Format(
         "Highlight, Note": "a passage: the text, an empty line, the note",
         "Tags": "tags of the passage; a favourite has the tag `favorite`, and what has the tag"
         " `discard` is left out",
-        "`.h1`, `.c1`, `.word` in a note": "Readwise's action tags: a chapter of the passages after"
-        " it, a part of one passage, a tag",
+        "`.h1`, `.c1`, `.d`, `.word` in a note": "Readwise's action tags: a chapter of the passages"
+        " after it, a part of one passage, a passage that is left out, a tag",
         "Location Type, Location": "the order; the page, or the location in a Kindle book",
         "Highlighted at": "the date of the passage",
     },

@@ -296,12 +296,11 @@ def _to_sections(book: Book) -> tuple[Section, ...]:
 
 def _is_present(highlight: Highlight) -> bool:
     """Return whether a highlight was neither deleted nor discarded."""
-    if highlight.is_discard is None:  # a CSV export has only the tag
-        tags = parse_note(highlight.note, highlight.tags).tags
-        is_discarded = DISCARD_TAG in map(str.casefold, tags)
-    else:
-        is_discarded = highlight.is_discard
-    return not (highlight.is_deleted or is_discarded)
+    is_discarded = highlight.is_discard
+    if is_discarded is None:  # a CSV export has only the tag
+        is_discarded = DISCARD_TAG in map(str.casefold, highlight.tags)
+    is_typed = parse_note(highlight.note, ()).is_discarded
+    return not (highlight.is_deleted or is_discarded or is_typed)
 
 
 def _make_reading_order_key(highlight: Highlight) -> tuple[float, int]:
@@ -404,8 +403,8 @@ FORMAT: Final = Format(
         "source_url, unique_url": "the original; of a document of Reader else by `external_id`",
         "highlights.text, highlights.note": "a passage: the text, an empty line, the note",
         "highlights.tags": "tags of the passage",
-        "`.h1`, `.c1`, `.word` in a note": "Readwise's action tags: a chapter of the passages after"
-        " it, a part of one passage, a tag",
+        "`.h1`, `.c1`, `.d`, `.word` in a note": "Readwise's action tags: a chapter of the passages"
+        " after it, a part of one passage, a passage that is left out, a tag",
         "highlights.is_favorite": "the tag `favorite` of the passage",
         "highlights.is_discard": "left out",
         "highlights.location, highlights.end_location, highlights.location_type": "the order; the"

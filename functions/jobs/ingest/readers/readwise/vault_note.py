@@ -201,13 +201,13 @@ def _merge_copies(items: Iterable[_Item]) -> list[_Item]:
 
 
 def _to_section(item: _Item) -> Section | None:
-    """Return the section of a text, or None if the text is empty."""
+    """Return the section of a text, or None if it is empty or discarded."""
     text = "\n".join(item.lines)
     place = _PLACE.search(text) if item.is_highlight else None
     note = parse_note("\n".join(item.note).strip(), item.tags)
     text = text[: place.start()] if place else text
     paragraphs = [paragraph for paragraph in (text.strip(), note.text) if paragraph]
-    if not paragraphs:
+    if note.is_discarded or not paragraphs:
         return None
     locator = _to_locator(place, item.chapter)
     return Section(
