@@ -85,7 +85,7 @@ QUESTION = {
     "text": "Which knot holds?",
     "content": [{"type": "text", "text": "Which knot holds?"}],
     "created_at": "2024-05-31T16:42:00.000000Z",
-    "attachments": [{"file_name": "a.txt", "extracted_content": "A file."}],
+    "attachments": [{"file_name": "a.txt", "extracted_content": "【1 File】"}],
 }
 ANSWER = {
     "sender": "assistant",
@@ -123,7 +123,10 @@ def test_a_conversation_with_claude_is_a_source(tmp_path: Path) -> None:
     assert (source.title, source.origin, source.category) == ("Knots", "claude", "conversation")
     assert source.source_url == f"https://claude.ai/chat/{CHAT_ID}"
     assert [(section.text, section.written_at) for section in source.sections] == [
-        ("You: Which knot holds?", datetime(2024, 5, 31, 16, 42, tzinfo=UTC)),
+        (
+            "You: Which knot holds?\n\na.txt:\n\n【1 File】",
+            datetime(2024, 5, 31, 16, 42, tzinfo=UTC),
+        ),
         ("Assistant: A bowline.", datetime(2024, 5, 31, 16, 43, tzinfo=UTC)),
     ]
 
@@ -164,7 +167,7 @@ def test_the_archive_of_an_export_is_read(tmp_path: Path) -> None:
     content = json.dumps([make_claude(QUESTION)])
     members = {"conversations.json": content, "users.json": "[]", "chat.html": "<p>"}
     write_file(tmp_path, "data-2024-05-31.zip", make_zip(members))
-    assert read_only_source(tmp_path).text == "You: Which knot holds?"
+    assert read_only_source(tmp_path).text.startswith("You: Which knot holds?")
 
 
 @pytest.mark.parametrize("messages", ["none", [{"sender": {}, "text": "Yes."}]])

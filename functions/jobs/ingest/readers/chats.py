@@ -136,7 +136,7 @@ def _make_source(raw: Any) -> Source:
         sections = [
             Section(f"{_SPEAKERS[role]}: {text}", written_at=_parse_date(date) or chat.create_time)
             for role, parts, date in messages
-            if role in _SPEAKERS and (text := _join_parts(parts))
+            if role in _SPEAKERS and (text := _join_parts(role, parts))
         ]
     except (AttributeError, LookupError, TypeError) as error:
         raise Unreadable("is not a conversation with ChatGPT or Claude") from error
@@ -154,10 +154,17 @@ def _make_source(raw: Any) -> Source:
 
 
 def _list_claude(raw: dict[str, Any]) -> Iterator[_Message]:
-    """Yield the messages. Only the text of an answer is kept, not its thoughts and tool calls."""
+    """Yield the messages, each with the texts of the files that were pasted into it.
+
+    Only the text of an answer is kept, not its thoughts and tool calls.
+    """
     for message in raw["chat_messages"]:
         parts = [part["text"] for part in message.get("content") or () if part["type"] == "text"]
-        yield message["sender"], parts or [message.get("text")], message.get("created_at")
+        parts = parts or [message.get("text")]
+        for file in message.get("attachments") or ():
+            if text := file.get("extracted_content"):
+                parts.append(f"{file.get('file_name') or 'Pasted text'}:\n\n{text}")
+        yield message["sender"], parts, message.get("created_at")
 
 
 def _list_chatgpt(mapping: dict[str, Any]) -> Iterator[_Message]:
@@ -181,11 +188,11 @@ def _list_chatgpt(mapping: dict[str, Any]) -> Iterator[_Message]:
             yield (message.get("author") or {}).get("role"), parts, message.get("create_time")
 
 
-def _join_parts(parts: Iterable[Any]) -> str:
+def _join_parts(role: str, parts: Iterable[Any]) -> str:
     """Join the parts that are text or transcripts of speech."""
     texts = (part.get("text") if isinstance(part, dict) else part for part in parts)
     text = "\n\n".join(text.strip() for text in texts if isinstance(text, str) and text.strip())
-    return clean(_MARKS.sub("", text)).strip()
+    return clean(_MARKS.sub("", text) if role == "assistant" else text).strip()
 
 
 def _parse_date(value: Any) -> datetime | None:
@@ -204,9 +211,9 @@ FORMAT: Final = Format(
         "title, name": "the title of a source in the category `conversation`; if missing, the first"
         " message. A search finds it only by words, and only if it filters by this category",
         "messages": "passages that begin with `You:` or `Assistant:`, with their dates, including"
-        " all versions of a question",
+        " all versions of a question, and the texts of attachments in Claude's export",
         "id, uuid": "the id and the address of the source",
-        "thoughts, tools, system messages, pictures, files": "left out",
+        "thoughts, tools, system messages, pictures, other files": "left out",
     },
     example='[{"uuid": "7", "name": "On tests", "created_at": "2024-05-31T16:41:53Z",'
     ' "chat_messages": [{"sender": "human", "text": "Is a flaky test worse than none?"},'
