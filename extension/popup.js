@@ -33,11 +33,11 @@ async function save(page, { address, key }) {
     credentials: "omit",
     redirect: "error",
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    body: JSON.stringify({ ...page, text: document.getElementById("text").value }),
+    body: JSON.stringify({ ...page, text: document.getElementById("text").value.toWellFormed() }),
   });
-  const { message } = await response.json();
-  status.textContent = message;
-  return response.ok;
+  const answer = await response.json();
+  status.textContent = answer.message;
+  return { ok: response.ok, canReplace: answer.can_replace };
 }
 
 async function start() {
@@ -50,13 +50,19 @@ async function start() {
   document.querySelector("h1").textContent = page.title || page.url;
   document.getElementById("text").value = page.text;
   button.disabled = false;
+  let replace = false;
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     button.disabled = true;
     status.textContent = "Saving …";
     try {
       const html = shorten(page.html).toWellFormed();
-      button.disabled = await save({ ...page, html }, settings);
+      const { ok, canReplace } = await save({ ...page, html, replace }, settings);
+      button.disabled = ok;
+      if (canReplace) {
+        replace = true;
+        button.textContent = "Replace what is stored";
+      }
     } catch {
       status.textContent = `There is no Carrel at ${settings.address}, or it does not run.`;
       button.disabled = false;

@@ -70,8 +70,7 @@ class SaveResult:
         missing: The ids of sources that ingest forgot because their origin did not have them. They
             are not saved. Restore them first, and save them again.
         emptied: The ids of sources whose last chunks a log names as deleted. Forget them.
-        removed: The number of chunks that are deleted because their origin deleted them. Chunks
-            that another version replaces do not count.
+        removed: The number of deleted chunks that were kept so that they can be restored.
     """
 
     counts: Counter[str]
@@ -88,15 +87,19 @@ class Ingestion:
         self,
         database: Database,
         keep_removed: KeepRemoved | None = None,
+        *,
+        keeps_replaced: bool = False,
     ) -> None:
         """Store the arguments. Nothing is read yet.
 
         Args:
             keep_removed: Builds the writes that keep highlights that their origin deleted. By
                 default, they are lost.
+            keeps_replaced: Whether it also keeps chunks that another version replaces.
         """
         self._database = database
         self._keep_removed = keep_removed
+        self._keeps_replaced = keeps_replaced
         self._emptied: set[str] = set()
 
     async def save(self, sources: Sequence[ChunkedSource], now: datetime) -> Counter[str]:
@@ -204,9 +207,14 @@ class Ingestion:
                 self._emptied.add(source_id)
                 continue
             changes: list[Change] = []
-            if merged.removed_ids and self._keep_removed:
+            removed_ids = set(merged.removed_ids)
+            if self._keeps_replaced:
+                removed_ids |= stored_chunks.keys() - {
+                    chunk.chunk_id for chunk in source.stored_chunks
+                }
+            if removed_ids and self._keep_removed:
                 # Before the deletions: a run that is killed between two commits loses no chunk.
-                kept = await self._keep_removed(sorted(merged.removed_ids))
+                kept = await self._keep_removed(sorted(removed_ids))
                 changes += [
                     Change("removed", write, ENTRIES_PER_DELETION) for write in kept.values()
                 ]

@@ -70,14 +70,20 @@ _TEXTS: Final[dict[type[CarrelError], ErrorText]] = {
         "Something went wrong", "Something went wrong in Carrel, and not by your doing."
     ),
 }
+NOTHING_SAVED: Final = "Nothing was saved."
 _KINDS: Final = {kind.code: kind for kind in _TEXTS}
 _EDITED: Final = (
     "Somebody changed this since you opened the page, and nothing was saved. The page shows it as"
     " it is now, and the form what you typed: compare them, and save again."
 )
 _FORGOTTEN: Final = (
-    "This page was forgotten, so nothing was saved. An owner can restore it on the page /forgotten."
+    "This page was forgotten, so it was not saved. An owner can restore it on the page /forgotten."
 )
+_PAGE_CONFLICTS: Final = {
+    "stored": "This page is stored already, and was not replaced.",
+    "waiting": "Another version of this page waits to be read. Try again in a few minutes.",
+}
+"""What a conflict of `save_page` means, by the state of the page."""
 _CONFLICTS: Final = {
     "save_note": _EDITED,
     "edit_source": _EDITED,
@@ -130,7 +136,9 @@ def find_title(error: CarrelError | WireError) -> str:
 def describe_error(tool: str, error: WireError) -> WireError:
     """Return a tool's error with a message for people."""
     kind = find_kind(error)
-    conflict = _CONFLICTS.get(tool) if kind is Conflict else None
+    conflict = None
+    if kind is Conflict:
+        conflict = _PAGE_CONFLICTS.get(error.details.get("state", "")) or _CONFLICTS.get(tool)
     parts = [_describe_fields(tool, error) or conflict or _TEXTS[kind].sentence]
     if error.retry_after is not None:
         parts.append(f"Try again in {max(1, math.ceil(error.retry_after))} s.")
@@ -159,7 +167,7 @@ def _describe_fields(tool: str, error: WireError) -> str | None:
         if (name := path.removeprefix("filters.").partition(".")[0]) in _FIELDS
     ]
     if sentences and not reads:
-        sentences.insert(0, "Nothing was saved.")
+        sentences.insert(0, NOTHING_SAVED)
     return " ".join(sentences) or None
 
 

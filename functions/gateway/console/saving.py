@@ -18,6 +18,7 @@ from functions.gateway.auth.public_url import get_issuer_url, list_own_hosts
 from functions.gateway.auth.visitor import get_attached_visitor
 from functions.gateway.body_limits import BodyLimit, find_json_problem
 from functions.gateway.console.changes import apply_change, make_notice
+from functions.gateway.console.messages import NOTHING_SAVED
 from functions.gateway.console.rendering import make_json_response
 from functions.gateway.console.sessions import Session
 from functions.gateway.console.visits import Notice, Visit, answer_script
@@ -90,12 +91,14 @@ class SavedPage(BaseModel):
 
     Attributes:
         text: What the person selected, or an empty string.
+        replace: Whether the person wants to replace a page that is stored already.
     """
 
     url: str
     html: str
     title: str = ""
     text: str = ""
+    replace: bool = False
 
 
 class PageEndpoint:
@@ -152,11 +155,11 @@ class PageEndpoint:
             answer = await _save_selection(visit, page.url, page.title, page.text)
             if answer.error:
                 return visit.make_response({}, answer.error)
-        answer = await visit.call("save_page", url=page.url, page=page.html)
+        answer = await visit.call("save_page", url=page.url, page=page.html, replace=page.replace)
         if answer.error:
-            prefix = "The selection was saved, but not the page. " if has_note else ""
-            error = answer.error.model_copy(update={"message": prefix + answer.error.message})
-            return visit.make_response({}, error)
+            can_replace = answer.error.details.get("state") == "stored"
+            error = _mention_note(answer.error) if has_note else answer.error
+            return visit.make_response({"can_replace": can_replace}, error)
         result = answer.result or {}
         return visit.make_response(
             {
@@ -177,6 +180,13 @@ async def _save_selection(
     if answer.error and answer.error.code == NotFound.code:
         answer = await visit.call("save_note", **arguments, idempotency_key=key)
     return answer
+
+
+def _mention_note(error: WireError) -> WireError:
+    """Return the error of a page whose selection was saved as a note."""
+    reason = error.message.removeprefix(f"{NOTHING_SAVED} ")
+    message = f"The selection was saved, but not the page. {reason}"
+    return error.model_copy(update={"message": message})
 
 
 def _derive_source_id(url: str) -> str | None:

@@ -153,10 +153,9 @@ class Visit:
     def make_response(
         self, content: Mapping[str, object], error: WireError | None = None
     ) -> Response:
-        """Make the response to a script: the content, or instead the message of an error."""
-        response = make_json_response(
-            {"message": error.message} if error else content, _get_status(error)
-        )
+        """Make the response to a script: the content, with the message of the error if any."""
+        message = {"message": error.message} if error else {}
+        response = make_json_response({**content, **message}, _get_status(error))
         return _set_retry_after(response, error)
 
     def render_error(self, error: WireError) -> Response:

@@ -122,7 +122,11 @@ def chunk_in_batches(
 
 
 async def save_sources(
-    sources: Sequence[ChunkedSource], ctx: Context, report: Report
+    sources: Sequence[ChunkedSource],
+    ctx: Context,
+    report: Report,
+    *,
+    keeps_replaced: bool = False,
 ) -> dict[str, str]:
     """Save the sources that differ from the database, and forget those without chunks.
 
@@ -133,6 +137,7 @@ async def save_sources(
     Args:
         sources: At most 30 sources with different ids.
         report: Receives the counts of `Ingestion.save_each`, and of chunks that were `restored`.
+        keeps_replaced: Whether chunks that another version replaces can be restored.
 
     Returns:
         The ids of the sources that the database refuses, each with the reason.
@@ -144,7 +149,7 @@ async def save_sources(
         [source.source_id for source in deleted if source.adds_only and source.is_deleted],
         stays=True,
     )
-    ingestion = Ingestion(ctx.database, missing.build_keep_writes)
+    ingestion = Ingestion(ctx.database, missing.build_keep_writes, keeps_replaced=keeps_replaced)
     saved = await ingestion.save_each(
         [read for read in sources if read.chunks or read.deletes_highlights], ctx.clock()
     )

@@ -18,6 +18,7 @@ from shared.accounts.repositories.access_store import AccessStore
 from shared.accounts.repositories.revocation import revoke_key
 from shared.core.caller import FULL_ACCESS, Caller, Role, Scope
 from shared.core.settings import Settings
+from shared.pipeline.forgotten_list import list_removed_by_run
 from tests.examples.catalog import EXAMPLES
 from tests.support.clock import NOON
 from tests.support.commit_hooks import WatchedApp
@@ -37,7 +38,7 @@ from tests.support.links import SITE_URL, fetch_due_links, serve_site
 from tests.support.mcp_wire import HEADERS, make_call, make_request
 from tests.support.stored_documents import read_documents
 from tests.support.tool_calls import call_result
-from tests.support.web_pages import make_article_page
+from tests.support.web_pages import PROSE, make_article_page
 
 PATH = "/save/page"
 URL = f"{SITE_URL}/essay"
@@ -103,7 +104,11 @@ async def test_a_page_and_the_selection_are_saved(
         await fetch_due_links(ctx, site)
     await index_all(ctx)
     selected = await post(gateway, key, PAGE | {"text": "A reef costs a minute."})
-    assert selected.status_code == 200
+    assert (selected.status_code, selected.json()["can_replace"]) == (409, True)
+    assert selected.json()["message"] == (
+        "The selection was saved, but not the page. This page is stored already, and was not"
+        " replaced."
+    )
     [note] = (await call_result(app, "list_sources", ADA, category="note"))["sources"]
     about = await call_result(app, "get_source", ADA, source_id=note["source_id"])
     assert saved.json()["source_id"] in str(about)
@@ -225,7 +230,33 @@ async def test_a_failure_says_what_was_saved(gateway: httpx2.AsyncClient, access
     page = PAGE | {"url": "http://intranet:8443/wiki", "text": "A reef costs a minute."}
     response = await post(gateway, key, page)
     assert response.status_code == 400
-    assert response.json()["message"].startswith("The selection was saved, but not the page.")
+    assert response.json()["message"] == (
+        "The selection was saved, but not the page. The address: not the address of a web page that"
+        " can be saved."
+    )
+
+
+async def test_a_save_only_key_destroys_nothing(
+    gateway: httpx2.AsyncClient, access: Access, app: WatchedApp
+) -> None:
+    """It replaces a stored page only on request, only for an owner, and it can be restored."""
+    key, ctx = await make_key(access), make_job_context(app)
+    saved = await post(gateway, key)
+    wall = PAGE | {"html": PAGE["html"].replace(PROSE, "Sign in to continue. " * 20)}
+    assert (await post(gateway, key, wall)).status_code == 409
+    with serve_site() as site:
+        await fetch_due_links(ctx, site)
+        assert (await post(gateway, key, wall)).json()["can_replace"]
+        await AccessStore(access.connection).accounts.set_role("ada", Role.EDITOR)
+        assert (await post(gateway, key, wall | {"replace": True})).status_code == 403
+        await AccessStore(access.connection).accounts.set_role("ada", Role.OWNER)
+        assert (await post(gateway, key, wall | {"replace": True})).status_code == 200
+        report = await fetch_due_links(ctx, site)
+    assert report.removed_at
+    for item in await list_removed_by_run(ctx.database, report.removed_at):
+        await call_result(app, "forget", ADA, chunk_id=item.chunk_id, forgotten=False)
+    source = await call_result(app, "get_source", ADA, source_id=saved.json()["source_id"])
+    assert PROSE[:50] in str(source["chunks"])
 
 
 async def test_a_save_only_key_reads_nothing(

@@ -58,7 +58,7 @@ async def test_a_saved_page_and_its_link_are_one_source(app: App, ctx: Context) 
     source = await call_result(app, "get_source", EDITOR, source_id=page["source_id"])
     assert "sea" in source["tags"]
 
-    await save(app, OWNER, page=PAGE.replace("costs a sail", "costs a mast"))
+    await save(app, OWNER, page=PAGE.replace("costs a sail", "costs a mast"), replace=True)
     await read_saved_pages(ctx)
     source = await call_result(app, "get_source", EDITOR, source_id=page["source_id"])
     assert "costs a mast" in str(source["chunks"])
@@ -72,6 +72,14 @@ async def test_an_editor_replaces_nothing_that_others_saved(app: App, ctx: Conte
     await read_saved_pages(ctx)
     error = await call_error(app, "save_page", OTHER_EDITOR, url=URL, page="<p>Mine.")
     assert (error.code, "only an owner" in error.message) == ("FORBIDDEN", True)
+
+
+async def test_a_page_that_waits_is_not_replaced(app: App, ctx: Context) -> None:
+    await save(app)
+    await save(app)
+    error = await call_error(app, "save_page", OWNER, url=URL, page="<p>Mine.", replace=True)
+    assert (error.code, error.details["state"]) == ("CONFLICT", "waiting")
+    await read_saved_pages(ctx)
 
 
 async def test_an_undone_page_is_gone(app: App, ctx: Context) -> None:

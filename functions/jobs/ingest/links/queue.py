@@ -168,7 +168,7 @@ async def _fetch_and_save(link: Link, ctx: Context, report: Report, fetch: SafeF
     report.warnings += [
         Failure(link.url, to_one_line(warning)) for warning in chunked.source.warnings
     ]
-    refused = await save_sources([chunked], ctx, report)
+    refused = await save_sources([chunked], ctx, report, keeps_replaced=True)
     if reason := refused.get(link.source_id):
         raise Unreadable(reason)
 

@@ -41,6 +41,7 @@ class In(IdempotentArguments):
     page: Annotated[str, StringConstraints(min_length=1, max_length=MAX_HTML_LENGTH)] = Field(
         description="Its HTML."
     )
+    replace: bool = Field(default=False, description="Replaces a page that is stored already.")
 
 
 class Out(Result):
@@ -65,7 +66,8 @@ async def save_page(args: In, ctx: Context) -> Out:
         InvalidInput: The address is not that of a public web page or contains a secret, or the page
             is too large.
         Forbidden: The page is stored, and the caller is no owner; or somebody else has queued it.
-        Conflict: The page was forgotten.
+        Conflict: The page was forgotten; or it is stored, and the call does not say `replace`; or
+            another version of it waits to be read.
     """
     try:
         url = PublicUrl.of_link(args.url)
@@ -82,12 +84,12 @@ async def save_page(args: In, ctx: Context) -> Out:
             "save_page was not run: the page is too large.",
             details={"page": f"has more than {MAX_COMPRESSED_BYTES // 1000} kB, compressed"},
         )
-    out = await ctx.database.retry_on_conflict(lambda: _queue(url, compressed, ctx))
+    out = await ctx.database.retry_on_conflict(lambda: _queue(url, compressed, args, ctx))
     await start_ingest(ctx)
     return out
 
 
-async def _queue(url: PublicUrl, page: bytes, ctx: Context) -> Out:
+async def _queue(url: PublicUrl, page: bytes, args: In, ctx: Context) -> Out:
     source_id = derive_link_source_id(url)
     details = {"source_id": source_id}
     stored, source, (forgotten, _) = await asyncio.gather(
@@ -99,6 +101,12 @@ async def _queue(url: PublicUrl, page: bytes, ctx: Context) -> Out:
         raise Conflict("This page was forgotten, so nothing was queued.", details=details)
     if source and not ctx.caller.role.includes(Role.OWNER):
         raise Forbidden("This page is stored: only an owner may replace it.", details=details)
+    if source and not args.replace:
+        raise Conflict(
+            'This page is stored already, so nothing was queued. To replace it, pass "replace":'
+            " true.",
+            details=details | {"state": LinkState.STORED.value},
+        )
     now = ctx.clock()
     link = stored.link
     if link is None or link.state is LinkState.STORED:
@@ -109,6 +117,12 @@ async def _queue(url: PublicUrl, page: bytes, ctx: Context) -> Out:
         link = replace(link, saved_by=str(ctx.caller.user_id))
     elif not may_edit(link.saved_by, ctx.caller):
         raise Forbidden("Someone else has queued this page already.", details=details)
+    elif link.state is LinkState.WAITING and link.page not in {None, page}:
+        raise Conflict(
+            "Another version of this page waits to be read, so nothing was queued. Try again in a"
+            " few minutes.",
+            details=details | {"state": LinkState.WAITING.value},
+        )
     undo = Undo(tool="save_link", arguments={"url": link.url, "cancel": True})
     out = Out(url=link.url, source_id=source_id, undo=undo)
     return await ctx.commit([stored.build_update_write(replace(link, page=page).request(now))], out)
