@@ -54,6 +54,13 @@ def validate_prose(text: str) -> str:
     return _require_visible(text)
 
 
+def remove_invisible(text: str) -> str:
+    r"""Remove the characters that `validate_prose` rejects. All line breaks become `\n`."""
+    lines = "\n".join(text.splitlines())
+    kept = (character for character in lines if character in _BREAKS or not _is_control(character))
+    return _VARIANTS.sub("", "".join(kept))
+
+
 def is_blank(text: str) -> bool:
     """Return whether a text contains nothing visible."""
     characters = (character for character in text if character not in _BLANKS)

@@ -25,6 +25,7 @@ from functions.gateway.console.visits import Notice, Visit, answer_script
 from shared.core.errors import CarrelError, InvalidInput, NotFound
 from shared.core.http import parse_media_type
 from shared.core.public_url import DocumentRejected, PublicUrl
+from shared.core.text_validation import is_blank, remove_invisible
 from shared.links.model import derive_link_source_id
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
 """The maximum size of a request of the extension."""
 _MAX_SELECTION: Final = 4_000
 """The maximum number of selected characters that the bookmarklet passes on in the address."""
+_MAX_NOTE: Final = 8_000
+"""The maximum length of a note, in characters. A longer selection of the extension is cut."""
 _MAX_TITLE: Final = 200
 _BOOKMARKLET: Final = (
     "javascript:void open('{url}#'+new URLSearchParams({{url:location.href,title:document.title,"
@@ -150,9 +153,10 @@ class PageEndpoint:
             return answer_script(InvalidInput("This is not a page from the extension."), request)
         session = Session(get_attached_visitor(request.scope), None, "")
         visit = Visit(request, session, self._catalog, self._pipeline, address="")
-        has_note = bool(page.text.strip())
+        text = remove_invisible(page.text).strip()
+        has_note = not is_blank(text)
         if has_note:
-            answer = await _save_selection(visit, page.url, page.title, page.text)
+            answer = await _save_selection(visit, page.url, page.title, text[:_MAX_NOTE])
             if answer.error:
                 return visit.make_response({}, answer.error)
         answer = await visit.call("save_page", url=page.url, page=page.html, replace=page.replace)
@@ -161,19 +165,18 @@ class PageEndpoint:
             error = _mention_note(answer.error) if has_note else answer.error
             return visit.make_response({"can_replace": can_replace}, error)
         result = answer.result or {}
-        return visit.make_response(
-            {
-                "source_id": result["source_id"],
-                "message": "Saved. It can be found in a few minutes.",
-            }
-        )
+        message = "Saved. If the page has an article, it can be found in a few minutes."
+        if len(text) > _MAX_NOTE:
+            message += f" The note has the first {_MAX_NOTE:,} characters of the selection."
+        return visit.make_response({"source_id": result["source_id"], "message": message})
 
 
 async def _save_selection(
     visit: Visit, url: str, title: str, text: str, *, key: str | None = None
 ) -> CallAnswer:
     """Save what was selected as a note: about the source of the page, if that is stored."""
-    arguments = {"url": url, "text": text, "title": " ".join(title.split())[:_MAX_TITLE] or None}
+    title = " ".join(remove_invisible(title).split())[:_MAX_TITLE]
+    arguments = {"url": url, "text": remove_invisible(text), "title": title or None}
     answer = await visit.call(
         "save_note", **arguments, about=_derive_source_id(url), idempotency_key=key
     )

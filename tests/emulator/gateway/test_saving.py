@@ -236,6 +236,29 @@ async def test_a_failure_says_what_was_saved(gateway: httpx2.AsyncClient, access
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("A\u00ad ree\u200bf.", "A reef."),
+        ("A reef.\fA sail.", "A reef.\nA sail."),
+        ("A reef. " * 1_100, ("A reef. " * 1_000).strip()),
+        ("\u200b", None),
+    ],
+    ids=["invisible", "form feed", "long", "blank"],
+)
+async def test_a_selection_is_cleaned_and_cut(
+    gateway: httpx2.AsyncClient, access: Access, app: WatchedApp, text: str, stored: str | None
+) -> None:
+    page = PAGE | {"text": text, "title": "Reef\u00ading"}
+    response = await post(gateway, await make_key(access), page)
+    assert response.status_code == 200
+    assert ("first 8,000" in response.json()["message"]) == (len(text) > 8_000)
+    notes = (await read_documents(make_job_context(app), "sources")).values()
+    assert [(note["text"], note["title"]) for note in notes] == (
+        [(stored, "Reefing")] if stored else []
+    )
+
+
 async def test_a_save_only_key_destroys_nothing(
     gateway: httpx2.AsyncClient, access: Access, app: WatchedApp
 ) -> None:
