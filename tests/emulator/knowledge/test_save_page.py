@@ -100,7 +100,7 @@ async def test_a_page_that_has_no_article_fails_with_the_reason(app: App, ctx: C
     with serve_site(essay=make_text_page(PROSE)) as site:
         report = await fetch_due_links(ctx, site)
     [failure] = report.failures
-    assert "no recognizable article" in failure.reason
+    assert failure.reason.endswith("select its text in the browser, and save that")
     link = await read_only_link(ctx)
     assert (link.state, link.page) == ("failed", None)  # lists do not read the page
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from functions.jobs.ingest.readers.formats import Identity
+from functions.jobs.ingest.readers.html.page import NoArticle
 from functions.jobs.ingest.readers.reading import find_format_by_name
 from functions.jobs.ingest.readers.source_file import MEGABYTE, SourceFile, Unreadable
 from shared.core.http import parse_media_type
@@ -68,6 +69,10 @@ _REASONS: Final = {
     "redirect_to_http": "redirects from https to http, which is not followed",
 }
 """The message for a person, by the reason why a page is rejected. It follows the page's URL."""
+_NO_ARTICLE_IN_BROWSER: Final = (
+    "has no recognizable article, as a menu or a form has none: select its text in the browser, and"
+    " save that"
+)
 _TEMPORARY_REASONS: Final = {"host_unknown", "too_slow", "unreachable"}
 """The reasons that may pass. `host_unknown` is one because an offline machine resolves no host."""
 _TEMPORARY_STATUSES: Final = {408, 425, 429}
@@ -96,7 +101,11 @@ async def fetch_source(link: Link, fetch: SafeFetch) -> Source:
     url = PublicUrl.of_link(link.url)
     if link.page:
         html = gzip.decompress(link.page)  # `save_page` limits its size
-        return await asyncio.to_thread(_read, link, FetchedDocument(html, url, _BROWSER_HTML, ""))
+        document = FetchedDocument(html, url, _BROWSER_HTML, "")
+        try:
+            return await asyncio.to_thread(_read, link, document)
+        except NoArticle as error:
+            raise Unreadable(_NO_ARTICLE_IN_BROWSER) from error
     try:
         document = await fetch.get(url)
     except DocumentRejected as error:

@@ -92,6 +92,13 @@ _SAVED_FROM: Final = re.compile(
 """The comment in which a browser stores the address of a saved page."""
 
 
+class NoArticle(Unreadable):
+    """A page has no article."""
+
+    def __init__(self) -> None:
+        super().__init__(_NO_ARTICLE)
+
+
 def read_records(file: SourceFile) -> Iterator[Record]:
     """Yield the only record of a page."""
     yield Record(file.name, partial(_make_source, file))
@@ -134,7 +141,7 @@ def make_article_source(
     page_title = to_headline(metadata.title or title or "Untitled")
     text, locators = join_blocks(document.body, page_title)
     if not text:
-        raise Unreadable(_NO_ARTICLE)
+        raise NoArticle
     section = Section(text, locators=locators, published_at=metadata.date, saved_at=saved_at)
     return Source(
         source_id=source_id,
@@ -181,7 +188,7 @@ def _parse(text: str) -> Any:
     try:
         tree = lxml_html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
     except (etree.LxmlError, ValueError) as error:
-        raise Unreadable(_NO_ARTICLE) from error
+        raise NoArticle from error
     etree.strip_elements(tree, "svg", with_tail=False)
     if sum(1 for _ in tree.iter()) > MAX_ELEMENTS:
         raise Unreadable(
@@ -216,9 +223,9 @@ def _extract(tree: Any, url: str | None) -> Any:
             date_extraction_params={"extensive_search": False, "original_date": True},
         )
     except (ValueError, RecursionError) as error:
-        raise Unreadable(_NO_ARTICLE) from error
+        raise NoArticle from error
     if document is None or _count_prose(document.body) < _MIN_PROSE:
-        raise Unreadable(_NO_ARTICLE)
+        raise NoArticle
     return document
 
 
