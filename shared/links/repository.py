@@ -19,6 +19,8 @@ from shared.firestore.writes import Create, Delete, Write, put_if_unchanged
 from shared.links.model import Link, LinkState
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from shared.firestore.database import Database
 
 COLLECTION: Final = "links"
@@ -63,6 +65,13 @@ class SavedLinks:
     async def get(self, source_id: str) -> StoredLink:
         """Load the link whose page becomes the source with this id. Costs one round trip."""
         return _to_stored(await self._database.get(Reference(COLLECTION, source_id)))
+
+    async def list_cancellable(self, source_ids: Iterable[str]) -> frozenset[str]:
+        """Return the ids of the links that `save_link` can cancel. Costs one round trip, if any."""
+        references = [Reference(COLLECTION, source_id) for source_id in source_ids]
+        snapshots = await self._database.get_all(references, ["state"])
+        kept = {LinkState.STORED, LinkState.LISTED}
+        return frozenset(snapshot.id for snapshot in snapshots if snapshot.get("state") not in kept)
 
     async def list_due(self, now: datetime, limit: int) -> list[StoredLink]:
         """Load the links to fetch now, the longest due first. Costs one round trip."""

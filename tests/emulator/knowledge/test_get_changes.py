@@ -9,6 +9,7 @@ from shared.core.caller import Caller, Role
 from shared.runtime.context import App, Context
 from tests.support.clock import SettableClock
 from tests.support.knowledge import BAKING, store_sources
+from tests.support.links import ESSAY, SITE_URL, fetch_due_links, make_text_page, serve_site
 from tests.support.small_sources import NOON
 from tests.support.stored_documents import read_app_documents
 from tests.support.tool_calls import call_result, call_text
@@ -98,6 +99,19 @@ async def test_a_listed_undo_works_and_is_listed_itself(app: App, clock: Settabl
     assert (forgot["action"], forgot["id"], "undo" in saved) == ("forgot", note["source_id"], False)
     await undo(app, clock, forgot)
     assert await call_result(app, "get_source", source_id=note["source_id"])
+
+
+async def test_the_page_of_a_stored_link_has_no_undo(app: App, ctx: Context) -> None:
+    await call_result(app, "save_link", OLGA, url=f"{SITE_URL}/essay")
+    [saved] = await list_changes(app)
+    assert saved["undo"]["arguments"]["cancel"]
+    with serve_site(essay=make_text_page(ESSAY)) as site:
+        await fetch_due_links(ctx, site)
+    [saved] = await list_changes(app)
+    assert (saved["action"], "undo" in saved) == ("saved", False)
+    await call_result(app, "edit_source", OLGA, source_id=saved["id"], revision=0, title="Reefs")
+    edited, _ = await list_changes(app)
+    assert edited["undo"]["tool"] == "edit_source"
 
 
 async def test_what_changed_nothing_or_belongs_to_others_is_not_listed(app: App) -> None:

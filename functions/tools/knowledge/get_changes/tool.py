@@ -8,6 +8,7 @@ from pydantic import Field
 
 from shared.core.caller import Tier
 from shared.firestore.idempotency_records import ANSWERS, IdempotencyRecords
+from shared.links.repository import SavedLinks
 from shared.runtime.idempotency import CHANGES
 from shared.runtime.schemas import Arguments, Change, Result
 from shared.runtime.tool import Effect, Tool
@@ -41,20 +42,36 @@ class Out(Result):
 
 
 async def get_changes(args: In, ctx: Context) -> Out:
-    """List the changes of the caller's last calls. Costs one round trip and limit + 1 documents."""
+    """List the changes of the caller's last calls.
+
+    Costs one round trip and limit + 1 documents. Links cost another, to leave out the undo of those
+    whose page is stored.
+    """
     user_id = str(ctx.caller.user_id)
     records = await IdempotencyRecords(ctx.database, user_id).list_changes(args.limit + 1)
+    made = [
+        (change, record)
+        for record in records[: args.limit]
+        for change in CHANGES.validate_json(record.changes or "[]")
+    ]
+    links = {change.id for change, _ in made if _cancels_link(change)}
+    cancellable = await SavedLinks(ctx.database).list_cancellable(links)
     changes: list[DatedChange] = []
     changed_ids: set[str] = set()
-    for record in records[: args.limit]:
+    for change, record in made:
         moment = record.changed_at.astimezone(ctx.zone) if record.changed_at else ctx.clock()
-        for change in CHANGES.validate_json(record.changes or "[]"):
-            undo = None if change.id in changed_ids else change.undo
-            changes.append(
-                DatedChange.of(change, undo=undo, time=f"{moment:{_TIME}}", client=record.client)
-            )
-            changed_ids.add(change.id)
+        is_final = _cancels_link(change) and change.id not in cancellable
+        undo = None if is_final or change.id in changed_ids else change.undo
+        changes.append(
+            DatedChange.of(change, undo=undo, time=f"{moment:{_TIME}}", client=record.client)
+        )
+        changed_ids.add(change.id)
     return Out(changes=changes, message=_explain(len(records), args.limit))
+
+
+def _cancels_link(change: Change) -> bool:
+    undo = change.undo
+    return bool(undo and undo.tool == "save_link" and undo.arguments.get("cancel"))
 
 
 def _explain(count: int, limit: int) -> str | None:
