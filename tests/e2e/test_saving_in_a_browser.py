@@ -134,6 +134,13 @@ async def test_a_private_page_is_saved_as_it_is_seen_and_found(
             assert popup.console_errors == []
 
             source_id = await read_and_search(laptop, project, local_embedder)
+            await site.bring_to_front()
+            await popup.page.reload()
+            await popup.wait_for_text("Reefing early")
+            await popup.press("Save page")
+            await popup.wait_for_text("The selection was saved, but not the page.")
+            await popup.press("Replace what is stored")
+            await popup.wait_for_text("Saved.")
             dialogs: list[str] = []
             console.page.on("dialog", lambda dialog: dialogs.append(dialog.message))
             await console.open(f"{laptop.url}/sources/{source_id}")
