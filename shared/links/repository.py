@@ -71,7 +71,11 @@ class SavedLinks:
         references = [Reference(COLLECTION, source_id) for source_id in source_ids]
         snapshots = await self._database.get_all(references, ["state"])
         kept = {LinkState.STORED, LinkState.LISTED}
-        return frozenset(snapshot.id for snapshot in snapshots if snapshot.get("state") not in kept)
+        return frozenset(
+            snapshot.id
+            for snapshot in snapshots
+            if snapshot.exists and snapshot.get("state") not in kept
+        )
 
     async def list_due(self, now: datetime, limit: int) -> list[StoredLink]:
         """Load the links to fetch now, the longest due first. Costs one round trip."""
