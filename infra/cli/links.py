@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
 
 _MAX_ROWS: Final = 20
-"""Each table has at most this many rows."""
+"""Each table has at most this many rows, unless the user asks for all."""
 _INTERRUPTED: Final = (
     "\nInterrupted. Fetched pages are kept. Carrel fetches the others while it runs, or with the"
     " same command."
@@ -35,15 +35,16 @@ _TAG: Final = click.option("--tag", help="Only links with this tag.")
 
 
 @click.group(invoke_without_command=True)
+@click.option("--all", "show_all", is_flag=True, help="Show all folders and tags.")
 @click.pass_context
-def links(ctx: click.Context) -> None:
+def links(ctx: click.Context, *, show_all: bool) -> None:
     """Count the links from bookmarks and reading lists, by folder and tag. Fetch or drop them.
 
     `carrel ingest FILE` lists the links of such a file, and fetches none of them.
     """
     if ctx.invoked_subcommand is None:
         stored = run_with_context(lambda context: SavedLinks(context.database).load_all())
-        click.echo(make_printable(_describe(stored)))
+        click.echo(make_printable(_describe(stored, None if show_all else _MAX_ROWS)))
 
 
 @links.command("fetch")
@@ -59,16 +60,17 @@ def fetch(folder: str | None, tag: str | None, limit: int | None) -> None:
     from infra.cloud.environment import set_job_secrets
     from infra.local.jobs import fetch_pages
 
-    async def request(ctx: Context) -> None:
-        saved, now = SavedLinks(ctx.database), ctx.clock()
-        # The links that an interrupted run left are due already.
-        remaining = limit - len(await saved.list_due(now, limit)) if limit else None
-        await saved.request_listed(now, folder, tag, remaining)
+    async def request(ctx: Context) -> list[str]:
+        return await SavedLinks(ctx.database).request_listed(ctx.clock(), folder, tag, limit)
 
     set_job_secrets(["embed"])
-    run_with_context(request)
+    source_ids = run_with_context(request)
+    if not source_ids and (folder or tag):
+        raise click.ClickException(f"0 links to fetch match. {carrel('links')} lists the folders.")
+    click.echo(f"Links to fetch: {len(source_ids)}.")
+    is_selected = folder or tag or limit
     try:
-        complete = fetch_pages()
+        complete = fetch_pages(source_ids=source_ids if is_selected else None)
     except KeyboardInterrupt:
         click.echo(_INTERRUPTED, err=True)
         sys.exit(_INTERRUPTED_STATUS)
@@ -87,7 +89,7 @@ def drop(folder: str | None, tag: str | None) -> None:
     click.echo(f"Dropped {format_count(count, 'link')}.")
 
 
-def _describe(stored: Sequence[Link]) -> str:
+def _describe(stored: Sequence[Link], max_rows: int | None) -> str:
     """Format tables of the lists and of the tags, with the number of links in each state."""
     folders: defaultdict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     tags: defaultdict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
@@ -97,9 +99,9 @@ def _describe(stored: Sequence[Link]) -> str:
             tags[(tag,)][link.state] += 1
     if not folders:
         return f"No links are listed. To list those of a file: {carrel('ingest FILE')}"
-    lines = _format_counts(("LIST", "FOLDER"), folders)
+    lines = _format_counts(("LIST", "FOLDER"), folders, max_rows)
     if tags:
-        lines += ["", *_format_counts(("TAG",), tags)]
+        lines += ["", *_format_counts(("TAG",), tags, max_rows)]
     if listed := sum(link.state is LinkState.LISTED for link in stored):
         count = format_count(listed, "link")
         lines += ["", f"{count} not fetched. To fetch the pages: {carrel('links fetch')}"]
@@ -107,13 +109,14 @@ def _describe(stored: Sequence[Link]) -> str:
 
 
 def _format_counts(
-    names: tuple[str, ...], groups: dict[tuple[str, ...], Counter[str]]
+    names: tuple[str, ...], groups: dict[tuple[str, ...], Counter[str]], max_rows: int | None
 ) -> list[str]:
     header = (*names, *(state.upper() for state in LinkState))
     largest = sorted(groups.items(), key=lambda group: (-group[1].total(), group[0]))
     rows = [
         (*name, *(str(counts[state] or "") for state in LinkState))
-        for name, counts in largest[:_MAX_ROWS]
+        for name, counts in largest[:max_rows]
     ]
     more = len(largest) - len(rows)
-    return [format_table(header, rows), *([f"... and {more} more"] if more else [])]
+    note = f"... and {more} more: {carrel('links --all')}"
+    return [format_table(header, rows), *([note] if more else [])]

@@ -81,12 +81,12 @@ def ingest_page(url: str, fetch: SafeFetch | None = None) -> bool:
     return _run_command(_make_settings(None), partial(_ingest, replace(INGEST, run=run)))
 
 
-def fetch_pages(fetch: SafeFetch | None = None) -> bool:
-    """Ingest the pages of the links that are due, like `ingest_page`."""
+def fetch_pages(fetch: SafeFetch | None = None, source_ids: Sequence[str] | None = None) -> bool:
+    """Ingest the pages of these links, or of all that are due, like `ingest_page`."""
 
     async def run(ctx: Context, budget: Budget) -> Report:
         report = Report()
-        await fetch_links(ctx, budget, report, fetch)
+        await fetch_links(ctx, budget, report, fetch, source_ids=source_ids)
         return report
 
     return _run_command(_make_settings(None), partial(_ingest, replace(INGEST, run=run)))

@@ -89,6 +89,10 @@ class Link:
     folder: str | None = added_field()
     saved_at: datetime | None = added_field()  # noqa: RUF009 - likewise
 
+    def is_due(self, now: datetime) -> bool:
+        """Return whether the page may be fetched now."""
+        return self.due_at is not None and self.due_at <= now
+
     def matches(self, folder: str | None, tag: str | None) -> bool:
         """Return whether the link is in a folder, at any depth, and has a tag. Case is ignored."""
         part = f"/{folder.strip('/')}/".casefold() if folder else ""

@@ -82,6 +82,12 @@ class SavedLinks:
         query = Query(COLLECTION).where("due_at", "<=", now).order_by("due_at").limit(limit)
         return [_to_stored(snapshot) for snapshot in await self._database.find(query)]
 
+    async def load_due(self, source_ids: Iterable[str], now: datetime) -> list[StoredLink]:
+        """Load those of these links that are due. Costs one round trip."""
+        references = [Reference(COLLECTION, source_id) for source_id in source_ids]
+        stored = map(_to_stored, await self._database.get_all(references))
+        return [item for item in stored if item.link and item.link.is_due(now)]
+
     async def list_newest(self, limit: int) -> list[Link]:
         """Load the links that somebody asked for last, without pages. One round trip."""
         newest = Query(COLLECTION).order_by("requested_at", descending=True)
@@ -107,11 +113,19 @@ class SavedLinks:
         folder: str | None = None,
         tag: str | None = None,
         limit: int | None = None,
-    ) -> int:
-        """Queue listed links, those that were saved last first. Return their number."""
+    ) -> list[str]:
+        """Queue listed links, those that were saved last first, and return the ids of due ones.
+
+        Links that are due already come first and count towards the limit: an interrupted run left
+        them.
+        """
+        due = [link for link in await self.load_all() if link.is_due(now)]
+        ids = [link.source_id for link in due if link.matches(folder, tag)][:limit]
         listed = await self.load_listed(folder, tag)
-        writes = [stored.build_update_write(link.request(now)) for stored, link in listed[:limit]]
-        return await self._database.commit_skipping_conflicts(writes, _BATCH_SIZE)
+        new = listed[: None if limit is None else limit - len(ids)]
+        writes = [stored.build_update_write(link.request(now)) for stored, link in new]
+        await self._database.commit_skipping_conflicts(writes, _BATCH_SIZE)
+        return [*ids, *(link.source_id for _, link in new)]
 
     async def drop_listed(self, folder: str | None = None, tag: str | None = None) -> int:
         """Delete listed links, and return their number."""

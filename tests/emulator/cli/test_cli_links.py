@@ -84,6 +84,34 @@ def test_listed_links_are_counted_fetched_and_dropped(
     assert states == {"stored": 1, "failed": 1}
 
 
+def test_only_the_named_links_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Links that were due before stay due, and the same command goes on after an interruption."""
+    folders = {f"Folder{number}": f"page{number} other{number}" for number in range(21)}
+    run_carrel("ingest", str(write_bookmarks(tmp_path, **folders)))
+    assert "... and 1 more: " in run_carrel("links").stdout
+    assert "Folder9" in run_carrel("links", "--all").stdout
+
+    names = [name for pages in folders.values() for name in pages.split()]
+    with serve_site(**dict.fromkeys(names, make_text_page(ESSAY))) as site:
+        fetch_pages = partial(jobs.fetch_pages, make_link_fetcher(site))
+        monkeypatch.setattr(jobs, "fetch_pages", lambda **_: True)  # as if it were interrupted
+        assert run_carrel("links", "fetch", "--folder", "Folder1").exit_code == 0
+        monkeypatch.setattr(jobs, "fetch_pages", fetch_pages)
+        result = run_carrel("links", "fetch", "--folder", "Folder3", "--limit", "1")
+        assert "Links to fetch: 1." in result.stdout
+        result = run_carrel("links", "fetch", "--folder", "Folder1", "--tag", "page1")
+        assert "Links to fetch: 1." in result.stdout
+        assert {request.target[-1] for request in site.requests} == {"1", "3"}
+        assert len(site.requests) == 2
+
+        result = run_carrel("links", "fetch", "--folder", "Folder99")
+        assert result.exit_code == 1
+        assert "0 links to fetch match." in result.stderr
+        assert "index:" not in result.output
+    states = Counter(link["state"] for link in read_stored("links").values())
+    assert states == {"stored": 2, "waiting": 1, "listed": 39}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("commits", [2, 6, 11])
 def test_a_killed_fetch_goes_on(tmp_path: Path, project: str, commits: int) -> None:

@@ -114,7 +114,7 @@ async def test_a_fetched_page_has_what_its_list_says(
     await ingest_cleanly(ctx, write_list(tmp_path, "a", "b", "c"))
     links = SavedLinks(ctx.database)
     assert await links.count_listed() == 3
-    assert await links.request_listed(clock(), "UNREAD", "all", limit=2) == 2
+    assert len(await links.request_listed(clock(), "UNREAD", "all", limit=2)) == 2
     assert await read_states(ctx) == {"a": "listed", "b": "waiting", "c": "waiting"}
     pages = dict.fromkeys("abc", make_text_page("# Flats\n\nMud stores carbon for ages."))
     with serve_site(**pages) as site:

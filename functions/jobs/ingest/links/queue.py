@@ -19,6 +19,7 @@ from functions.jobs.ingest.links.page import (
 )
 from functions.jobs.ingest.readers.fields import to_headline, to_one_line
 from functions.jobs.ingest.readers.source_file import Unreadable
+from shared.core.blocks import split
 from shared.core.errors import InvalidInput
 from shared.core.installation import carrel
 from shared.core.public_url import DocumentRejected, PublicUrl
@@ -31,6 +32,8 @@ from shared.runtime.job import DeadLetters, Failure, Report
 from shared.text.splitting import CHUNK_LIMITS
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
     from shared.links.repository import StoredLink
     from shared.runtime.context import Context
     from shared.runtime.job import Budget
@@ -45,12 +48,14 @@ _MAX_REASON_LENGTH: Final = 300
 _FORGOTTEN: Final = "was forgotten and is not ingested again. To restore it: {command}"
 
 
-async def fetch_links(
+async def fetch_links(  # noqa: PLR0913 - two of them are for tests
     ctx: Context,
     budget: Budget,
     report: Report,
     fetch: SafeFetch | None = None,
+    *,
     pause: float = HOST_PAUSE_SECONDS,
+    source_ids: Sequence[str] | None = None,
 ) -> None:
     """Fetch the links that are due: from several hosts at once, and from each one by one.
 
@@ -62,12 +67,11 @@ async def fetch_links(
     Args:
         fetch: Fetches pages; by default, from public addresses only.
         pause: The seconds between two requests to a host.
+        source_ids: The links to fetch, if they are due; by default, all that are due.
     """
     fetch = fetch or SafeFetch(FETCH_RULES)
-    links = SavedLinks(ctx.database)
     slots = asyncio.Semaphore(_HOSTS_AT_ONCE)
     ready_at: defaultdict[str, float] = defaultdict(float)
-    tried: set[str] = set()
 
     async def fetch_from(host: str, waiting: list[StoredLink]) -> None:
         async with slots:
@@ -80,20 +84,38 @@ async def fetch_links(
                 ready_at[host] = time.monotonic() + pause
                 budget.progress(1)
 
-    while report.finished:
+    async for batch in _load_batches(ctx, source_ids):
         by_host: defaultdict[str, list[StoredLink]] = defaultdict(list)
-        for stored in await links.list_due(ctx.clock(), _BATCH_SIZE):
-            if stored.link and stored.link.source_id not in tried:
-                tried.add(stored.link.source_id)
+        for stored in batch:
+            if stored.link:
                 by_host[urlsplit(stored.link.url).netloc].append(stored)
-        if not by_host:
-            return
         # All hosts come to an end before an error is raised.
         outcomes = await asyncio.gather(
             *starmap(fetch_from, by_host.items()), return_exceptions=True
         )
         for error in filter(None, outcomes):
             raise error
+        if not report.finished:
+            return
+
+
+async def _load_batches(
+    ctx: Context, source_ids: Sequence[str] | None
+) -> AsyncIterator[list[StoredLink]]:
+    """Yield the links that are due, each once."""
+    links = SavedLinks(ctx.database)
+    if source_ids is not None:
+        for block in split(source_ids, _BATCH_SIZE):
+            yield await links.load_due(block, ctx.clock())
+        return
+    tried: set[str] = set()
+    while True:
+        due = await links.list_due(ctx.clock(), _BATCH_SIZE)
+        new = [stored for stored in due if stored.snapshot.id not in tried]
+        if not new:
+            return
+        tried.update(stored.snapshot.id for stored in new)
+        yield new
 
 
 async def ingest_link(
