@@ -55,7 +55,9 @@ class PassageKind(StrEnum):
 
 
 _KINDS_BY_ORIGIN: Final = {
-    **dict.fromkeys(("hypothesis", "kindle", "koreader", "raindrop"), PassageKind.HIGHLIGHT),
+    **dict.fromkeys(
+        ("bookmark", "hypothesis", "kindle", "koreader", "raindrop"), PassageKind.HIGHLIGHT
+    ),
     **dict.fromkeys(("chatgpt", "claude"), PassageKind.CONVERSATION),
     "link": PassageKind.PAGE,
     "note": PassageKind.NOTE,

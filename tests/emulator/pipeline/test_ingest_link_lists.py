@@ -83,6 +83,27 @@ async def test_links_are_listed_and_no_page_is_fetched(
     assert "links" not in await call_result(app, "get_recent", EDITOR)
 
 
+async def test_a_note_on_a_link_stays(app: App, ctx: Context, tmp_path: Path) -> None:
+    """It is found at once, read once, and kept when the file is gone, as the link is."""
+    for number in range(4):
+        write_file(tmp_path, f"note{number}.md", f"Reef {number} early.")
+    page = (
+        f'<!DOCTYPE NETSCAPE-Bookmark-file-1><DL><DT><A HREF="{SITE_URL}/a">A</A><DD>Tar it.</DL>'
+    )
+    path = write_file(tmp_path, "bookmarks.html", page)
+    assert (await ingest_cleanly(ctx, tmp_path)).counts["links listed"] == 1
+    before = await read_chunks(ctx)
+    await ingest_cleanly(ctx, tmp_path)
+    path.unlink()
+    await ingest_cleanly(ctx, tmp_path)
+    assert await read_chunks(ctx) == before
+    assert await read_states(ctx) == {"a": "listed"}
+    await embed_all(ctx)
+    await index_all(ctx)
+    hit, *_ = (await call_result(app, "search_kb", EDITOR, query="tar it"))["results"]
+    assert (hit["title"], hit["snippet"]) == ("A", "Tar it.")
+
+
 async def test_links_that_are_known_stay_as_they_are(
     app: App, ctx: Context, tmp_path: Path
 ) -> None:

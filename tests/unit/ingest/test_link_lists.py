@@ -162,6 +162,40 @@ def test_each_list_gives_links(
     assert read_problems(path) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("a.csv", INSTAPAPER.replace(",,Food", ",Knead it.,Food"), "Knead it."),
+        ("a.json", json.dumps([{**PINBOARD, "extended": "For Sunday."}]), "For Sunday."),
+        ("a.json", json.dumps({"bookmarks": [{**KARAKEEP, "note": "Try."}]}), "Try."),
+        ("a.html", BOOKMARKS.replace("Bread</A>", "Bread</A>\n<DD>Rye &amp; salt"), "Rye & salt"),
+    ],
+)
+def test_a_note_on_a_link_is_a_passage(tmp_path: Path, name: str, content: str, text: str) -> None:
+    path = write_file(tmp_path, name, content)
+    [source] = read_sources(path)
+    assert [(section.text, section.saved_at) for section in source.sections] == [(text, MOMENT)]
+    assert (source.title, source.source_url, source.adds_only) == ("Bread", URL, True)
+    assert "rye" in source.tags
+    assert [link.url for links in read_link_lists(path) for link in links.links] == [URL]
+
+
+def test_a_text_without_a_link_is_a_passage(tmp_path: Path) -> None:
+    texts = [{**KARAKEEP, "content": {"type": "text", "text": text}} for text in ("One", "Two")]
+    path = write_file(tmp_path, "a.json", json.dumps({"bookmarks": [KARAKEEP, *texts]}))
+    sources = read_sources(path)
+    assert [source.sections[0].text for source in sources] == ["One", "Two"]
+    assert len({source.source_id for source in sources}) == 2
+    assert read_warnings(path) == []
+
+
+def test_articles_in_a_list_are_counted(tmp_path: Path) -> None:
+    path = write_file(tmp_path, "a.json", json.dumps([{**WALLABAG, "content": "Rye."}]))
+    assert len(read_link_lists(path)[0].links) == 1
+    [(_, warning)] = read_warnings(path)
+    assert warning == "has 1 link with an article or annotations, which are not read"
+
+
 @pytest.mark.parametrize("date", [SECONDS, SECONDS * 1_000, SECONDS * 10**6, CHROME_TIME])
 def test_dates_may_be_in_any_unit(tmp_path: Path, date: int | str) -> None:
     page = f'{NETSCAPE}<DL><DT><A HREF="{URL}" ADD_DATE="{date}">Bread</A></DL>'

@@ -1,5 +1,7 @@
 """Reads lists of links: bookmarks of browsers, and the exports of programs that save pages.
 
+A note on a link, or a text selected on its page, becomes a passage at once.
+
 The programs name the same few fields differently, so one model reads all of them.
 """
 
@@ -26,6 +28,7 @@ from functions.jobs.ingest.readers.fields import (
     to_headline,
 )
 from functions.jobs.ingest.readers.formats import BEGINNING_BYTES, Format, Identity
+from functions.jobs.ingest.readers.highlights import make_page_source, make_section
 from functions.jobs.ingest.readers.source_file import MEGABYTE, LinkList, Record, SourceFile
 from functions.jobs.ingest.readers.tables import list_columns, read_rows, split_rows
 from functions.jobs.ingest.readers.validation import parse_json, validate
@@ -36,6 +39,8 @@ from shared.text.counts import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
+
+    from shared.knowledge.source import Source
 
 MAX_BYTES: Final = 64 * MEGABYTE
 """The maximum size of a file. It is large, because browsers embed an icon in each bookmark."""
@@ -72,11 +77,14 @@ _DATES: Final = (
     *("add_date", "time_added", "timestamp", "saved date", "created", "time"),
     *("date_added", "dateAdded", "savedAt", "createdAt", "created_at"),
 )
-_FIELDS: Final = {*_ADDRESSES, *_TITLES, *_TAGS, *_FOLDERS, *_DATES}
+_TEXTS: Final = ("selection", "text")
+_NOTES: Final = ("note", "extended")
+_PASSAGES: Final = (*_TEXTS, *_NOTES)
+_FIELDS: Final = {*_ADDRESSES, *_TITLES, *_TAGS, *_FOLDERS, *_DATES, *_PASSAGES}
 _QUOTED: Final = re.compile(r"""(["'])(.{0,200}?)\1(?=\s*[,\]])""")
 _NUMBER: Final = re.compile(r"\d{1,17}", re.ASCII)
 _TAG: Final = re.compile(
-    r"""<(a|h1|h3|/?dl)\b((?:"[^"]*"|'[^']*'|[^"'<>])*)>|<(?:/a|/h[13])\b""", re.IGNORECASE
+    r"""<(a|h1|h3|dd|/?dl)\b((?:"[^"]*"|'[^']*'|[^"'<>])*)>|<(?:/a|/h[13])\b""", re.IGNORECASE
 )
 """A tag that is read, or one that ends a title or a heading."""
 _ATTRIBUTE: Final = re.compile(r"""(?<![\w-])([\w-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+))""")
@@ -117,6 +125,8 @@ class _Bookmark(ExternalModel):
     saved_at: Annotated[Timestamp, BeforeValidator(_to_seconds)] = Field(
         default=None, validation_alias=AliasChoices(*_DATES)
     )
+    text: Block = Field(default="", validation_alias=AliasChoices(*_TEXTS))
+    note: Block = Field(default="", validation_alias=AliasChoices(*_NOTES))
 
 
 def _find_program(beginning: str) -> str | None:
@@ -134,7 +144,7 @@ def _find_program(beginning: str) -> str | None:
 
 
 def _read_records(file: SourceFile) -> Iterator[Record]:
-    """Yield a record for all links, and one for each row of a table that cannot be read."""
+    """Yield a record for each link with a note, each invalid row of a table, and all links."""
     text, warnings = read_any_text(file.path, MAX_BYTES)
     name = _find_program(text[:BEGINNING_BYTES]) or _BROWSER
     entries: Iterable[dict[str, Any]]
@@ -149,11 +159,32 @@ def _read_records(file: SourceFile) -> Iterator[Record]:
             rows, refusals = split_rows(file, read_rows(text, _FIELDS))
             yield from refusals
             entries = [row.cells for row in rows]
+    entries = list(entries)
+    for number, entry in enumerate(entries, 1):
+        if any(isinstance(entry.get(field), str) and entry[field].strip() for field in _PASSAGES):
+            yield Record(f"{file.name} link {number}", partial(_make_note, name, entry))
+    if unread := sum(bool(entry.get("content") or entry.get("annotations")) for entry in entries):
+        count = format_count(unread, "link")
+        warnings += (f"has {count} with an article or annotations, which are not read",)
     yield Record(file.name, partial(make_link_list, name, entries, warnings))
 
 
+def _make_note(name: str, entry: dict[str, Any]) -> Source:
+    """Make a source of the note on a link, or of a text without a link."""
+    bookmark, _ = validate(_Bookmark, dict(entry), _FIELDS)
+    section = make_section(bookmark.text, bookmark.note)
+    source = make_page_source(
+        name.casefold(),
+        bookmark.url or section.text,
+        bookmark.title or bookmark.url or section.text,
+        (replace(section, saved_at=bookmark.saved_at),),
+    )
+    url = bookmark.url or None
+    return replace(source, origin="bookmark", tags=bookmark.tags, source_url=url, adds_only=True)
+
+
 def _walk(data: Any) -> Iterator[dict[str, Any]]:
-    """Yield the objects with an address at any depth, with the path of their folder."""
+    """Yield the objects with an address or a text at any depth, with the path of their folder."""
     waiting = deque([(data, "")])
     while waiting:
         node, folder = waiting.popleft()
@@ -161,8 +192,8 @@ def _walk(data: Any) -> Iterator[dict[str, Any]]:
             waiting.extend((item, folder) for item in node)
         elif isinstance(node, dict):
             if isinstance(node.get("content"), dict):  # Karakeep
-                node = {**node["content"], **node}
-            if any(isinstance(node.get(name), str) for name in _ADDRESSES):
+                node = {**node["content"], **node, "content": None}
+            if any(isinstance(node.get(name), str) for name in (*_ADDRESSES, "text")):
                 if "href" in node and isinstance(node.get("tags"), str):  # Pinboard
                     node = {**node, "tags": node["tags"].split()}
                 yield {**node, "folder": folder} if folder else node
@@ -183,7 +214,7 @@ def _read_page(text: str, *, has_sections: bool) -> tuple[list[dict[str, Any]], 
     """
     entries: list[dict[str, Any]] = []
     folders = [""]
-    heading = ""
+    heading, is_link = "", False
     tags = list(_TAG.finditer(text))
     for tag, following in zip(tags, [*tags[1:], None], strict=True):
         end = following.start() if following else len(text)
@@ -193,10 +224,13 @@ def _read_page(text: str, *, has_sections: bool) -> tuple[list[dict[str, Any]], 
                 fields = {name.lower(): "".join(rest) for name, *rest in _ATTRIBUTE.findall(tag[2])}
                 decoded = {name: unescape(value) for name, value in fields.items()}
                 entries.append({**decoded, "title": words, "folder": folders[-1]})
+                is_link = True
+            case "dd" if is_link:
+                entries[-1]["note"] = words
             case "h1" if has_sections:
                 folders = [words]
             case "h3":
-                heading = words
+                heading, is_link = words, False
             case "dl":
                 folders.append(to_headline(f"{folders[-1]}/{heading}".strip("/")))
                 heading = ""
@@ -214,6 +248,8 @@ def make_link_list(
     for entry in entries:
         bookmark, faults = validate(_Bookmark, dict(entry), _FIELDS)
         faulty += bool(faults)
+        if not bookmark.url and (bookmark.text or bookmark.note):
+            continue
         try:
             url = PublicUrl.of_link(bookmark.url)
         except DocumentRejected:
@@ -252,6 +288,9 @@ FORMAT: Final = Format(
         " fetched; [jobs.md](jobs.md#lists-of-links) says how to fetch them",
         "JSON of Chrome, Firefox, Omnivore, wallabag, Pinboard, Linkwarden, Karakeep": "the same",
         "title, tags or labels": "the title and the tags of the page, once it is fetched",
+        "Selection, extended, note, the text of a bookmark without a link": "a passage with the"
+        " address, also before the page is fetched",
+        "articles and annotations of wallabag": "counted",
         "folders, Folder, Location, status": "its folder",
         "the date it was saved": "the date `saved` of its passages, unless the page has a date",
         "`javascript:`, `chrome://`, `place:`, and hosts that are not public": "counted",
@@ -268,6 +307,7 @@ HTML_FORMAT: Final = replace(
     fields={
         "bookmarks exported by a browser, pages of Pocket and Instapaper": "links, as above",
         "folders; sections such as Unread": "the folder",
+        "`<DD>` below a link": "a passage",
     },
     example="<!DOCTYPE NETSCAPE-Bookmark-file-1>\n<DL><p>\n<DT><H3>Recipes</H3>\n<DL><p>\n"
     '<DT><A HREF="https://example.com/bread" ADD_DATE="1717173713" TAGS="rye">Bread</A>\n'
