@@ -155,7 +155,7 @@ def _render_formats_tables() -> str:
 
 
 def _quote_all(texts: Iterable[str]) -> str:
-    return ", ".join(f"`{text}`" for text in texts)
+    return ", ".join(f"`{text}`" if text else "no extension" for text in texts)
 
 
 def _render_settings_tables() -> str:

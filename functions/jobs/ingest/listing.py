@@ -73,7 +73,8 @@ _DRAWING: Final = ".excalidraw.md"
 """The extension of Excalidraw drawings in a vault, which contain drawing data instead of text."""
 _ACCEPTED: Final = "Give a folder or a file: {}.".format(
     ", ".join(
-        f"{file_format.name} ({', '.join(file_format.extensions)})" for file_format in FORMATS
+        f"{file_format.name} ({', '.join(file_format.extensions) or 'no extension'})"
+        for file_format in FORMATS
     )
 )
 

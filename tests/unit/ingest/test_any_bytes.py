@@ -74,6 +74,10 @@ SAMPLES: Final = {
         b'{"roots": {"bookmark_bar": {"name": "Bar", "children": [{"name": "Bread", "date_added":'
         b' "13361647313000000", "url": "https://example.com/bread", "tags": ["rye"]}]}}}'
     ),
+    "Bookmarks": (
+        b'{"roots": {"bookmark_bar": {"name": "Bar", "children": [{"name": "Bread", "date_added":'
+        b' "13361647313000000", "url": "https://example.com/bread", "tags": ["rye"]}]}}}'
+    ),
     "conversations.json": chats.FORMAT.example.encode(),
     "chatgpt.json": CHATGPT,
     "notes.csv": notes_table.FORMAT.example.encode(),

@@ -190,10 +190,25 @@ def test_a_text_without_a_link_is_a_passage(tmp_path: Path) -> None:
 
 
 def test_articles_in_a_list_are_counted(tmp_path: Path) -> None:
-    path = write_file(tmp_path, "a.json", json.dumps([{**WALLABAG, "content": "Rye."}]))
+    """A long first article does not hide what the file is."""
+    article = {"is_archived": 0, "is_starred": 0, "url": URL, "content": "Rye. " * 20_000}
+    path = write_file(tmp_path, "a.json", json.dumps([{**article, "reading_time": 9}]))
     assert len(read_link_lists(path)[0].links) == 1
     [(_, warning)] = read_warnings(path)
     assert warning == "has 1 link with an article or annotations, which are not read"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("Bookmarks", json.dumps(CHROME)), ("bookmarks.txt", BOOKMARKS)]
+)
+def test_bookmarks_are_known_by_content(tmp_path: Path, name: str, content: str) -> None:
+    write_file(tmp_path, name, content)
+    write_file(tmp_path, "below/bookmarks", "file:///home")
+    [links] = read_link_lists(tmp_path)
+    assert [link.url for link in links.links] == [URL]
+    assert read_sources(tmp_path) == []
+    [problem] = read_problems(tmp_path)
+    assert problem == ("below/bookmarks", "is no list of links that Carrel can read")
 
 
 @pytest.mark.parametrize("date", [SECONDS, SECONDS * 1_000, SECONDS * 10**6, CHROME_TIME])

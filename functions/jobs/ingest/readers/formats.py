@@ -39,7 +39,7 @@ class Format:
 
     Attributes:
         name: The name that users see, such as `Kindle clippings`.
-        extensions: The extensions of its files, in lower case, such as `.txt`.
+        extensions: The extensions of its files, in lower case, such as `.txt`; "" for none.
         fields: What each field that is read becomes, by its name in the format; for users.
         example: A short sample file for the documentation, or a sentence that describes one.
         identity: What the ids of its sources are derived from.

@@ -29,7 +29,13 @@ from functions.jobs.ingest.readers.fields import (
 )
 from functions.jobs.ingest.readers.formats import BEGINNING_BYTES, Format, Identity
 from functions.jobs.ingest.readers.highlights import make_page_source, make_section
-from functions.jobs.ingest.readers.source_file import MEGABYTE, LinkList, Record, SourceFile
+from functions.jobs.ingest.readers.source_file import (
+    MEGABYTE,
+    LinkList,
+    Record,
+    SourceFile,
+    Unreadable,
+)
 from functions.jobs.ingest.readers.tables import list_columns, read_rows, split_rows
 from functions.jobs.ingest.readers.validation import parse_json, validate
 from shared.core.dates import localize
@@ -59,6 +65,7 @@ _JSON_SIGNATURES: Final[_Signatures] = (
     (_BROWSER, ('"text/x-moz-place-container"',)),
     ("Omnivore", ('"slug"', '"readingprogress"', '"savedat"')),
     ("wallabag", ('"is_archived"', '"reading_time"', '"url"')),
+    ("wallabag", ('"is_archived"', '"is_starred"', '"url"')),  # an article may precede the rest
     ("Pinboard", ('"href"', '"extended"', '"toread"')),
     ("Linkwarden", ('"collections"', '"links"', '"url"')),
     ("Karakeep", ('"bookmarks"', '"createdat"', '"tags"', '"content"', '"note"')),
@@ -146,7 +153,9 @@ def _find_program(beginning: str) -> str | None:
 def _read_records(file: SourceFile) -> Iterator[Record]:
     """Yield a record for each link with a note, each invalid row of a table, and all links."""
     text, warnings = read_any_text(file.path, MAX_BYTES)
-    name = _find_program(text[:BEGINNING_BYTES]) or _BROWSER
+    name = _find_program(text[:BEGINNING_BYTES])
+    if name is None:
+        raise Unreadable("is no list of links that Carrel can read")
     entries: Iterable[dict[str, Any]]
     match text.lstrip()[:1]:
         case "<":
@@ -303,7 +312,7 @@ FORMAT: Final = Format(
 HTML_FORMAT: Final = replace(
     FORMAT,
     name="Bookmarks",
-    extensions=(".html", ".htm"),
+    extensions=(".html", ".htm", ".txt"),
     fields={
         "bookmarks exported by a browser, pages of Pocket and Instapaper": "links, as above",
         "folders; sections such as Unread": "the folder",
@@ -313,4 +322,13 @@ HTML_FORMAT: Final = replace(
     '<DT><A HREF="https://example.com/bread" ADD_DATE="1717173713" TAGS="rye">Bread</A>\n'
     "</DL><p>\n</DL><p>\n",
     identity=Identity.FILE,
+)
+CHROME_FORMAT: Final = replace(
+    FORMAT,
+    name="Chrome's bookmarks",
+    extensions=("",),
+    fields={"the file `Bookmarks` in Chrome's profile": "links, as above"},
+    example="A JSON file without an extension.",
+    recognizes=None,
+    name_pattern=re.compile(r"\Abookmarks\Z"),
 )

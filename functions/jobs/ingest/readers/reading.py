@@ -61,6 +61,7 @@ FORMATS: Final = (
     raindrop.FORMAT,
     link_lists.FORMAT,
     link_lists.HTML_FORMAT,
+    link_lists.CHROME_FORMAT,
     notebook.FORMAT,
     page.FORMAT,
     mhtml.FORMAT,
