@@ -64,7 +64,7 @@ async def test_a_migrated_base_is_searched_with_the_new_model_only(
     for mode in ("semantic", "hybrid"):
         out = await search(new_app, mode)
         assert out.results[0].title == "Under Sail"
-        assert out.message == "Answers: 1; near: 3."
+        assert out.message == "Answers: 1; near: 2."
 
     with pytest.raises(Conflict, match=r"embedded with words-2 \(24 dimensions\)"):
         await search(old_app)
