@@ -101,7 +101,9 @@ async def test_a_listed_undo_works_and_is_listed_itself(app: App, clock: Settabl
     assert await call_result(app, "get_source", source_id=note["source_id"])
 
 
-async def test_the_page_of_a_stored_link_has_no_undo(app: App, ctx: Context) -> None:
+async def test_the_page_of_a_stored_link_has_no_undo(
+    app: App, ctx: Context, clock: SettableClock
+) -> None:
     await call_result(app, "save_link", OLGA, url=f"{SITE_URL}/essay")
     [saved] = await list_changes(app)
     assert saved["undo"]["arguments"]["cancel"]
@@ -109,7 +111,7 @@ async def test_the_page_of_a_stored_link_has_no_undo(app: App, ctx: Context) -> 
         await fetch_due_links(ctx, site)
     [saved] = await list_changes(app)
     assert (saved["action"], "undo" in saved) == ("saved", False)
-    await call_result(app, "edit_source", OLGA, source_id=saved["id"], revision=0, title="Reefs")
+    await change(app, clock, "edit_source", source_id=saved["id"], revision=0, title="Reefs")
     edited, _ = await list_changes(app)
     assert edited["undo"]["tool"] == "edit_source"
 
