@@ -25,7 +25,7 @@ from tests.support.jobs import make_job_context
 from tests.support.knowledge import embed_all, index_all
 from tests.support.links import fetch_due_links, serve_site
 from tests.support.web_pages import PROSE
-from tests.support.web_sites import make_site, serve_app
+from tests.support.web_sites import serve_app
 
 pytestmark = [pytest.mark.slow]
 
@@ -174,23 +174,22 @@ async def test_the_bookmarklet_fills_in_the_form(laptop: RunningGateway, browser
     await browser.open(f"{laptop.url}/save")
     link = browser.page.get_by_role("link", name="Save to Carrel")
     bookmarklet = str(await link.get_attribute("href")).removeprefix("javascript:")
-    async with serve_app(
-        lambda _: make_site(f"<p id=quote>{QUOTE} &amp; more + 100 %</p>")
-    ) as site:
-        await browser.open(f"{site}/essay?a=b&c=d#part")
-        await browser.page.evaluate("getSelection().selectAllChildren(quote)")
-        async with browser.page.context.expect_page() as opened:
-            await browser.page.evaluate(bookmarklet)
-        form = Browser(await opened.value)
-        await form.wait_for_url(f"{laptop.url}/save")
-        assert form.page.url == f"{laptop.url}/save"
-        fields = [
-            await field.input_value()
-            for field in await form.page.locator(
-                "#save :is(input:not([type=hidden]), textarea)"
-            ).all()
-        ]
-        assert fields == [f"{site}/essay?a=b&c=d#part", f"{QUOTE} & more + 100 %", "A site"]
-        await form.press("Save")
-        await form.wait_for_text("Saved. The note can be read by")
-        assert form.console_errors == []
+    page = f"<title>A site</title><p id=quote>{QUOTE} &amp; more + 100 %</p>"
+    await browser.page.route(
+        f"{SITE}/**", lambda route: route.fulfill(body=page, content_type="text/html")
+    )
+    await browser.open(f"{SITE}/essay?a=b&c=d#part")
+    await browser.page.evaluate("getSelection().selectAllChildren(quote)")
+    async with browser.page.context.expect_page() as opened:
+        await browser.page.evaluate(bookmarklet)
+    form = Browser(await opened.value)
+    await form.wait_for_url(f"{laptop.url}/save")
+    assert form.page.url == f"{laptop.url}/save"
+    fields = [
+        await field.input_value()
+        for field in await form.page.locator("#save :is(input:not([type=hidden]), textarea)").all()
+    ]
+    assert fields == [f"{SITE}/essay?a=b&c=d#part", f"{QUOTE} & more + 100 %", "A site"]
+    await form.press("Save")
+    await form.wait_for_text("Saved. The note can be read by")
+    assert form.console_errors == []
