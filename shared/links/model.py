@@ -63,7 +63,8 @@ class Link:
         requested_at: When the user last asked for the page, or None if the link is only listed.
         title: The title that the user gave, or None to use the page's own.
         due_at: From when the page may be fetched, or None if the link does not wait.
-        tries: How often fetching the page has failed since the user last saved the link.
+        tries: How often fetching the page has failed since the user last saved the link; 0 once the
+            page is stored.
         error: Why fetching the page last failed, for people, or None.
         purge_at: Until when the link is kept, or None as long as the page is not stored.
         page: The HTML that a browser sent, compressed with gzip, or None to fetch the page. It is
@@ -130,7 +131,13 @@ class Link:
         """Return the link after its page was stored."""
         purge_at = FETCHED_LINKS.compute_purge_at(now)
         return replace(
-            self, state=LinkState.STORED, due_at=None, error=None, purge_at=purge_at, page=None
+            self,
+            state=LinkState.STORED,
+            due_at=None,
+            tries=0,
+            error=None,
+            purge_at=purge_at,
+            page=None,
         )
 
     def defer(self, reason: str, now: datetime) -> Link:

@@ -71,11 +71,7 @@ class SavedLinks:
         references = [Reference(COLLECTION, source_id) for source_id in source_ids]
         snapshots = await self._database.get_all(references, ["state"])
         kept = {LinkState.STORED, LinkState.LISTED}
-        return frozenset(
-            snapshot.id
-            for snapshot in snapshots
-            if snapshot.exists and snapshot.get("state") not in kept
-        )
+        return frozenset(snapshot.id for snapshot in snapshots if snapshot.get("state") not in kept)
 
     async def list_due(self, now: datetime, limit: int) -> list[StoredLink]:
         """Load the links to fetch now, the longest due first. Costs one round trip."""
@@ -119,8 +115,10 @@ class SavedLinks:
         Links that are due already come first and count towards the limit: an interrupted run left
         them.
         """
-        due = [link for link in await self.load_all() if link.is_due(now)]
-        ids = [link.source_id for link in due if link.matches(folder, tag)][:limit]
+        query = _state_query(LinkState.WAITING).select(_WITHOUT_PAGE)
+        waiting = map(_to_link, await self._database.find(query))
+        due = [link for link in waiting if link.is_due(now) and link.matches(folder, tag)]
+        ids = [link.source_id for link in due[:limit]]
         listed = await self.load_listed(folder, tag)
         new = listed[: None if limit is None else limit - len(ids)]
         writes = [stored.build_update_write(link.request(now)) for stored, link in new]
@@ -154,8 +152,7 @@ class SavedLinks:
     async def list_tried(self, limit: int) -> list[Link]:
         """Load links whose page could not be fetched the last time. Costs one round trip."""
         query = Query(COLLECTION).where("tries", ">", 0).select(_WITHOUT_PAGE).limit(limit)
-        links = [_to_link(snapshot) for snapshot in await self._database.find(query)]
-        return [link for link in links if link.state is not LinkState.STORED]
+        return [_to_link(snapshot) for snapshot in await self._database.find(query)]
 
     async def retry(self, now: datetime) -> int:
         """Queue all links that could not be fetched for another attempt. Return their number."""

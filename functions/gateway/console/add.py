@@ -106,9 +106,9 @@ class AddPage:
         problems = uploads[0]["problems"] if uploads else []
         if read:
             exception = ", except for the problems below" if problems else ""
-            found = "Search finds new texts in a minute or two."
+            outlook = "Search finds new texts in a minute or two."
             links = " Links wait below until you fetch them." if result.get("listed_links") else ""
-            visit.notice = Notice(f"Read {read}{exception}. {found}{links}")
+            visit.notice = Notice(f"Read {read}{exception}. {outlook}{links}")
         return visit.render(
             "add.html",
             error=error or (answer.error if answer else None),

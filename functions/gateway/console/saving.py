@@ -139,7 +139,7 @@ class PageEndpoint:
         headers = request.headers
         if headers.get("host") not in self._hosts:
             return 421, "This is not the address of this server."
-        # Firefox sends no Origin from an extension; a web page always sends one with a POST.
+        # Browsers send an Origin with each POST of a web page, so a request without one is none.
         if not headers.get("origin", _EXTENSION_ORIGINS[0]).startswith(_EXTENSION_ORIGINS):
             return 403, "Web pages cannot save here."
         if parse_media_type(headers.get("content-type")) != "application/json":

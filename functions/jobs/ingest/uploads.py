@@ -102,10 +102,10 @@ class UploadedFiles:
         return name
 
     def _read(self, names: Sequence[str]) -> Iterator[Source | LinkList | InputProblem]:
-        known = [name for name in names if find_format_by_name(PurePath(name))]
-        for name in sorted({*names} - {*known}):
+        readable = [name for name in names if find_format_by_name(PurePath(name))]
+        for name in sorted({*names} - {*readable}):
             yield InputProblem(name, _NO_FORMAT)
-        files = [SourceFile(self._folder / name, name, COLLECTION, name) for name in known]
+        files = [SourceFile(self._folder / name, name, COLLECTION, name) for name in readable]
         for item in read_files(files, without_books=self._without_books):
             if isinstance(item, InputProblem) and item.kept:
                 self._warnings.append(Failure(f"{item.name} (kept)", to_one_line(item.reason)))

@@ -16,6 +16,7 @@ from shared.core.deferral import MAX_TRIES
 from shared.core.errors import InvalidInput
 from shared.core.settings import Settings
 from shared.links.model import FETCHED_LINKS, LinkState
+from shared.links.repository import SavedLinks
 from shared.runtime.context import App, Context
 from tests.support.clock import SettableClock
 from tests.support.jobs import make_ample_budget, make_spent_budget
@@ -113,6 +114,20 @@ async def test_a_link_whose_page_is_stored_is_kept_for_some_time(
     times = {link["url"]: link["purge_at"] for link in links.values()}
     stored_until = clock() + FETCHED_LINKS.duration
     assert times == {f"{SITE_URL}/essay": stored_until, f"{SITE_URL}/other": None}
+
+
+async def test_a_link_that_failed_once_is_stored_without_a_trace(
+    app: App, ctx: Context, clock: SettableClock
+) -> None:
+    await save_link(app)
+    with serve_site(essay=BUSY_PAGE) as site:
+        await fetch_due_links(ctx, site)
+    assert [link.url for link in await SavedLinks(ctx.database).list_tried(10)] == [URL]
+    clock.now += timedelta(hours=1)
+    with serve_site(essay=make_text_page(ESSAY)) as site:
+        await fetch_due_links(ctx, site)
+    assert (await read_only_link(ctx)).state is LinkState.STORED
+    assert await SavedLinks(ctx.database).list_tried(10) == []
 
 
 async def test_a_failed_link_waits_longer_each_time(

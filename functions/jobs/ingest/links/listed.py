@@ -45,6 +45,6 @@ async def store_link_lists(lists: Sequence[LinkList], database: Database, report
 
 async def _store(links: Sequence[Link], database: Database) -> int:
     references = [Reference(name, link.source_id) for name in _COLLECTIONS for link in links]
-    known = {document.id for document in await database.get_all(references, ["state"])}
-    new = [build_listing_write(link) for link in links if link.source_id not in known]
+    stored_ids = {document.id for document in await database.get_all(references, ["state"])}
+    new = [build_listing_write(link) for link in links if link.source_id not in stored_ids]
     return await database.commit_skipping_conflicts(new)

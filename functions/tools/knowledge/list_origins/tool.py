@@ -102,9 +102,9 @@ async def list_origins(_args: In, ctx: Context) -> Out:
         asyncio.gather(*map(queue.count_dead_letters, STEPS)),
     )
     origins = [origin for document in documents for origin in _to_origins(document)]
-    known = {problem for origin in origins for problem in origin.problems}
-    known.update(f"{link.url}: {link.error}" for link in failed)
-    failed_runs = [_to_failed_run(run, known) for [run] in filter(None, latest)]
+    shown_problems = {problem for origin in origins for problem in origin.problems}
+    shown_problems.update(f"{link.url}: {link.error}" for link in failed)
+    failed_runs = [_to_failed_run(run, shown_problems) for [run] in filter(None, latest)]
     return Out(
         origins=sorted(origins, key=lambda origin: (origin.kind != "folder", origin.name)),
         waiting_links=waiting,
@@ -144,10 +144,10 @@ def _to_folder(root: Root) -> Origin:
     )
 
 
-def _to_failed_run(run: Run, known: AbstractSet[str]) -> FailedRun:
-    """Make the result of a run, without problems that are known."""
+def _to_failed_run(run: Run, shown_problems: AbstractSet[str]) -> FailedRun:
+    """Make the result of a run, without the problems that an origin or a link shows."""
     reasons = [run.error] if run.error else []
-    reasons += [failure for failure in run.failures if failure not in known]
+    reasons += [failure for failure in run.failures if failure not in shown_problems]
     started_at = f"{run.started_at:%Y-%m-%dT%H:%M:%SZ}"
     return FailedRun(job=run.job, started_at=started_at, problems=reasons)
 
