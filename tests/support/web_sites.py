@@ -34,9 +34,11 @@ async def serve_app(
         server = uvicorn.Server(config)
         task = asyncio.create_task(server.serve([listener]))
         assert await asyncio.to_thread(is_listening, host)
-        yield url
-        server.should_exit = True
-        await task
+        try:
+            yield url
+        finally:
+            server.should_exit = True
+            await task
 
 
 def make_site(html: str) -> Starlette:
