@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_origin
 
@@ -32,17 +31,8 @@ if TYPE_CHECKING:
     from shared.runtime.tool import Tool
 
 CATALOG: Final = ROOT / "functions" / "gateway" / "catalog.json"
-_GROUPS: Final = {
-    "knowledge": (
-        "search, read and browse passages, sources and clusters (groups of related passages), and"
-        " save, edit and forget texts"
-    ),
-    "extractions": "look up decisions, patterns, warnings and methodologies found in the sources",
-    "traces": "share solved coding problems (traces), search them and vote on them",
-    "workspaces": "find the key passages of a long text",
-    "tasks": "keep a to-do list",
-}
-"""What users can do with each group of tools, in the README's order. Groups may be missing."""
+_GROUPS: Final = ("knowledge", "extractions", "traces", "workspaces", "tasks")
+"""The order of the groups of tools in the documentation; others follow by name."""
 
 _TYPE_NAMES: Final[Mapping[Any, str]] = MappingProxyType(
     {
@@ -96,32 +86,18 @@ def _render_catalog() -> str:
     return json.dumps(declarations, indent=2, ensure_ascii=False) + "\n"
 
 
-def _render_groups_table() -> str:
-    groups = _group_tools()
-    rows = (
-        f"| {_GROUPS.get(group, group)} | {', '.join(f'`{tool.name}`' for tool in members)} |\n"
-        for group, members in groups.items()
-    )
-    return "| To ... | Use |\n|---|---|\n" + "".join(rows)
-
-
 def _render_tools_table() -> str:
     rows = (
         f"| `{tool.name}` | {tool.title} | {tool.effect.value} | {_render_parameters(tool)} |\n"
-        for members in _group_tools().values()
-        for tool in members
+        for tool in sorted(tools(), key=_find_place)
+        if not tool.internal
     )
     return "| tool | what it does | effect | parameters |\n|---|---|---|---|\n" + "".join(rows)
 
 
-def _group_tools() -> dict[str, list[Tool[Any, Any]]]:
-    """Return the tools that clients can call, by group, in the README's order."""
-    groups: defaultdict[str, list[Tool[Any, Any]]] = defaultdict(list)
-    for tool in tools():
-        if not tool.internal:
-            groups[get_group_name(tool)].append(tool)
-    order = [*_GROUPS, *sorted(groups.keys() - _GROUPS.keys())]
-    return {group: groups[group] for group in order if group in groups}
+def _find_place(tool: Tool[Any, Any]) -> tuple[int, str]:
+    group = get_group_name(tool)
+    return (_GROUPS.index(group) if group in _GROUPS else len(_GROUPS), group)
 
 
 def _render_parameters(tool: Tool[Any, Any]) -> str:
@@ -227,12 +203,10 @@ def _render_snippet(client: McpClient, server: Server) -> str:
 
 
 _DOCUMENTS: Final[Mapping[Path, Mapping[str, Callable[[], str]]]] = {
-    ROOT / "README.md": {"groups": _render_groups_table},
     ROOT / "docs" / "tools.md": {"tools": _render_tools_table},
-    ROOT / "docs" / "jobs.md": {"jobs": _render_jobs_table},
-    ROOT / "docs" / "formats.md": {"formats": _render_formats_tables},
-    ROOT / "docs" / "clients.md": {"clients": _render_client_sections},
-    ROOT / "docs" / "operations.md": {"retention": _render_retention_table},
+    ROOT / "docs" / "deploy.md": {"jobs": _render_jobs_table, "retention": _render_retention_table},
+    ROOT / "docs" / "adding.md": {"formats": _render_formats_tables},
+    ROOT / "docs" / "connect.md": {"clients": _render_client_sections},
     ROOT / "docs" / "configuration.md": {"settings": _render_settings_tables},
 }
 """The tables of each document, by the name in the comments that enclose them."""

@@ -127,7 +127,7 @@ def ingest(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Add the texts in PATH to the knowledge base, and follow PATH if it is a folder.
 
-    PATH is a folder, or a file in a format that docs/formats.md describes. With a URL, the page is
+    PATH is a folder, or a file in a format that docs/adding.md describes. With a URL, the page is
     added, or updated if it was added before.
 
     While Carrel runs on this machine, a followed folder is read again when it changes. Then,

@@ -147,7 +147,7 @@ async def _check_health(http: httpx2.AsyncClient, endpoint: str, lines: list[str
     unhealthy = [f"{name} ({state})" for name, state in parts.items() if state != "ok"]
     reason = ", ".join(unhealthy) or response.text[:_MAX_QUOTED]
     if response.status_code == httpx2.codes.FORBIDDEN:
-        reason += " (if your organization forbids allUsers, see docs/operations.md)"
+        reason += " (if your organization forbids allUsers, see docs/deploy.md)"
     lines.append(f"{_HEALTH_PATH} answers {response.status_code}: {reason}")
     return False
 

@@ -165,8 +165,8 @@ def find_names_in_capitals() -> set[str]:
     return names.union(*(re.findall(r"[A-Z]+(?:_[A-Z]+)+", read(path)) for path in files))
 
 
-def test_the_readme_has_at_most_a_thousand_words() -> None:
-    assert len(read(ROOT / "README.md").split()) <= 1_000
+def test_the_readme_has_at_most_700_words() -> None:
+    assert len(read(ROOT / "README.md").split()) <= 700
 
 
 def test_the_readme_links_to_every_document() -> None:

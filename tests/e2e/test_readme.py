@@ -41,7 +41,7 @@ CALL_COMMAND = find_command("README.md", ".venv/bin/carrel call")
 INGEST_COMMAND = find_command("README.md", ".venv/bin/carrel ingest")
 EXTRACT_COMMAND = find_command("docs/tools.md", ".venv/bin/carrel call extract_key_info")
 EXPORT_COMMAND = find_command("README.md", ".venv/bin/carrel export")
-JOB_COMMAND = find_command("docs/jobs.md", ".venv/bin/carrel jobs run")
+JOB_COMMAND = find_command("docs/deploy.md", ".venv/bin/carrel jobs run")
 
 
 class LocalRun:

@@ -81,6 +81,14 @@ async def make_pictures(url: str, folder: Path) -> None:
                     webp = await _convert_to_webp(converter.page, png)
                     path = folder / f"console-{name}-{look.name}.webp"
                     await asyncio.to_thread(_write, path, webp)
+        if not KEY:
+            async with (
+                browsers.open_window(width=1280, height=720) as converter,
+                browsers.open_window(scheme="light", width=800, height=830) as browser,
+            ):
+                png = await _photograph_transcript(converter.page, browser, url)
+                webp = await _convert_to_webp(converter.page, png)
+                await asyncio.to_thread(_write, folder / "transcript.webp", webp)
         await chromium.close()
 
 
@@ -96,6 +104,21 @@ async def _photograph_pages(browser: Browser, url: str) -> dict[str, bytes]:
     await browser.page.wait_for_url("**/sources/**")
     pictures["reader"] = await browser.page.screenshot()
     return pictures
+
+
+async def _photograph_transcript(converter: Page, browser: Browser, url: str) -> bytes:
+    """Return a picture of the conversation in `transcript.html`, beside the passage that it quotes."""
+    await browser.open(f"{url}/?q=automatic+retry+of+flaky+tests")
+    await browser.page.locator("[data-hit]", has_text="Patient Test Suite").first.click()
+    await browser.page.wait_for_url("**/sources/**")
+    console = base64.b64encode(await browser.page.screenshot()).decode()
+    await converter.goto((ROOT / "docs" / "pictures" / "transcript.html").as_uri())
+    await converter.evaluate(
+        "(png) => { const image = document.getElementById('console');"
+        " image.src = `data:image/png;base64,${png}`; return image.decode(); }",
+        console,
+    )
+    return await converter.screenshot()
 
 
 async def _photograph_account(browser: Browser, url: str) -> dict[str, bytes]:

@@ -30,7 +30,7 @@ REEMBEDDING: Final = "The knowledge base is being embedded again; its clusters s
 TOO_FEW: Final = f"There are fewer than {MIN_PASSAGES} passages: no clusters yet."
 TOO_MANY: Final = (
     f"There are more than {MAX_PASSAGES:,} passages: this job does not cluster them again, see"
-    " docs/operations.md."
+    " docs/deploy.md."
 )
 
 

@@ -172,7 +172,7 @@ def test_a_gateway_that_does_not_answer_fails_the_test() -> None:
     ("fault", "public", "expected"),
     [
         ({"health": 503}, False, "/health answers 503: search_kb (it does not answer)"),
-        ({"health": 403}, False, "if your organization forbids allUsers, see docs/operations.md"),
+        ({"health": 403}, False, "if your organization forbids allUsers, see docs/deploy.md"),
         ({"refusal": 200}, True, "/mcp did not answer as expected"),  # anyone may read, but what?
         ({"refusal": 200}, False, "a call without a credential gets status 200 instead of 401"),
         ({"refusal": 500}, True, "a call without a credential gets status 500 instead of 401"),

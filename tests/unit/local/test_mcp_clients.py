@@ -1,4 +1,4 @@
-"""`carrel init` writes the configuration of an MCP client, as docs/clients.md shows it."""
+"""`carrel init` writes the configuration of an MCP client, as docs/connect.md shows it."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def test_a_client_is_configured_to_start_carrel(client: McpClient, home: Path) -
 
 @every_client
 def test_the_document_shows_the_configuration_that_is_written(client: McpClient) -> None:
-    document = (ROOT / "docs" / "clients.md").read_text("utf-8")
+    document = (ROOT / "docs" / "connect.md").read_text("utf-8")
     section = re.split(rf"^## {client.title}$", document, flags=re.MULTILINE)[1].split("\n## ")[0]
     snippets = re.findall(rf"^```{client.language}\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
     servers = [EXAMPLE_PROGRAM, EXAMPLE_ADDRESS] if client.url_field else [EXAMPLE_PROGRAM]

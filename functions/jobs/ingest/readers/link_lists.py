@@ -294,7 +294,7 @@ FORMAT: Final = Format(
     recognizes=lambda beginning: _find_program(beginning) is not None,
     fields={
         "tables of Readwise Reader, Pocket, Instapaper, Matter": "links that are listed and not"
-        " fetched; [jobs.md](jobs.md#lists-of-links) says how to fetch them",
+        " fetched; [fetch them](#lists-of-links) when you like",
         "JSON of Chrome, Firefox, Omnivore, wallabag, Pinboard, Linkwarden, Karakeep": "the same",
         "title, tags or labels": "the title and the tags of the page, once it is fetched",
         "Selection, extended, note, the text of a bookmark without a link": "a passage with the"
