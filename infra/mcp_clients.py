@@ -17,8 +17,15 @@ if TYPE_CHECKING:
 
 NAME: Final = "carrel"
 """The name of the server in every configuration."""
+_TOOLS: Final = ("--tools", "knowledge")
+"""The tools that a client gets unless its user asks for others: a conversation pays for each."""
 _NEW_FILE_MODE: Final = 0o600
 """The mode of a new configuration, which may contain a key: only its owner may read it."""
+
+
+def select_tools(url: str) -> str:
+    """Return an address that offers the tools of `_TOOLS`, unless it selects some itself."""
+    return url if urlsplit(url).query else f"{url}?tools={_TOOLS[1]}"
 
 
 class UnchangedConfiguration(Exception):
@@ -121,13 +128,13 @@ class McpClient:
         if server.url and self.url_field is None:
             raise UnchangedConfiguration(
                 f"{self.title} takes an address in its settings only: open Settings, Connectors,"
-                f" Add custom connector, and enter {server.url}"
+                f" Add custom connector, and enter {select_tools(server.url)}"
             )
         transport = {"type": "http" if server.url else "stdio"} if self.has_types else {}
         if server.url:
-            return {**transport, str(self.url_field): server.url}
+            return {**transport, str(self.url_field): select_tools(server.url)}
         variables = {"env": dict(server.variables)} if server.variables else {}
-        return {**transport, "command": server.program, "args": ["stdio"], **variables}
+        return {**transport, "command": server.program, "args": ["stdio", *_TOOLS], **variables}
 
     def _merge(self, former: bytes, path: Path, server: Server, *, replace: bool) -> str:
         """Return the text of a file with Carrel added. Everything else in it stays."""

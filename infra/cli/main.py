@@ -225,7 +225,8 @@ def up(  # noqa: PLR0913 - click passes each option
 
 
 @main.command()
-def stdio() -> None:
+@click.option("--tools", default="", help="The groups of tools to offer, such as knowledge,tasks.")
+def stdio(tools: str) -> None:
     """Serve MCP over standard input and output, for Claude Desktop's configuration file.
 
     The server uses the same data as `make run` and the servers of other clients.
@@ -241,7 +242,8 @@ def stdio() -> None:
     for note in local_database.list_notes():
         click.echo(note, err=True)
     local_database.set_local_secrets()
-    asyncio.run(serve_stdio(Settings()))
+    settings = Settings(tool_groups=tuple(tools.split(","))) if tools else Settings()
+    asyncio.run(serve_stdio(settings))
 
 
 @main.command()

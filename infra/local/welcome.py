@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from infra.folders import run_command
-from infra.mcp_clients import CLAUDE_DESKTOP, Server
+from infra.mcp_clients import CLAUDE_DESKTOP, Server, select_tools
 from shared.core.installation import carrel_command, carrel_program
 
 if TYPE_CHECKING:
@@ -60,11 +60,13 @@ To search and read in a browser, open {get_origin(port)}
 
 Add it to Claude Code:
 
-    claude mcp add --transport http carrel {url}
+    claude mcp add --transport http carrel "{select_tools(url)}"
 
 Add it to Claude Desktop (Settings, Developer, Edit Config):
 
     {json.dumps(desktop)}
+
+Both offer search, reading and notes. For all tools, leave out `tools`.
 
 Or have the configuration of a client written: {carrel} init --help
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import threading
@@ -165,7 +166,7 @@ def test_a_run_prints_the_commands_of_the_readme(local_run: LocalRun) -> None:
 
 @pytest.mark.slow
 async def test_the_printed_url_is_the_endpoint(local_run: LocalRun) -> None:
-    *_, url = local_run.find_printed_line("claude mcp add").split()
+    *_, url = shlex.split(local_run.find_printed_line("claude mcp add"))
     async with Client(url) as client:
         assert "search_kb" in [tool.name for tool in (await client.list_tools()).tools]
 

@@ -107,7 +107,7 @@ async def _photograph_pages(browser: Browser, url: str) -> dict[str, bytes]:
 
 
 async def _photograph_transcript(converter: Page, browser: Browser, url: str) -> bytes:
-    """Return a picture of the conversation in `transcript.html`, beside the passage that it quotes."""
+    """Return a picture of the conversation in `transcript.html` and the passage that it quotes."""
     await browser.open(f"{url}/?q=automatic+retry+of+flaky+tests")
     await browser.page.locator("[data-hit]", has_text="Patient Test Suite").first.click()
     await browser.page.wait_for_url("**/sources/**")

@@ -16,7 +16,11 @@ from infra.cli.main import main
 from infra.mcp_clients import CLIENTS, EXAMPLE_ADDRESS, EXAMPLE_PROGRAM, McpClient
 
 URL: Final = "https://carrel.example.com/mcp"
-PROGRAM_ENTRY: Final = {"command": str(Path(sys.prefix) / "bin" / "carrel"), "args": ["stdio"]}
+SELECTED: Final = f"{URL}?tools=knowledge"
+PROGRAM_ENTRY: Final = {
+    "command": str(Path(sys.prefix) / "bin" / "carrel"),
+    "args": ["stdio", "--tools", "knowledge"],
+}
 OTHER_SERVER: Final = {"command": "other", "args": ["ü"]}
 PARSERS: Final = {"json": json.loads, "toml": tomllib.loads}
 
@@ -82,11 +86,11 @@ def test_the_document_shows_the_configuration_that_is_written(client: McpClient)
 @pytest.mark.parametrize(
     ("name", "entry"),
     [
-        ("claude", {"type": "http", "url": URL}),
-        ("cursor", {"url": URL}),
-        ("vscode", {"type": "http", "url": URL}),
-        ("codex", {"url": URL}),
-        ("gemini", {"httpUrl": URL}),
+        ("claude", {"type": "http", "url": SELECTED}),
+        ("cursor", {"url": SELECTED}),
+        ("vscode", {"type": "http", "url": SELECTED}),
+        ("codex", {"url": SELECTED}),
+        ("gemini", {"httpUrl": SELECTED}),
     ],
 )
 def test_an_address_has_the_form_of_the_client(
@@ -104,7 +108,7 @@ def test_an_address_has_the_form_of_the_client(
 @pytest.mark.parametrize(
     ("name", "url", "exit_code", "message"),
     [
-        ("claude-desktop", URL, 1, f"Add custom connector, and enter {URL}"),
+        ("claude-desktop", URL, 1, f"Add custom connector, and enter {SELECTED}"),
         ("cursor", "localhost:8080/mcp", 2, "is not an address such as http://localhost:8080/mcp"),
     ],
 )
