@@ -317,3 +317,20 @@ def test_a_folder_without_write_access_is_named(home: Path) -> None:
     result = run_init(CLIENTS_BY_NAME["claude"])
     assert result.exit_code == 1
     assert "carrel init claude --print" in result.output
+
+
+def test_the_plugin_is_for_claude_code_alone() -> None:
+    result = run_init(CLIENTS_BY_NAME["cursor"], "--plugin")
+    assert result.exit_code == 2
+    assert "carrel init claude --plugin" in result.output
+
+
+def test_without_claude_the_commands_of_the_plugin_are_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    result = run_init(CLIENTS_BY_NAME["claude"], "--plugin")
+    assert result.exit_code == 1
+    folder = re.search(r"claude plugin marketplace add (.+)", result.output)
+    assert folder
+    assert (Path(folder[1]) / ".claude-plugin" / "marketplace.json").is_file()
