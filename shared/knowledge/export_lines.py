@@ -40,6 +40,7 @@ def build_source_line(source: StoredSource, note: NoteFields | None) -> dict[str
     other_fields = {
         "links_to": source.links_to,
         "unread": source.unread,
+        "markdown": source.markdown,
         "origin_values": source.origin_values,
         "note": note and asdict(note),
     }

@@ -174,6 +174,7 @@ class Source(SourceFields):
         links_to: The ids of the sources that its text links to, whether or not they are stored.
             None if there are no links.
         unread: What its file has that could not be read as text, such as scanned pages.
+        markdown: True if the text is Markdown.
         created_at: When it was first stored. Set if it comes from an export.
         updated_at: When it last changed. Set if it comes from an export.
         note: The fields of a note. Set if it is a note that comes from an export.
@@ -189,6 +190,7 @@ class Source(SourceFields):
     warnings: tuple[str, ...] = ()
     links_to: tuple[str, ...] | None = None
     unread: str | None = None
+    markdown: bool | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
     note: NoteFields | None = None

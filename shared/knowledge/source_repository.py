@@ -67,6 +67,7 @@ class StoredSource(SourceFields):
         links_to: The ids of the sources that its text links to, some of which may not be stored.
             Lists of sources do not have it.
         unread: What its file has that could not be read as text.
+        markdown: True if the text is Markdown.
     """
 
     chunk_count: int
@@ -78,6 +79,7 @@ class StoredSource(SourceFields):
     origin_values: Mapping[str, Any] | None = added_field()
     links_to: tuple[str, ...] | None = added_field()
     unread: str | None = added_field()
+    markdown: bool | None = added_field()
 
     @property
     def edited(self) -> list[str]:
@@ -106,7 +108,7 @@ _CODEC: Final = Codec(
     StoredSource, "source_id", stored_as=STORED_AS, readers={"origin_values": read_values}
 )
 _NOTE: Final = Codec(NoteFields)
-_INGESTED: Final = (*SOURCE_FIELDS, "links_to", "unread")
+_INGESTED: Final = (*SOURCE_FIELDS, "links_to", "unread", "markdown")
 _LISTED: Final = tuple(name for name in _CODEC.stored_names if name != "links_to")
 """The stored fields to select for lists: a source may have hundreds of links."""
 

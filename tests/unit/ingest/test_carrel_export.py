@@ -41,6 +41,7 @@ def test_every_field_is_read_unchanged(tmp_path: Path, snapshot: SnapshotAsserti
         "readwise_url": "https://readwise.io/1",
         "source_url": "https://example.com",
         "language": "en",
+        "markdown": True,
         "created_at": "2026-01-31T13:00:00+01:00",
         "updated_at": NOON.isoformat(),
     }

@@ -31,6 +31,7 @@ def test_front_matter_describes_the_text_below_it(tmp_path: Path) -> None:
         source_url="https://example.com/paris",
         folder=tmp_path.name,
         sections=(Section("# Heading\n\nWords.", highlighted_at=WRITTEN, written_at=WRITTEN),),
+        markdown=True,
     )
     source = read_only_source(write_file(tmp_path, "paris.md", content))
     (section,) = source.sections
@@ -102,7 +103,8 @@ def test_a_tag_with_a_colon_and_several_authors_are_read(tmp_path: Path) -> None
 
 def test_line_ends_byte_order_mark_and_controls_are_normalised(tmp_path: Path) -> None:
     path = write_file(tmp_path, "note.txt", b"\xef\xbb\xbfone\r\ntwo\rthree\x0c\tfour\x1b\r\n")
-    assert read_only_source(path).text == "one\ntwo\nthree\tfour"
+    source = read_only_source(path)
+    assert (source.text, source.markdown) == ("one\ntwo\nthree\tfour", None)
 
 
 UNKNOWN_ENCODING = "is in an encoding that is not recognized: save it as UTF-8"

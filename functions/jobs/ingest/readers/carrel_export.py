@@ -78,6 +78,7 @@ class _OwnFields(_Exported):
     title: Annotated[str, Field(min_length=1)]
     links_to: tuple[_SourceId, ...] | None = None
     unread: str | None = None
+    markdown: bool | None = None
     created_at: _Moment | None = None
     updated_at: _Moment | None = None
     origin_values: _OriginValues = _OriginValues()
@@ -176,6 +177,7 @@ def _build_source(group: list[_Line]) -> Source:
         sections=tuple(sections),
         links_to=own.links_to,
         unread=own.unread,
+        markdown=own.markdown,
         created_at=own.created_at,
         updated_at=own.updated_at,
         note=NoteFields(**own.note.model_dump()) if own.note else None,

@@ -149,6 +149,7 @@ def _make_source(raw: Any) -> Source:
         source_url=f"{address}{chat.id}" if chat.id else None,
         sections=tuple(sections),
         adds_only=True,
+        markdown=True,
         warnings=describe_faults(faults),
     )
 

@@ -160,6 +160,7 @@ def make_source(file: SourceFile, content: DecodedText) -> Source:
         **metadata.source_fields,
         sections=dated,
         links_to=links_to[:MAX_LINKS] or None,
+        markdown=is_markdown or None,
         warnings=warnings,
     )
 

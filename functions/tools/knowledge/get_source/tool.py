@@ -105,6 +105,9 @@ class Out(SourceSummary):
     unread: str | None = Field(
         description="What its file has that could not be read as text, such as scanned pages."
     )
+    markdown: bool | None = Field(
+        description="true if its text is Markdown.", json_schema_extra=FOR_APPS
+    )
     text: str | None = Field(
         description="Of a note, the whole text; on the first page only.", json_schema_extra=FOR_APPS
     )
