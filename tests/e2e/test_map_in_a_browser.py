@@ -243,13 +243,33 @@ async def test_keys_move_and_zoom_the_map(browser: Browser, site: MapSite) -> No
 
     zoomed_in = await press_key("+")
     assert zoomed_in["zoom"] == pytest.approx(1.6)
-    moved_right = await press_key("ArrowRight")
+    moved_right = await press_key("Shift+ArrowRight")
     assert moved_right["x"] > zoomed_in["x"]
-    moved_down = await press_key("ArrowDown")
+    moved_down = await press_key("Shift+ArrowDown")
     assert moved_down["y"] > moved_right["y"]
     zoomed_out = await press_key("-")
     assert zoomed_out["zoom"] == pytest.approx(1)
     assert await press_key("0") == {"x": zoomed_in["x"], "y": zoomed_in["y"], "zoom": 1}
+
+
+async def test_arrow_keys_lead_to_passages_and_enter_opens_one(
+    browser: Browser, site: MapSite
+) -> None:
+    await site.open(browser)
+    await browser.page.locator("canvas").focus()
+    titles = set()
+    for key in ("ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"):
+        await browser.page.keyboard.press(key)
+        await browser.page.locator(".map-card.pinned").wait_for()
+        titles.add(await browser.page.locator(".map-card").inner_text())
+    assert len(titles) > 1
+    assert await browser.page.locator("[aria-live] .map-card").is_visible()
+    await browser.page.keyboard.press("Escape")
+    await browser.page.keyboard.press("Enter")  # opens nothing, since no passage is chosen
+    await browser.page.keyboard.press("ArrowLeft")
+    await browser.page.keyboard.press("Enter")
+    await browser.wait_for_url(f"{site.url}/sources/")
+    assert browser.console_errors == []
 
 
 async def test_a_search_highlights_its_passages(browser: Browser, site: MapSite) -> None:

@@ -225,3 +225,42 @@ async def test_no_dot_is_drawn_beyond_the_margin_of_the_picture(browser: Browser
         }"""
     )
     assert excess <= 0
+
+
+async def test_no_name_covers_a_point_on_a_phone(browsers: Browsers) -> None:
+    """The names of both clusters would cover points in the middle of them."""
+    offsets = range(0, 500, 50)
+    spread = [(x, y) for x in offsets for y in offsets]
+    data = {
+        "clusters": [
+            {"cluster_id": name, "name": f"{name} of a hundred", "size": 100, "x": x, "y": 225}
+            for name, x in (("west", 225), ("east", 1_225))
+        ],
+        "chunk_ids": [f"{start}-{index}" for start in (0, 1_000) for index in range(100)],
+        "x": [start + x for start in (0, 1_000) for x, _ in spread],
+        "y": [y for _ in range(2) for _, y in spread],
+        "cluster": [*[0] * 100, *[1] * 100],
+    }
+    async with browsers.open_window(width=390, height=844) as browser:
+        await start(browser, data)
+        names, covered = await browser.page.evaluate(
+            f"""async (chunkIds) => {{
+              const {{ listVisible }} = ClusterNames.prototype;
+              let names = [];
+              ClusterNames.prototype.listVisible = function (distance) {{
+                return (names = listVisible.call(this, distance));
+              }};
+              map.refreshColours();
+              await {NEXT_FRAME};
+              const box = document.querySelector("canvas").getBoundingClientRect();
+              const isCovered = (id) => {{
+                const {{ x, y }} = map.positionOf(id);
+                return names.some(({{ left, top, width, height }}) =>
+                  x - box.x > left && x - box.x < left + width &&
+                  y - box.y > top && y - box.y < top + height);
+              }};
+              return [names.length, chunkIds.filter(isCovered)];
+            }}""",
+            data["chunk_ids"],
+        )
+    assert (names, covered) == (2, [])

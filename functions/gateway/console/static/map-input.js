@@ -11,6 +11,8 @@
  * @property {(pointing: Pointing) => void} onHover
  * @property {() => void} onLeave The mouse has left the map.
  * @property {(pointing: Pointing, inNewTab: boolean) => void} onClick
+ * @property {(x: number, y: number) => void} onStep An arrow key was pressed: -1, 0 or 1 on each axis.
+ * @property {() => void} onEnter
  * @property {() => void} onEscape
  */
 
@@ -129,12 +131,14 @@ class MapInput {
   #onKeyDown(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const view = this.#view;
-    const step = Math.min(view.width, view.height) / 5;
+    const reach = Math.min(view.width, view.height) / 5;
+    const go = event.shiftKey ? (x, y) => view.panBy(x * reach, y * reach) : this.#handlers.onStep;
     const actions = {
-      ArrowLeft: () => view.panBy(-step, 0),
-      ArrowRight: () => view.panBy(step, 0),
-      ArrowUp: () => view.panBy(0, -step),
-      ArrowDown: () => view.panBy(0, step),
+      ArrowLeft: () => go(-1, 0),
+      ArrowRight: () => go(1, 0),
+      ArrowUp: () => go(0, -1),
+      ArrowDown: () => go(0, 1),
+      Enter: this.#handlers.onEnter,
       "+": () => view.zoomBy(MapInput.ZOOM_STEP),
       "=": () => view.zoomBy(MapInput.ZOOM_STEP),
       "-": () => view.zoomBy(1 / MapInput.ZOOM_STEP),

@@ -8,6 +8,7 @@ class ClusterNames {
   static ROOM = 5; // the name is in the middle of a cluster with this many times the name's area
   static MAX_OUTSIDE = MapView.MARGIN - 4; // how far names may leave the bounds of the data
   static NARROW_MAP = 500; // names are smaller on a map that is narrower
+  static SHIFTS = [0, -0.25, 0.25, -0.5, 0.5, -0.75, 0.75, -1, 1]; // to the side on it, in their widths
 
   #points;
   #view;
@@ -82,24 +83,29 @@ class ClusterNames {
   /**
    * Place as many names as fit at the current scale without overlapping, largest cluster first. A name
    * is in the middle of its cluster; but if the cluster is small, above, below or in the middle,
-   * wherever it covers the fewest points. Panning does not change the placement.
+   * wherever it covers the fewest points. On a narrow map it may also be to the side, and is left
+   * out where it would cover a point. Panning does not change the placement.
    *
    * @returns The names with `left` and `top`, from the origin of the data.
    */
   #place(distance) {
     const { scale } = this.#view;
     if (this.#placement.scale === scale) return this.#placement.names;
+    const isNarrow = this.#view.width < ClusterNames.NARROW_MAP;
     const placed = [];
     for (const name of this.#names) {
-      const isSmall =
+      const isSmall = isNarrow ||
         name.clusterArea * scale ** 2 < name.width * name.height * ClusterNames.ROOM;
       const middle = name.y * scale - name.height / 2;
       const above = name.clusterTop * scale - distance - name.height;
       const below = name.clusterBottom * scale + distance;
-      const boxes = (isSmall ? [middle, above, below] : [middle])
-        .map((top) => this.#keepInside({ ...name, left: name.x * scale - name.width / 2, top }))
+      const boxes = (isNarrow ? ClusterNames.SHIFTS : [0])
+        .map((shift) => name.x * scale + (shift - 0.5) * name.width)
+        .flatMap((left) => (isSmall ? [middle, above, below] : [middle]).map((top) => ({ left, top })))
+        .map((position) => this.#keepInside({ ...name, ...position }))
         .filter((box) => !placed.some((other) => ClusterNames.#overlap(box, other)))
-        .map((box) => ({ box, covered: isSmall ? this.#countCovered(box) : 0 }));
+        .map((box) => ({ box, covered: isSmall ? this.#countCovered(box, isNarrow ? distance / 2 : 0) : 0 }))
+        .filter(({ covered }) => !isNarrow || covered === 0);
       boxes.sort((a, b) => a.covered - b.covered);
       if (boxes.length) placed.push(boxes[0].box);
     }
@@ -121,15 +127,18 @@ class ClusterNames {
     };
   }
 
-  /** Count the points under a box, whose `left` and `top` are from the origin of the data. */
-  #countCovered({ left, top, width, height }) {
+  /**
+   * Count the points under a box, or less than `margin` from it. Its `left` and `top` are from the
+   * origin of the data.
+   */
+  #countCovered({ left, top, width, height }, margin) {
     const { scale } = this.#view;
-    const isCovered = (point) => {
-      const [x, y] = [this.#points.x[point] * scale - left, this.#points.y[point] * scale - top];
-      return x > 0 && y > 0 && x < width && y < height;
-    };
-    const [reachX, reachY] = [width / scale / 2, height / scale / 2];
-    const around = this.#points.around(left / scale + reachX, top / scale + reachY, reachX, reachY);
+    const [halfWidth, halfHeight] = [width / 2 + margin, height / 2 + margin];
+    const [x, y] = [left + width / 2, top + height / 2];
+    const isCovered = (point) =>
+      Math.abs(this.#points.x[point] * scale - x) < halfWidth &&
+      Math.abs(this.#points.y[point] * scale - y) < halfHeight;
+    const around = this.#points.around(x / scale, y / scale, halfWidth / scale, halfHeight / scale);
     return around.filter(isCovered).length;
   }
 

@@ -14,6 +14,7 @@ class PassageMap {
   static DIM = MapPoints.COLOURS + 1; // the palette's index for points in the background
   static HIT_DISTANCE = { mouse: 6, touch: 20 }; // CSS pixels beyond a dot's edge that still hit it
   static REST_MS = 120; // how long a pointer must rest on a point before the card appears
+  static MIN_STEP = 3; // CSS pixels that an arrow key moves at least
   static MAX_BASE_RADIUS = 8; // the base radius is that of points without a search, in CSS pixels
   static MIN_BASE_RADIUS = 1.6;
   static MAX_UNZOOMED_RADIUS = 6; // the maximum base radius at zoom 1
@@ -328,6 +329,9 @@ class PassageMap {
       onHover: (pointing) => this.#hover(this.#findAt(pointing)),
       onLeave: () => this.#hover({ point: -1, cluster: -1 }),
       onClick: (pointing, inNewTab) => this.#open(pointing, inNewTab),
+      onStep: (x, y) => this.#step(x, y),
+      onEnter: () => this.#hovered.point >= 0 &&
+        this.#host.open(this.#points.chunkIds[this.#hovered.point], false),
       onEscape: () => {
         this.#hideCard();
         this.#draw();
@@ -374,14 +378,36 @@ class PassageMap {
     return best.point;
   }
 
-  #hover(hovered) {
+  /** Go to the nearest point that stands out in the direction of an arrow key, within 45 degrees. */
+  #step(stepX, stepY) {
+    const { view } = this;
+    const current = this.#hovered.point;
+    const from = current < 0 ? { x: view.width / 2, y: view.height / 2 } : this.#project(current);
+    let best = { point: -1, distance: Infinity };
+    for (const point of this.#points.chunkIds.keys()) {
+      const { x, y } = this.#project(point);
+      const [dx, dy] = [x - from.x, y - from.y];
+      const along = dx * stepX + dy * stepY;
+      const across = Math.abs(dx * stepY) + Math.abs(dy * stepX);
+      if (along < PassageMap.MIN_STEP || across > along || !this.#standsOut(point)) continue;
+      if (along + across < best.distance) best = { point, distance: along + across };
+    }
+    if (best.point < 0) return;
+    const { x, y } = this.#project(best.point);
+    if (x < 0 || y < 0 || x > view.width || y > view.height) {
+      view.panBy(x - view.width / 2, y - view.height / 2, false);
+    }
+    this.#hover({ point: best.point, cluster: -1 }, { pinned: true });
+  }
+
+  #hover(hovered, options) {
     const isSame = hovered.point === this.#hovered.point && hovered.cluster === this.#hovered.cluster;
     if (isSame) return;
     this.#hideCard();
     this.#hovered = hovered;
     this.#canvas.classList.toggle("pointing", hovered.point >= 0 || hovered.cluster >= 0);
     if (hovered.point >= 0) {
-      this.#restTimer = setTimeout(() => this.#showCard(hovered.point), PassageMap.REST_MS);
+      this.#restTimer = setTimeout(() => this.#showCard(hovered.point, options), PassageMap.REST_MS);
     }
     this.#draw();
   }
