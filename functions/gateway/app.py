@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from functions.gateway.calls.dispatch import Dispatcher
     from functions.gateway.catalog import Catalog
     from functions.gateway.console.add import Uploads
+    from functions.gateway.console.visits import FindFile
     from functions.gateway.mcp.endpoint import FindServer
     from shared.core.settings import Settings
     from shared.core.telemetry import TraceSpan
@@ -73,18 +74,25 @@ logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
 
 
 def make_gateway(
-    settings: Settings, dispatcher: Dispatcher, catalog: Catalog, uploads: Uploads | None = None
+    settings: Settings,
+    dispatcher: Dispatcher,
+    catalog: Catalog,
+    uploads: Uploads | None = None,
+    find_file: FindFile | None = None,
 ) -> Handler:
     """Make the Cloud Function that serves the tools of this catalogue.
 
     Args:
         uploads: Receives files that people add in the console, if they can be read here.
+        find_file: Finds the file of a source, if files are on this machine.
     """
     telemetry.start(settings, "gateway")
     access = Access(settings)
     pipeline = access.make_pipeline(dispatcher)
     servers = SelectedServers(catalog, pipeline, catalog.list_default_groups(settings))
-    console = LazyConsole(access, catalog, pipeline, uploads) if settings.console else None
+    console = (
+        LazyConsole(access, catalog, pipeline, uploads, find_file) if settings.console else None
+    )
     return wrap_as_function(make_mcp_app(access, dispatcher, servers.find, console))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from shared.core import cold_start  # isort: split
@@ -17,7 +18,10 @@ from infra.local.scheduler import Scheduler, WakingDispatcher
 from infra.local.tool_processes import SENT_SECRET, SharedSecretTokens
 from infra.local.uploads import LocalUploads
 from infra.local.warm_up import start_warm_up
+from shared.core.caller import Caller
+from shared.core.meter import Meter
 from shared.core.settings import Settings
+from shared.knowledge.followed import find_followed_file
 from shared.runtime.context import App
 
 if TYPE_CHECKING:
@@ -37,7 +41,8 @@ _dispatcher = WakingDispatcher(
     if _secret
     else InlineDispatcher(_app)
 )
-_gateway = make_gateway(_settings, _dispatcher, _catalog, LocalUploads())
+_find_file = partial(find_followed_file, database=_app.context(Caller(), Meter()).database)
+_gateway = make_gateway(_settings, _dispatcher, _catalog, LocalUploads(), _find_file)
 
 
 async def handle(request: Request) -> ASGIApp:

@@ -4,6 +4,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import httpx2
 from lxml import html
@@ -17,6 +18,7 @@ from functions.gateway.calls.dispatch import Dispatcher
 from functions.gateway.catalog import Catalog
 from functions.gateway.console.add import Uploads
 from functions.gateway.console.routes import LazyConsole
+from functions.gateway.console.visits import FindFile
 from functions.gateway.mcp.selection import SelectedServers
 from shared.accounts.access_key import new_key
 from shared.accounts.repositories.access_store import AccessStore
@@ -40,24 +42,61 @@ PAGES: Final = [
 """The paths of pages that show the results of tools."""
 
 
+_ADDRESS_ATTRIBUTES: Final = (
+    *("href", "src", "action", "formaction", "srcset", "poster", "data", "ping"),
+)
+_ALLOWED_ELEMENTS: Final = set(
+    """html head meta title link script body header nav main footer section aside article form
+    label input button kbd textarea details summary h1 h2 h3 h4 h5 h6 p a span em strong s ul ol li
+    div table thead tbody tr th td blockquote hr br pre code data time mark canvas noscript
+    small""".split()  # noqa: SIM905 - as a list, 55 lines
+)
+
+
+def assert_harmless_elements(page: html.HtmlElement) -> None:
+    """Check that a page or a part of it has only the console's elements and addresses."""
+    for element in page.iter():
+        assert element.tag in _ALLOWED_ELEMENTS, element.tag
+        assert [name for name in element.attrib if name.startswith("on") or name == "style"] == []
+        for name in _ADDRESS_ATTRIBUTES:
+            if name in element.attrib:
+                _assert_harmless_address(element, element.attrib[name])
+
+
+def _assert_harmless_address(element: html.HtmlElement, address: str) -> None:
+    """Check that an address is one of this site, or of the web or of mail in a plain link."""
+    url = urlsplit(address)
+    if url.scheme or url.netloc:
+        assert element.tag == "a"
+        assert url.scheme in {"http", "https", "mailto"}
+        assert element.attrib["rel"] == "noopener noreferrer"
+    else:
+        assert address.startswith(("/", "#", "?"))
+
+
 def make_access() -> Access:
     """Make the services of a gateway without sign-in, as on a laptop."""
     return Access(Settings(local_user="local", access_secrets=[SecretStr("s" * 32)]))
 
 
 def make_console_client(
-    dispatcher: Dispatcher, uploads: Uploads | None = None
+    dispatcher: Dispatcher, uploads: Uploads | None = None, find_file: FindFile | None = None
 ) -> httpx2.AsyncClient:
-    """Make a client of a console without sign-in, as on a laptop, with or without its uploads."""
-    app = make_app(make_access(), dispatcher, uploads)
+    """Make a client of a console without sign-in, as on a laptop, with or without its files."""
+    app = make_app(make_access(), dispatcher, uploads, find_file)
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=URL)
 
 
-def make_app(access: Access, dispatcher: Dispatcher, uploads: Uploads | None = None) -> Starlette:
+def make_app(
+    access: Access,
+    dispatcher: Dispatcher,
+    uploads: Uploads | None = None,
+    find_file: FindFile | None = None,
+) -> Starlette:
     """Make a gateway with its console."""
     pipeline = access.make_pipeline(dispatcher)
     find_server = SelectedServers(CATALOG, pipeline).find
-    console = LazyConsole(access, CATALOG, pipeline, uploads)
+    console = LazyConsole(access, CATALOG, pipeline, uploads, find_file)
     return make_mcp_app(access, dispatcher, find_server, console)
 
 

@@ -26,13 +26,18 @@ if TYPE_CHECKING:
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
     from functions.gateway.console.add import Uploads
+    from functions.gateway.console.visits import FindFile
 
 
 def make_console_app(
-    access: Access, catalog: Catalog, pipeline: CallPipeline, uploads: Uploads | None = None
+    access: Access,
+    catalog: Catalog,
+    pipeline: CallPipeline,
+    uploads: Uploads | None = None,
+    find_file: FindFile | None = None,
 ) -> Console:
     """Make the ASGI app of the console."""
-    visits = Visits(access, catalog, pipeline)
+    visits = Visits(access, catalog, pipeline, find_file)
     account = AccountPage(access)
     keys = KeyPages(access, visits.sessions)
     save_form = SaveForm(access)

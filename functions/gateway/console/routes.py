@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
     from functions.gateway.console.add import Uploads
+    from functions.gateway.console.visits import FindFile
 
 SECTIONS: Final = (
     "add",
@@ -45,11 +46,13 @@ class LazyConsole:
         catalog: Catalog,
         pipeline: CallPipeline,
         uploads: Uploads | None = None,
+        find_file: FindFile | None = None,
     ) -> None:
         self._access = access
         self._catalog = catalog
         self._pipeline = pipeline
         self._uploads = uploads
+        self._find_file = find_file
 
     def make_routes(self) -> list[Route]:
         """Make the routes of the console."""
@@ -67,4 +70,6 @@ class LazyConsole:
     def _app(self) -> ASGIApp:
         from functions.gateway.console.app import make_console_app
 
-        return make_console_app(self._access, self._catalog, self._pipeline, self._uploads)
+        return make_console_app(
+            self._access, self._catalog, self._pipeline, self._uploads, self._find_file
+        )

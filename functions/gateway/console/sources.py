@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from functions.gateway.console.changes import apply_change, merge_draft
 from functions.gateway.console.rendering import make_source_path, redirect
 from functions.gateway.console.search import Search, make_common_chips
+from shared.core.caller import Role
 from shared.core.errors import NotFound
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ async def show(
     source_id = visit.request.path_params["source_id"]
     parameters = visit.request.query_params
     chunk_id = parameters.get("passage")
-    answer, passage_answer = await asyncio.gather(
+    answer, passage_answer, file = await asyncio.gather(
         visit.call(
             "get_source",
             source_id=source_id,
@@ -87,6 +88,7 @@ async def show(
             cursor=parameters.get("cursor"),
         ),
         _get_passage(visit, chunk_id),
+        _find_file(visit, source_id),
     )
     if answer.error and _was_forgotten(answer.error, visit):
         return visit.render("gone.html")
@@ -107,6 +109,7 @@ async def show(
         edit=merge_draft(source, draft or {}),
         source=source,
         passage=passage,
+        file=file,
         passage_error=None if _was_forgotten(passage_error, visit) else passage_error,
         is_elsewhere=bool(passage)
         and chunk_id not in [chunk["chunk_id"] for chunk in source["chunks"]],
@@ -142,6 +145,13 @@ async def _redirect_to_source(visit: Visit, source_id: str) -> Response:
 async def _get_passage(visit: Visit, chunk_id: str | None) -> CallAnswer | None:
     """Read the passage with this id, if any, and what is related to it."""
     return await visit.call("get_chunk", chunk_id=chunk_id) if chunk_id else None
+
+
+async def _find_file(visit: Visit, source_id: str) -> str | None:
+    """Return the path of a source's file, which only an owner on the machine that has it sees."""
+    if visit.find_file is None or not visit.caller.role.includes(Role.OWNER):
+        return None
+    return await visit.find_file(source_id)
 
 
 async def change_forgotten(visit: Visit, fields: dict[str, str]) -> Response:

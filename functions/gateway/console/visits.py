@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
 
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
@@ -74,6 +74,13 @@ _RETURN_PATHS: Final = {SIGN_OUT_PATH: "/", KEY_PATH: "/you", UPLOAD_PATH: ADD_P
 """The pages to return to after sign-in from forms whose own addresses are not pages."""
 
 
+class FindFile(Protocol):
+    """Finds files of sources, on the machine that has them."""
+
+    async def __call__(self, source_id: str, /) -> str | None:
+        """Return the path of the file with a source, or None if there is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """A notice on the page after a change.
@@ -102,6 +109,7 @@ class Visit:
     catalog: Catalog
     pipeline: CallPipeline
     address: str
+    find_file: FindFile | None = None
     notice: Notice | None = None
     documents_read: int = 0
     started_at: float = field(default_factory=time.perf_counter)
@@ -176,10 +184,17 @@ class Visit:
 class Visits:
     """Turns requests into visits. As for `/mcp`, requests for other hosts are rejected."""
 
-    def __init__(self, access: Access, catalog: Catalog, pipeline: CallPipeline) -> None:
+    def __init__(
+        self,
+        access: Access,
+        catalog: Catalog,
+        pipeline: CallPipeline,
+        find_file: FindFile | None = None,
+    ) -> None:
         self._access = access
         self._catalog = catalog
         self._pipeline = pipeline
+        self._find_file = find_file
         self.sessions = Sessions(access)
         settings = access.settings
         self._security = TransportSecurityMiddleware(
@@ -260,7 +275,7 @@ class Visits:
 
     def _make_visit(self, request: Request, session: Session) -> Visit:
         address = get_resource_url(self._access.settings)
-        return Visit(request, session, self._catalog, self._pipeline, address)
+        return Visit(request, session, self._catalog, self._pipeline, address, self._find_file)
 
     def _guard(self, handle: Handler, answer_error: AnswerError | None = None) -> Handler:
         """Wrap a handler: reject other hosts and origins, and answer errors.

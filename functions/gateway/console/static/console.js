@@ -40,8 +40,8 @@ for (const element of document.querySelectorAll("time[datetime]")) {
 for (const button of document.querySelectorAll("[data-copy]")) {
   button.hidden = !navigator.clipboard;
   button.addEventListener("click", async () => {
-    const text = button.closest("article").querySelector(".text").innerText.trim();
-    await navigator.clipboard.writeText(`“${text}”\n${button.dataset.copy}`);
+    const text = button.closest("article")?.querySelector(".text").innerText.trim();
+    await navigator.clipboard.writeText((text ? `“${text}”\n` : "") + button.dataset.copy);
     button.textContent = "Copied";
   });
 }
