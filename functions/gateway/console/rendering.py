@@ -1,7 +1,7 @@
 """Templates, static files and the headers of pages.
 
-All text from tools is untrusted. Templates escape every value, none is ever marked as safe, and an
-address becomes a link only if its scheme is `http` or `https`.
+All text from tools is untrusted. Templates escape every value except the HTML that the filter
+`markdown` makes, and an address becomes a link only if its scheme is `http` or `https`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import shlex
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from functions.gateway.apps.pages import MAP_SCRIPTS
+from functions.gateway.console.markdown import get_web_address, render_markdown, split_matches
 from functions.gateway.oauth.consent_page import SAFE_HEADERS, STYLE, to_prose
 from shared.core.dates import format_day
 from shared.core.errors import NotFound
@@ -26,7 +27,7 @@ from shared.knowledge.views import format_place
 from shared.text.markup import to_plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from jinja2 import Environment
     from starlette.requests import Request
@@ -45,8 +46,6 @@ PAGE_HEADERS: Final = {
 }
 """The headers of every response of the console, unless it sets its own, as static files do."""
 _CACHE_FOR_A_YEAR: Final = "public, max-age=31536000, immutable"
-_MAX_HIGHLIGHTED_TERMS: Final = 50
-"""At most this many terms are highlighted in a text: the longest, if there are more."""
 
 
 def render_page(
@@ -94,36 +93,6 @@ async def serve_static_file(request: Request) -> Response:
     return Response(content, media_type=_MEDIA_TYPES[Path(name).suffix], headers=headers)
 
 
-def split_matches(text: str, terms: Collection[str]) -> list[tuple[str, bool]]:
-    """Split a text at the terms to highlight.
-
-    Args:
-        terms: The terms, of which at most the `_MAX_HIGHLIGHTED_TERMS` longest are highlighted.
-            They match whole words in any case. If several begin at the same place, the longest is
-            highlighted.
-
-    Returns:
-        The parts of the text in order, and whether each is such a term.
-    """
-    longest_terms = sorted(filter(None, terms), key=len, reverse=True)[:_MAX_HIGHLIGHTED_TERMS]
-    if not longest_terms:
-        return [(text, False)]
-    pattern = rf"(?<!\w)({'|'.join(map(re.escape, longest_terms))})(?!\w)"
-    parts = re.split(pattern, text, flags=re.IGNORECASE)
-    return [(part, index % 2 == 1) for index, part in enumerate(parts) if part]
-
-
-def get_web_address(address: str | None) -> str | None:
-    """Return an address if it is safe to link to: one of http or https. Otherwise return None."""
-    if not address:
-        return None
-    try:
-        url = urlsplit(address)
-    except ValueError:
-        return None
-    return address if url.scheme in {"http", "https"} and url.netloc else None
-
-
 def get_web_host(address: str) -> str:
     """Return the host of a web address, without `www.`."""
     return (urlsplit(address).hostname or "").removeprefix("www.")
@@ -145,13 +114,17 @@ def describe_place(passage: dict[str, object]) -> str:
     return ", ".join(str(part) for part in (passage.get("chapter"), position) if part)
 
 
-def make_source_path(source_id: str, chunk_id: str | None = None) -> str:
-    """Return the path of a source's page, opened at one of its passages if its id is passed."""
+def make_source_path(source_id: str, chunk_id: str | None = None, terms: Sequence[str] = ()) -> str:
+    """Return the path of a source's page, opened at one of its passages if its id is passed.
+
+    Args:
+        terms: The terms to highlight in the passage.
+    """
     path = f"/sources/{quote(source_id, safe='')}"
     if chunk_id is None:
         return path
-    name = quote(chunk_id, safe="")
-    return f"{path}?passage={name}#{name}"
+    query = urlencode([("passage", chunk_id), *(("found", term) for term in terms)])
+    return f"{path}?{query}#{quote(chunk_id, safe='')}"
 
 
 def make_passage_path(chunk_id: str) -> str:
@@ -216,6 +189,7 @@ def _load_templates() -> Environment:
     )
     environment.filters.update(
         day=format_day,
+        markdown=render_markdown,
         matches=split_matches,
         modes=describe_modes,
         paragraphs=split_paragraphs,

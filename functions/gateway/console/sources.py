@@ -110,6 +110,7 @@ async def show(
         source=source,
         passage=passage,
         file=file,
+        found_terms=parameters.getlist("found"),
         passage_error=None if _was_forgotten(passage_error, visit) else passage_error,
         is_elsewhere=bool(passage)
         and chunk_id not in [chunk["chunk_id"] for chunk in source["chunks"]],
