@@ -20,7 +20,7 @@ from tests.support.access import CLOUD_SETTINGS, build_key_maker, run_on_access_
 from tests.support.accessibility import find_violations
 from tests.support.browser import Browser, Browsers
 from tests.support.gateway_process import INLINE_MAIN, run_gateway
-from tests.support.hostile_sources import HOSTILE, PAYLOADS, WIDE
+from tests.support.hostile_sources import HOSTILE, MARKDOWN, PAYLOADS, WIDE
 from tests.support.knowledge import BAKING, SAILING, fill_project
 from tests.support.web_sites import make_site, serve_app
 
@@ -39,6 +39,7 @@ PATHS = (
     "/?tag=food",
     "/sources",
     "/sources/baking",
+    "/sources/markdown",
     "/map",
     "/you",
     "/forgotten",
@@ -90,7 +91,7 @@ class Console:
 def console(local_embedder: LocalEmbedder, log: Path) -> Iterator[Console]:
     """A gateway with hostile and harmless sources."""
     project = f"console-{uuid.uuid4().hex[:16]}"
-    asyncio.run(fill_project(project, local_embedder, BAKING, SAILING, WIDE, HOSTILE))
+    asyncio.run(fill_project(project, local_embedder, BAKING, SAILING, WIDE, HOSTILE, MARKDOWN))
     make_key = build_key_maker(project)
     key, reader_key = make_key("ada"), make_key("rex")
     run_on_access_store(project, lambda store: store.accounts.set_role("ada", Role.OWNER))
@@ -274,6 +275,7 @@ async def test_code_in_a_source_does_not_run(browser: Browser, console: Console)
     browser.page.on("dialog", lambda dialog: dialogs.append(dialog.message))
     await console.sign_in(browser)
     paths = ["/", "/?q=hostile+passage", "/sources", "/sources/hostile"]
+    paths.append("/sources/markdown")
     paths += [f"/?q={quote(payload)}&tag={quote(payload)}" for payload in PAYLOADS]
     for path in paths:
         await browser.open(console.url + path)
@@ -283,9 +285,10 @@ async def test_code_in_a_source_does_not_run(browser: Browser, console: Console)
     assert {url for url in browser.requests if not url.startswith(console.url)} == set()
     assert dialogs == []
     assert browser.console_errors == []
-    await browser.open(f"{console.url}/sources/hostile")
-    links = await browser.page.locator("a").evaluate_all("links => links.map(l => l.protocol)")
-    assert set(links) <= {"http:", "https:"}
+    for source_id in ("hostile", "markdown"):
+        await browser.open(f"{console.url}/sources/{source_id}")
+        links = await browser.page.locator("a").evaluate_all("links => links.map(l => l.protocol)")
+        assert set(links) <= {"http:", "https:", "mailto:"}
 
 
 async def test_other_sites_cannot_frame_a_page(browser: Browser, console: Console) -> None:

@@ -41,6 +41,17 @@ HOSTILE = Source(  # each field contains code that would run in a page that does
         Section(text=f"A hostile passage: {payload}", highlight_url=payload) for payload in PAYLOADS
     ),
 )
+MARKDOWN = Source(  # has code that would run in a page, and all that Markdown has
+    source_id="markdown",
+    title="Hostile Markdown",
+    markdown=True,
+    sections=(
+        *(Section(text=f"# A passage\n\n- [x]({payload})\n- {payload}") for payload in PAYLOADS),
+        Section(text="![x](https://evil.example/x.png) ![x](javascript:alert(1)) <x@y.example>"),
+        Section(text=f"### Wide\n\n|{'a|' * 30}\n|{'-|' * 30}\n|{'wide|' * 30}\n\n> {'z' * 300}"),
+        Section(text=f"##### Code\n\n```html\n<script>alert(1)</script>{'z' * 300}\n```"),
+    ),
+)
 WIDE = Source(  # has words that are wider than a screen
     source_id="wide",
     title="W" * 180,
