@@ -63,7 +63,8 @@ class Search:
         filters: list[tuple[str, str]] = []
         for name in _FILTERS:
             values = [value.strip() for value in parameters.getlist(name) if value.strip()]
-            effective_values = dict.fromkeys(values) if name == "tag" else values[-1:]
+            by_key = {value.casefold(): value for value in values}
+            effective_values = by_key.values() if name == "tag" else values[-1:]
             filters += [(name, value) for value in effective_values]
         if len(filters) > MAX_FILTERS:
             raise InvalidInput(
