@@ -1,8 +1,7 @@
 """Renders the text of a passage: Markdown as HTML, with the words that a search matched marked.
 
-A passage is a piece of a file that anybody may have written. Its HTML is made of markdown-it's own
-tags; HTML in the text is shown as text, pictures are never loaded, and only addresses of the web
-and of mail are links.
+Anybody may have written the text. HTML in it is shown as text, no picture is loaded, and only
+addresses of the web and of mail become links.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ _MAX_HIGHLIGHTED_TERMS: Final = 50
 
 
 def render_markdown(text: str, terms: Collection[str] = ()) -> Markup | None:
-    """Return Markdown as HTML, or None to show it as text.
+    """Return Markdown as HTML, or None if it is to be shown as text.
 
-    That is what a text gets that is too long or nested too deeply, or in which a code block begins
-    or ends that the passage cuts: nothing says on which side of the fence the code is.
+    It is if it is too long, nested too deeply, or cut within a block of code. Of such a block only
+    one fence is left, and nothing says on which side of it the code is.
 
     Args:
         terms: The terms to highlight, as for `split_matches`.

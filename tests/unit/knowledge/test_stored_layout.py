@@ -6,6 +6,7 @@ The fingerprints below are stored in users' knowledge bases. If you change one o
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -114,10 +115,11 @@ def test_a_language_changes_fingerprints_and_adds_a_facet() -> None:
     assert build_new_document(english_chunk, NOON)["language"] == "En"
 
 
-def test_links_change_the_hash_of_a_source_but_not_its_chunks() -> None:
+@pytest.mark.parametrize(("name", "value"), [("links_to", ["file-other"]), ("markdown", True)])
+def test_some_fields_change_the_hash_of_a_source_but_not_its_chunks(name: str, value: Any) -> None:
     bare_source = split_into_chunks(BARE_SOURCE)
-    linking_source = split_into_chunks(replace(BARE_SOURCE, links_to=("file-other",)))
-    assert linking_source.content_hash != bare_source.content_hash
-    assert linking_source.chunks == bare_source.chunks
-    assert build_source_document(linking_source, NOON)["links_to"] == ["file-other"]
-    assert "links_to" not in build_source_document(bare_source, NOON)
+    fuller_source = split_into_chunks(replace(BARE_SOURCE, **{name: value}))
+    assert fuller_source.content_hash != bare_source.content_hash
+    assert fuller_source.chunks == bare_source.chunks
+    assert build_source_document(fuller_source, NOON)[name] == value
+    assert name not in build_source_document(bare_source, NOON)
