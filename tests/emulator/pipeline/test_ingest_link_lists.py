@@ -233,17 +233,14 @@ async def test_a_run_out_of_time_leaves_the_rest_to_the_next(ctx: Context, tmp_p
     assert Counter((await read_states(ctx)).values()) == {"stored": 8, "failed": 1}
 
 
-async def test_thousands_of_links_are_stored_in_seconds(ctx: Context, tmp_path: Path) -> None:
-    """A run that is cancelled in between is completed by the next."""
-    path = write_list(tmp_path, *map(str, range(5_000)))
-    start = time.monotonic()
+async def test_a_cancelled_list_is_completed_by_the_next_run(ctx: Context, tmp_path: Path) -> None:
+    path = write_list(tmp_path, *map(str, range(2_000)))
     reading = asyncio.create_task(ingest_cleanly(ctx, path))
     for _ in range(10_000):
         if await SavedLinks(ctx.database).count_listed():
             break
     reading.cancel()
     await asyncio.wait([reading])
-    assert 0 < await SavedLinks(ctx.database).count_listed() < 5_000
+    assert 0 < await SavedLinks(ctx.database).count_listed() < 2_000
     await ingest_cleanly(ctx, path)
-    assert await SavedLinks(ctx.database).count_listed() == 5_000
-    assert time.monotonic() - start < 30
+    assert await SavedLinks(ctx.database).count_listed() == 2_000
