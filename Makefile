@@ -17,6 +17,7 @@ MADE := .venv/made
 RUN := .venv/run
 DEV := .venv/dev
 PYTEST := .venv/bin/pytest -rs -n $(WORKERS)
+VALIDATE := .venv/bin/check-jsonschema --quiet --builtin-schema
 CODE := functions infra shared tests benchmarks
 SCRIPTS = $(shell find functions extension tests -name node_modules -prune -o -name '*.*js' -print)
 
@@ -77,7 +78,12 @@ check: $(DEV) ## Run all static checks; writes nothing
 	@echo 'Generated files'
 	@.venv/bin/carrel generate --check
 	@echo 'Cloud Build'
-	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.cloudbuild cloudbuild.yaml
+	@$(VALIDATE) vendor.cloudbuild cloudbuild.yaml
+	@echo 'GitHub and Docker'
+	@$(VALIDATE) vendor.github-workflows .github/workflows/*.yml
+	@$(VALIDATE) vendor.dependabot .github/dependabot.yml
+	@$(VALIDATE) vendor.compose-spec compose.yaml
+	@.venv/bin/zizmor --quiet --offline .github
 	@echo 'Terraform'
 	@if command -v terraform >/dev/null; then terraform fmt -check infra/terraform; \
 	else echo 'not checked: there is no Terraform'; fi
