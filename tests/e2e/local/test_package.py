@@ -1,6 +1,7 @@
 """The wheel of `make dist` contains all files, and runs on a machine without other programs."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -23,18 +24,18 @@ pytestmark = pytest.mark.slow
 
 UV: Final = (sys.executable, "-m", "uv")
 PACKED_FOLDERS: Final = ("functions", "infra", "shared")
-OTHER_FILES: Final = ("LICENSE", "NOTICE", "README.md", "pyproject.toml")
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy without the remains of other builds."""
+    """The wheel, built from a copy of what `.dockerignore` leaves to the image."""
     source, target = (tmp_path_factory.mktemp(name) for name in ("source", "dist"))
-    for name in PACKED_FOLDERS:
-        ignored = shutil.ignore_patterns("__pycache__", ".terraform")
-        shutil.copytree(ROOT / name, source / name, ignore=ignored)
-    for name in OTHER_FILES:
-        shutil.copy(ROOT / name, source)
+    ignored = shutil.ignore_patterns("__pycache__", ".terraform")
+    for name in re.findall(r"^!(.+)", (ROOT / ".dockerignore").read_text(), re.MULTILINE):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, source)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
     subprocess.run([*command, str(target), "."], cwd=source, check=True)
     [path] = target.glob("carrel-*.whl")
