@@ -40,6 +40,9 @@ def find_dense_regions(points: NDArray[np.float64], min_size: int) -> NDArray[np
         min_cluster_size=min_size,
         # Precomputed distances do not include that of the point to itself.
         min_samples=min(MIN_SAMPLES, min_size) - 1,
+        # Without a limit, a small group far from all others makes these one region: 5,218 of 5,301
+        # passages. On 20,000 descriptions of packages, a half and a sixth give the same regions.
+        max_cluster_size=len(points) // 2,
         metric="precomputed",
         copy=True,
     ).fit(_build_distance_graph(points))

@@ -54,6 +54,14 @@ def test_outliers_belong_to_no_cluster() -> None:
     assert list_groups_by_cluster(find_clusters(vectors)) == [{group} for group in range(6)]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_distant_group_does_not_unite_all_others(seed: int) -> None:
+    vectors = np.concatenate([make_outliers(300, seed), make_groups(1, seed + 5)])
+    clusters = find_clusters(vectors)
+    assert max(len(cluster.members) for cluster in clusters) < len(vectors) / 4
+    assert any(set(cluster.members) >= set(range(300, 315)) for cluster in clusters)
+
+
 @settings(max_examples=15)
 @given(SEEDS)
 def test_clusters_are_disjoint_and_the_order_of_vectors_changes_nothing(seed: int) -> None:
