@@ -63,7 +63,7 @@ TARGET_RATIO: Final = 1.5
 ROUNDS: Final = 60
 CHUNK_COUNT: Final = 1_000
 WARM_UP: Final = 5
-_RELATED: Final = 6
+_RELATED: Final = 11
 """The number of neighbours that get_chunk requests by default."""
 
 

@@ -114,7 +114,7 @@ class Out(Addresses):
 async def get_chunk(args: In, ctx: Context) -> Out:
     """Read a chunk.
 
-    Costs two round trips, and reads at most related_limit + 2 chunks, MAX_NOTES notes and the
+    Costs two round trips, and reads at most 2 * related_limit + 2 chunks, MAX_NOTES notes and the
     chunk's clusters.
     """
     chunks = Chunks(ctx.database)
