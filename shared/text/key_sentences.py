@@ -46,9 +46,15 @@ BACK_REFERENCE_FACTOR: Final = 0.7
 this."""
 OPEN_END_FACTOR: Final = 0.3
 """The weight of a line that is not a statement, such as a question, is multiplied by this."""
+MIN_CAPITALIZED_SHARE: Final = 0.7
+"""At least this share of the words of a letterhead or a list of names are capitalized or numbers.
+In German prose, about half of the words are."""
 LEAD_FACTOR: Final = 1.25
 """The weight of the first sentence, which often is the point of a highlight, is multiplied by
 this."""
+BACKGROUND_FACTOR: Final = 0.8
+"""The weight of the background and the methods of an abstract, and of a letterhead, is multiplied
+by this."""
 FINDING_FACTOR: Final = 1.5
 """The weight of a sentence that announces a finding is multiplied by this."""
 MIN_TERMS: Final = 3
@@ -59,10 +65,12 @@ _BACK_REFERENCE: Final = regex.compile(
 )
 _FINDING: Final = regex.compile(
     r"(?:conclusions?|results?|findings?|fazit|ergebnis(?:se)?|résultats|resultados|conclusiones)\b"
-    r"|(?:here,? )?we (?:find|found|show|report|demonstrate|conclude|identif\w+)\b"
+    r"|(?:here,? )?we (?:find|found|show|report|present|describe|propose|demonstrate|conclude"
+    r"|identif\w+)\b"
     r"|our (?:results|data|findings)\b|in (?:conclusion|summary)\b|taken together\b",
     regex.IGNORECASE,
 )
+_BACKGROUND: Final = regex.compile(r"(?:BACKGROUND|CONTEXT|INTRODUCTION|METHODS?|DESIGN)\b")
 _STATEMENT_END: Final = regex.compile(r"[\p{STerm}--[?\uff1f\u061f]]\W*$", regex.V1)
 """The end of a statement. Headings, list items and questions end differently."""
 
@@ -108,7 +116,7 @@ def rank_sentences(sentences: Sequence[str], title: str = "") -> list[KeySentenc
         KeySentence(
             sentences[positions[row]],
             positions[row],
-            stands_alone=factors[row] >= 1,
+            stands_alone=factors[row] >= BACKGROUND_FACTOR,
             refers_back=factors[row] == BACK_REFERENCE_FACTOR,
             similarities=tuple(similarities[positions[row]].tolist()),
         )
@@ -145,11 +153,20 @@ def _compute_lexrank(similarities: Matrix) -> Matrix:
 
 
 def _compute_factor(line: str, position: int) -> float:
-    """Return the factor for a sentence's weight. It is at least 1 if the sentence stands alone."""
+    """Return the factor for a sentence's weight, from BACKGROUND_FACTOR on if it stands alone."""
     if not _STATEMENT_END.search(line[-4:]):
         return OPEN_END_FACTOR
     if line[0].islower() or _BACK_REFERENCE.match(line):
         return BACK_REFERENCE_FACTOR
     if _FINDING.match(line):
         return FINDING_FACTOR
+    if _BACKGROUND.match(line) or _is_label(line):
+        return BACKGROUND_FACTOR
     return LEAD_FACTOR if position == 0 else 1.0
+
+
+def _is_label(line: str) -> bool:
+    """Return whether a line is a letterhead or a list of names, which have hardly any verbs."""
+    words: list[str] = regex.findall(r"[\p{L}\d][^\s]*", line)
+    capitalized = sum(word[0].isupper() or word[0].isdigit() for word in words)
+    return capitalized >= MIN_CAPITALIZED_SHARE * len(words)

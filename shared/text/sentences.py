@@ -30,7 +30,8 @@ _MIN_LETTER_SHARE: Final = 0.7
 
 # A row of a table, a heading, the title of a callout, a rule, a line of tags or an empty line.
 _BREAK: Final = re.compile(r"\s*(?:\||#{1,6}\s|\[!\w|[-=*_]{3,}\s*$|(?:#[^\s#]+\s*)++$|$)")
-_ADDRESS: Final = re.compile(r"<?\bhttps?://[^\s>]+>?")
+# In code, an address is a word of the sentence.
+_ADDRESS: Final = re.compile(r"\(https?://[^\s)]+\)|(?<!`)<?\bhttps?://[^\s>]+>?")
 
 
 def split_sentences(text: str) -> list[str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from shared.text.key_sentences import KeySentence
 
-MODEL: Final = "extractive-2"
+MODEL: Final = "extractive-3"
 """The model name that is stored with these cards. A new name lets `renew` replace older cards."""
 MIN_TEXT: Final = 400
 """The minimum number of characters of prose for a card. A shorter text is its own summary."""

@@ -33,6 +33,7 @@ def rank_texts(text: str, title: str = "") -> Sequence[str]:
         ("> Who kneads\n> sleeps well.", ["Who kneads sleeps well."]),
         ("See [the book](https://example.com/a) on it.", ["See the book on it."]),
         ("Knead it. https://example.com/a?b=c", ["Knead it."]),
+        ("Open `http://localhost` (https://example.com/a).", ["Open `http://localhost` ."]),
         ("Do this:\n\n```python\nx = bake(1)\n```\n\nThen eat.", ["Do this:", "Then eat."]),
         ("Do this.\n\n    x = bake(1)\n\nThen eat.", ["Do this.", "Then eat."]),
         ("| a | b |\n|---|---|\n| c | d |\n\nKnead it.", ["Knead it."]),
@@ -54,6 +55,13 @@ def test_central_sentences_come_first() -> None:
     related = ranked_sentences.index("Time lets the dough rise without much kneading.")
     assert related < ranked_sentences.index("My aunt owned a red car.")
     assert rank_texts(BAKING_TEXT, "Red cars of aunts")[0] == "My aunt owned a red car."
+
+
+@pytest.mark.parametrize(
+    "line", ["Bakery Dr. Dough, Leipzig, 4 May 2026.", "BACKGROUND Few studies are about dough."]
+)
+def test_letterheads_and_backgrounds_do_not_lead(line: str) -> None:
+    assert rank_texts(f"{line} The dough needs time, as few studies of dough said.")[-1] == line
 
 
 def test_questions_and_introductions_come_last() -> None:
