@@ -83,8 +83,10 @@ class Chunk(SourceFields):
         dated_at: The first known of its section's dates, or None: the day of an import says nothing
             about a text.
         date_meaning: What that date is.
-        own_tags: The chunk's tags that its source does not have. Stored only if the owner set the
-            tags of the source, because otherwise `tags` contains both.
+        own_tags: The chunk's tags that its source does not have. Stored only if the owner set its
+            tags or those of the source, because otherwise `tags` contains both.
+        origin_tags: What the origin says of `own_tags`. Stored only if the owner set them.
+        revision: The number of its revision. Each edit increments it.
         kept: Why an origin that does not have the chunk leaves it alone, or None if it deletes it.
     """
 
@@ -101,6 +103,8 @@ class Chunk(SourceFields):
     knowledge_card: KnowledgeCard | None = None
     cluster_id: tuple[str, ...] = ()
     own_tags: tuple[str, ...] | None = added_field()
+    origin_tags: tuple[str, ...] | None = added_field()
+    revision: int | None = added_field()
     page: int | None = added_field()
     chapter: str | None = added_field()
     location: str | None = added_field()

@@ -54,6 +54,7 @@ def build_chunk_line(chunk: Chunk, source: StoredSource) -> dict[str, Any]:
         "start": chunk.start,
         "text": chunk.content,
         "tags": get_own_tags(chunk, (source.origin_values or {}).get("tags", source.tags)),
+        "origin_values": None if chunk.origin_tags is None else {"tags": chunk.origin_tags},
         "readwise_url": chunk.readwise_url if chunk.readwise_url != source.readwise_url else None,
         "highlight_url": chunk.highlight_url,
         "highlighted_at": chunk.highlighted_at,

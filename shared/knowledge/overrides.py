@@ -3,6 +3,8 @@
 The field of the source contains what the owner set. `origin_values` contains what the origin says,
 which is the source's file, bucket or Readwise. Ingest updates only `origin_values`, so that the
 owner can return to the origin's value at any time.
+
+A chunk's own tags can be set likewise, and `origin_tags` contains what the origin says.
 """
 
 from __future__ import annotations
@@ -55,5 +57,28 @@ def apply_source_fields(chunk: Chunk, source: SourceFields, origin_values: Field
         title=source.title,
         author=source.author,
         tags=tuple(dict.fromkeys(source.tags + own)),
-        own_tags=own if "tags" in origin_values else None,
+        own_tags=own if "tags" in origin_values or chunk.origin_tags is not None else None,
     )
+
+
+def set_own_tags(
+    chunk: Chunk,
+    tags: tuple[str, ...] | None,
+    source: SourceFields,
+    origin_values: FieldValues,
+) -> Chunk:
+    """Return a chunk whose own tags the owner sets, or with None, resets.
+
+    Args:
+        source: Its source.
+        origin_values: What the origin says of the fields that the owner set in the source.
+    """
+    origin_tags = chunk.origin_tags
+    if origin_tags is None:
+        origin_tags = get_own_tags(chunk, origin_values.get("tags", source.tags))
+    edited = replace(
+        chunk,
+        own_tags=origin_tags if tags is None else tags,
+        origin_tags=None if tags is None else origin_tags,
+    )
+    return apply_source_fields(edited, source, origin_values)

@@ -68,6 +68,7 @@ class Section:
             section is not split again. Otherwise None.
         chunk_id: The id of the chunk from an export.
         card: The knowledge card of the chunk from an export.
+        origin_tags: If the owner set the tags of the chunk from an export, those of its origin.
     """
 
     text: str
@@ -82,6 +83,7 @@ class Section:
     start: int | None = None
     chunk_id: str | None = None
     card: KnowledgeCard | None = None
+    origin_tags: tuple[str, ...] | None = None
 
     @property
     def dates(self) -> dict[DateMeaning, datetime]:

@@ -66,24 +66,33 @@ class ChunkVectors:
     by_chunk: Mapping[str, Vector] = field(default_factory=dict)
 
 
-def plan_queued(stored: StoredChunks, chunks: Iterable[Chunk], now: datetime) -> Iterator[Change]:
+def plan_queued(
+    stored: StoredChunks, chunks: Iterable[Chunk], now: datetime, replaced_by: Mapping[str, str]
+) -> Iterator[Change]:
     """Yield the changes that turn a source's stored chunks into `chunks`. Their postings wait.
 
     Their commit must require that the source has not changed since the chunks were read.
+
+    Args:
+        replaced_by: The ids of new chunks, by the ids of those whose notes they get.
     """
     obsolete = dict(stored)
     for chunk in chunks:
         document = obsolete.pop(chunk.chunk_id, None)
         if document is None:
             # A deleted chunk of this id may not be removed from the postings yet.
-            fields = build_new_document(chunk, now) | {"deleted_at": DELETE_FIELD}
+            no_remains = {"deleted_at": DELETE_FIELD, "replaced_by": DELETE_FIELD}
+            fields = build_new_document(chunk, now) | no_remains
             write = Set(Reference(COLLECTION, chunk.chunk_id), fields, merge=True)
             yield Change("created", write)
         elif _differs(chunk, document):
             update = build_update(chunk, document.fields, now)
             yield Change("updated", Update(document.reference, update))
     for document in obsolete.values():
-        deletion = Update(document.reference, build_deletion_update(now))
+        fields = build_deletion_update(now)
+        if successor := replaced_by.get(document.id):
+            fields["replaced_by"] = successor
+        deletion = Update(document.reference, fields)
         yield Change("deleted", deletion, ENTRIES_PER_DELETION)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.firestore.values import DELETE_FIELD
@@ -40,7 +41,7 @@ def build_owned_fields(chunk: Chunk) -> dict[str, Any]:
 
 
 def compute_fingerprint(chunk: Chunk) -> str:
-    """Hash the layout and the fields that no step of a job writes."""
+    """Hash the layout and the fields that no step of a job writes, except the revision."""
     return hashlib.sha256(_canonicalize(chunk)).hexdigest()
 
 
@@ -128,5 +129,5 @@ def _build_written_fields(chunk: Chunk, now: datetime) -> dict[str, Any]:
 
 
 def _canonicalize(chunk: Chunk) -> bytes:
-    document = build_owned_fields(chunk) | {"layout": LAYOUT}
+    document = build_owned_fields(replace(chunk, revision=None)) | {"layout": LAYOUT}
     return json.dumps(document, sort_keys=True, default=str, ensure_ascii=False).encode()

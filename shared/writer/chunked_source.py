@@ -95,18 +95,19 @@ class ChunkedSource:
                 f"has a passage of {largest:,} bytes with its tags; at most {MAX_CHUNK_BYTES:,} are"
                 " allowed: remove tags from it"
             )
-        tags = [
-            facet
-            for facet in collect_source_facets(self.stored_chunks)
-            if facet.startswith(Kind.TAG)
-        ]
-        tag_bytes = sum(len(tag.encode()) for tag in tags)
-        if len(tags) > MAX_TAGS or tag_bytes > MAX_TAG_BYTES:
-            return (
-                f"has {len(tags):,} different tags of {tag_bytes:,} bytes; at most {MAX_TAGS:,} of"
-                f" {MAX_TAG_BYTES:,} bytes are allowed: remove some of them"
-            )
-        return None
+        return describe_excess_tags(collect_source_facets(self.stored_chunks))
+
+
+def describe_excess_tags(facets: Iterable[str]) -> str | None:
+    """Return a message if a source with these facets would have too many tags, or None."""
+    tags = [facet for facet in facets if facet.startswith(Kind.TAG)]
+    tag_bytes = sum(len(tag.encode()) for tag in tags)
+    if len(tags) > MAX_TAGS or tag_bytes > MAX_TAG_BYTES:
+        return (
+            f"has {len(tags):,} different tags of {tag_bytes:,} bytes; at most {MAX_TAGS:,} of"
+            f" {MAX_TAG_BYTES:,} bytes are allowed: remove some of them"
+        )
+    return None
 
 
 def build_source_document(source: ChunkedSource, now: datetime) -> dict[str, Any]:

@@ -9,7 +9,7 @@ the longer is kept, because the reader extended it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
@@ -62,11 +62,14 @@ class MergedHighlights:
             another version replaces are not among them, nor those without a highlight's id: a text
             that is read as a whole is edited, not deleted.
         kept_count: The number of stored chunks that stay although the incoming source lacks them.
+        replaced_by: The ids of the chunks with another text of a highlight, by the ids of those
+            that they replace.
     """
 
     chunks: list[Chunk]
     removed_ids: frozenset[str] = frozenset()
     kept_count: int = 0
+    replaced_by: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

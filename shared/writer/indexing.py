@@ -41,7 +41,7 @@ versions, all chunks are indexed again."""
 REQUEUE_BATCH_SIZE: Final = 400
 """The number of chunks that are queued again in one commit."""
 _FIELDS: Final = (
-    *("indexed", "extracted", "deleted_at", "tries"),
+    *("indexed", "extracted", "deleted_at", "replaced_by", "tries"),
     *chunk_repository.READ_FIELDS,
 )
 
@@ -56,6 +56,7 @@ class ChunkToIndex:
         update_time: The time of its last write before the read.
         fault: What is wrong with its document, if the document is malformed.
         extracted: The groups of its extractions, by extraction id.
+        replaced_by: The id of the chunk that has another text of its highlight, if it was deleted.
     """
 
     chunk_id: str
@@ -65,6 +66,7 @@ class ChunkToIndex:
     update_time: Any
     fault: str = ""
     extracted: Mapping[str, str] = field(default_factory=dict)
+    replaced_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,7 @@ def _to_pending(snapshot: Document) -> ChunkToIndex:
             tries,
             snapshot.update_time,
             extracted=extracted,
+            replaced_by=data.get("replaced_by"),
         )
     except (KeyError, TypeError) as error:
         fault = f"the document is malformed: {error!r}"

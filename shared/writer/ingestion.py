@@ -218,7 +218,7 @@ class Ingestion:
                 changes += [
                     Change("removed", write, ENTRIES_PER_DELETION) for write in kept.values()
                 ]
-            changes += plan_queued(stored_chunks, source.stored_chunks, now)
+            changes += plan_queued(stored_chunks, source.stored_chunks, now, merged.replaced_by)
             if not changes and document and says_nothing_new(source, document):
                 # Its hash is stored, so that the next run reads no chunks.
                 small_sources.append([self._build_hash_change(source, document)])

@@ -44,7 +44,7 @@ from shared.writer.chunked_source import build_source_document
 from shared.writer.note import Note, NoteContent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from shared.core.dates import Clock
@@ -147,28 +147,42 @@ class Notes:
         data = snapshot.fields
         return _REVISION.load(data) if data and data[PURGE_AT] > now else None
 
-    async def move_to_sources(self, chunk_ids: Sequence[str], limits: Limits, clock: Clock) -> None:
+    async def move_from_deleted(
+        self, deleted: Mapping[str, str | None], limits: Limits, clock: Clock
+    ) -> None:
         """Let the notes about deleted chunks be about their sources, where these are stored.
+
+        A note about a highlight whose text has changed stays with it, unless it corrects the former
+        text.
+
+        Args:
+            deleted: The ids of the chunks, each with that of the chunk that has the changed text.
 
         Costs one round trip for each `MAX_IN` chunks, and four for each of the notes.
         """
         chunks = Chunks(self._database)
-        notes = await chunks.load_notes_about("about_id", chunk_ids, MAX_MOVED)
+        notes = await chunks.load_notes_about("about_id", list(deleted), MAX_MOVED)
         subjects = {note.about_source_id for note in notes if note.about_source_id}
         stored = {source.source_id for source in await Sources(self._database).get_all([*subjects])}
         for note in notes:
             if note.about_source_id in stored:
-                move = partial(self._move_to_source, note.source_id, chunk_ids, limits, clock)
+                move = partial(self._move, note.source_id, deleted, limits, clock)
                 await self._database.retry_on_conflict(move)
 
-    async def _move_to_source(
-        self, source_id: str, chunk_ids: Sequence[str], limits: Limits, clock: Clock
+    async def _move(
+        self, source_id: str, deleted: Mapping[str, str | None], limits: Limits, clock: Clock
     ) -> None:
         stored = await self.get(source_id)
-        if stored is None or stored.is_moving or stored.note.about_id not in chunk_ids:
+        if stored is None or stored.is_moving or stored.note.about_id not in deleted:
             return
-        subject = stored.note.about_source_id
-        content = replace(stored.note.content, about_id=subject, about_gone=True)
+        subject: str | None = stored.note.about_id
+        while subject and subject in deleted:
+            subject = None if stored.note.content.corrects else deleted[subject]
+        content = replace(
+            stored.note.content,
+            about_id=subject or stored.note.about_source_id,
+            about_gone=subject is None,
+        )
         now = clock()
         chunked = content.to_chunked_source(source_id, limits, now)
         claim = await load_claim(self._database, content.claim_id)

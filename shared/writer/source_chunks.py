@@ -97,6 +97,9 @@ def _build_chunk(source: Source, section: Section, span: Span, offset: int) -> C
         chapter=locator.chapter,
         location=locator.location,
         knowledge_card=section.card,
+        own_tags=section.tags if section.origin_tags is not None else None,
+        origin_tags=section.origin_tags,
+        revision=1 if section.origin_tags is not None else None,
     )
 
 

@@ -1,5 +1,8 @@
 """Editing a source: its document first, and then its chunks, which repeat its fields.
 
+The own tags of a single chunk are edited in one commit. The job then collects the source's facets
+again.
+
 The commit that changes the source also sets its field `rewriting`, and rewrites the first chunks.
 The index job rewrites the other chunks, and then deletes the field. Because the job compares every
 chunk with the source, the next run completes one that was killed.
@@ -17,6 +20,7 @@ from shared.firestore.values import DELETE_FIELD
 from shared.firestore.writes import Write, put_if_unchanged
 from shared.index.facets import Kind, make_named_facet, make_path_facets
 from shared.knowledge import chunk_repository
+from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import of_source_query
 from shared.knowledge.overrides import apply_source_fields
 from shared.knowledge.source_repository import (
@@ -45,12 +49,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EditableSource:
-    """A source with its first chunks, at the time of a read.
+    """A source with its first chunks, or with one chunk to edit, at the time of a read.
 
     Attributes:
         is_moving: Whether it is being forgotten or restored.
         snapshot: Its document. A write fails if the document has changed since.
-        chunks: The documents of its first chunks. A write fails if one has changed since.
+        chunks: The documents of these chunks. A write fails if one has changed since.
     """
 
     source: StoredSource
@@ -87,11 +91,12 @@ class SourceEditing:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def get(self, source_id: str) -> EditableSource | None:
-        """Load a source with its first chunks, or None. Costs one round trip."""
+    async def get(self, source_id: str, chunk_id: str | None = None) -> EditableSource | None:
+        """Load a source with its first chunks or with this chunk, or None. Costs one round trip."""
         reference = Reference(SOURCES, source_id)
         snapshot, chunks = await asyncio.gather(
-            self._database.get(reference), self._load_page(source_id, 1)
+            self._database.get(reference),
+            self._load_chunk(source_id, chunk_id) if chunk_id else self._load_page(source_id, 1),
         )
         if not snapshot.exists:
             return None
@@ -116,6 +121,21 @@ class SourceEditing:
         rewriting = _Rewriting(edited, now, is_note=stored.saved_by is not None)
         first = next(split_commits(list(rewriting.build_changes(stored.chunks))), [])
         return [put_if_unchanged(stored.snapshot, data), *(change.write for change in first)]
+
+    def build_chunk_writes(
+        self, stored: EditableSource, chunk: Chunk, facets: Iterable[str], now: datetime
+    ) -> list[Write]:
+        """Build the writes that replace a chunk of a source.
+
+        They also change the source, so that an ingest that is running now reads the chunk again.
+
+        Args:
+            facets: The facets of the source until the index job collects them again.
+        """
+        data = REWRITE | {"facets": sorted(facets), "updated_at": now}
+        documents = {document.id: document for document in stored.chunks}
+        changes = plan_updates(documents, [chunk], now)
+        return [put_if_unchanged(stored.snapshot, data), *(change.write for change in changes)]
 
     async def load_unfinished(self, limit: int) -> list[str]:
         """Load ids of sources whose chunks may not be rewritten yet. Costs one round trip."""
@@ -147,6 +167,10 @@ class SourceEditing:
             first = chunks[-1].position + 1
         finished = {"rewriting": DELETE_FIELD, "facets": sorted(facets)}
         await self._database.commit([put_if_unchanged(snapshot, finished)])
+
+    async def _load_chunk(self, source_id: str, chunk_id: str) -> list[Document]:
+        document = await self._database.get(Reference(CHUNKS, chunk_id), STORED_FIELDS)
+        return [document] if document.fields.get("source_id") == source_id else []
 
     async def _load_page(self, source_id: str, first: int) -> list[Document]:
         query = of_source_query(source_id, MAX_CHANGES, first)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.firestore.documents import get_fields
 from shared.knowledge.chunk import Kept
 from shared.knowledge.chunk_repository import to_chunk
-from shared.knowledge.overrides import read_values
+from shared.knowledge.overrides import read_values, set_own_tags
 from shared.knowledge.source_repository import build_origin_fields
 from shared.writer.highlight_merging import (
     MergedHighlights,
@@ -22,9 +22,10 @@ from shared.writer.highlight_merging import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from shared.firestore.documents import Document
+    from shared.knowledge.chunk import Chunk
     from shared.knowledge.source import Source
     from shared.writer.chunked_source import ChunkedSource
 
@@ -42,7 +43,10 @@ LOG_FIELDS: Final = ("content_hash", "changed_at", "deleted_highlights", INCOMPL
 def merge_into_stored(
     source: ChunkedSource, document: Document | None, stored_chunks: Mapping[str, Document]
 ) -> tuple[ChunkedSource, MergedHighlights]:
-    """Merge a source into what is stored of it, if it adds to that or must keep some of it."""
+    """Merge a source into what is stored of it, if it adds to that or must keep some of it.
+
+    Passages keep the tags that the owner set.
+    """
     chunks = [to_chunk(chunk_id, chunk.fields) for chunk_id, chunk in stored_chunks.items()]
     data = get_fields(document)
     adds_only = source.source.adds_only
@@ -50,7 +54,7 @@ def merge_into_stored(
         chunk.kept or chunk.readwise_url != data.get("readwise_url") for chunk in chunks
     )
     if (not source.chunks and not adds_only) or not (adds_only or has_highlights):
-        return source, MergedHighlights(source.stored_chunks)
+        return _keep_edits(source, chunks), MergedHighlights(source.stored_chunks)
     origin_values = read_values(data.get("origin_values") or {})
     stored = StoredHighlights(
         # A restored chunk comes before the one that has taken its position.
@@ -63,7 +67,39 @@ def merge_into_stored(
     merged = merge_highlights(source, stored)
     former_hashes = get_merged_hashes(data)[1 - MAX_HASHES :] if adds_only else ()
     hashes = (*former_hashes, source.content_hash)
-    return replace(source, chunks=merged.chunks, merged_hashes=hashes), merged
+    merged_source = replace(source, chunks=merged.chunks, merged_hashes=hashes)
+    merged = replace(merged, replaced_by=_find_replaced(merged_source, chunks))
+    return _keep_edits(merged_source, chunks), merged
+
+
+def _keep_edits(source: ChunkedSource, stored: Sequence[Chunk]) -> ChunkedSource:
+    """Return the source with the edits of its stored chunks, also of those that it replaces."""
+    former_chunks = {chunk.chunk_id: chunk for chunk in stored}
+    replaced = {new: former_chunks[old] for old, new in _find_replaced(source, stored).items()}
+
+    def keep(chunk: Chunk) -> Chunk:
+        former = former_chunks.get(chunk.chunk_id) or replaced.get(chunk.chunk_id)
+        if former is None or not (former.revision or chunk.revision):
+            return chunk
+        tags = former.own_tags if former.origin_tags is not None else None
+        edited = set_own_tags(chunk, tags, source.source, source.origin_values)
+        return replace(edited, revision=former.revision)
+
+    # The hash stays that of what was read, by which the next run recognises an unchanged source.
+    hashes = source.merged_hashes or (source.content_hash,)
+    return replace(source, chunks=[keep(chunk) for chunk in source.chunks], merged_hashes=hashes)
+
+
+def _find_replaced(source: ChunkedSource, stored: Sequence[Chunk]) -> dict[str, str]:
+    """Map the ids of stored chunks to those of the new chunks with another text of a highlight."""
+    new = {chunk.chunk_id: chunk.readwise_url for chunk in source.chunks}
+    old = {chunk.chunk_id: chunk.readwise_url for chunk in stored}
+    added = {url: chunk_id for chunk_id, url in new.items() if chunk_id not in old}
+    return {
+        chunk_id: added[url]
+        for chunk_id, url in old.items()
+        if chunk_id not in new and url in added and url not in {None, source.source.readwise_url}
+    }
 
 
 def get_merged_hashes(data: Mapping[str, Any]) -> tuple[str, ...]:

@@ -93,14 +93,19 @@ EXAMPLES: Final = {
                 "",
                 "not as both",
             ),
+            ({"revision": 0, "tags": []}, "", "Pass either source_id"),
         ),
         missing={"source_id": "list_sources"},
         change={"author": ""},
-        costs=(({"source_id": "baking", "revision": 0, "title": "Loaves"}, Cost(2, 4, 5)),),
+        costs=(
+            ({"source_id": "baking", "revision": 0, "title": "Loaves"}, Cost(2, 4, 5)),
+            ({"chunk_id": KNEAD, "revision": 0, "tags": []}, Cost(2, 2, 3)),
+        ),
         undo_leaves=frozenset({"revision", "pending", "content_hash", "rewriting"}),
         refused=(
             ({"source_id": "baking", "revision": 0, "title": "Mine"}, "FORBIDDEN", _OWNERS),
             ({"source_id": NOTE, "revision": 1, "title": "Mine"}, "FORBIDDEN", _OWNERS),
+            ({"chunk_id": KNEAD, "revision": 0, "tags": []}, "FORBIDDEN", _OWNERS),
         ),
     ),
     "forget": Example(

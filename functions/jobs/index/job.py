@@ -59,7 +59,7 @@ async def index_with(
     A commit contains the indexed state of some chunks and all changes to their postings, so the
     next run continues where a killed run stopped. When INDEX_VERSION has changed, every chunk is
     indexed again. The job also completes calls of `forget` and `edit_source` that ran out of time,
-    and lets a note about a passage whose text has changed be about the source.
+    and lets a note about a passage that is gone be about the source.
     """
     report = Report()
     await _requeue_if_outdated(indexing, ctx)
@@ -74,9 +74,13 @@ async def index_with(
         page = await indexing.load_pending(ctx.clock(), PAGE_SIZE)
         if not page:
             return report
-        deleted = [chunk.chunk_id for chunk in page if chunk.chunk is None and not chunk.fault]
+        deleted = {
+            chunk.chunk_id: chunk.replaced_by
+            for chunk in page
+            if chunk.chunk is None and not chunk.fault
+        }
         limits = CHUNK_LIMITS[ctx.settings.embedding_provider]
-        await Notes(ctx.database).move_to_sources(deleted, limits, ctx.clock)
+        await Notes(ctx.database).move_from_deleted(deleted, limits, ctx.clock)
         for changes in await _plan_commits(page, ctx, report):
             await _apply(changes, indexing, ctx, budget, report)
     report.finished = False

@@ -56,7 +56,7 @@ OLDER: Final = "The train to Berlin takes two hours."
 NEWER: Final = "We spend nine days in Berlin."
 """The text of the note in its second revision."""
 SHARED_FIELDS: Final = {
-    "chunks": (*EDITABLE, "own_tags", "fingerprint"),
+    "chunks": (*EDITABLE, "own_tags", "origin_tags", "fingerprint"),
     "sources": (*EDITABLE, "origin_values", "title_key", "facets"),
 }
 """The fields that edits change, by collection."""
@@ -274,6 +274,32 @@ async def test_edits_survive_a_round_trip(
     assert (out["title"], out["author"], out["tags"]) == ("Bread at Home", "Ida Loaf", ["food"])
     stored_tags = {tuple(chunk["tags"]) for chunk in (await read_chunks(other)).values()}
     assert stored_tags == {("food", "dough"), ("food",), ()}
+
+
+async def test_an_edited_passage_survives_a_round_trip(
+    app: App, ctx: Context, shared_apps: Apps, tmp_path: Path
+) -> None:
+    [knead, _, crust] = await store_sources(ctx, BAKING)
+    for chunk, tags in ((knead, []), (crust, ["oven"])):
+        passage = {"chunk_id": chunk.chunk_id, "revision": 0}
+        await call_result(app, "edit_source", OWNER, **passage, tags=tags)
+    await index_all(ctx)
+    await write_export(ctx, tmp_path / "export")
+
+    other_app = shared_apps(clock=LATER)
+    other = other_app.context(OWNER, Meter())
+    await run_ingest(other, tmp_path / "export")
+    for collection, names in SHARED_FIELDS.items():
+        expected = await read_fields(ctx, collection, names)
+        assert await read_fields(other, collection, names) == expected
+    assert await run_ingest(other, tmp_path / "export") == {"read": 1}
+    reset = {"chunk_id": knead.chunk_id, "revision": 1, "reset": ["tags"]}
+    assert (await call_result(other_app, "edit_source", OWNER, **reset))["tags"] == ["dough"]
+
+    await run_ingest(other, tmp_path / "export")
+    stored = await read_chunks(other)
+    assert stored[knead.chunk_id]["tags"] == ["food", "dough"]
+    assert stored[crust.chunk_id]["tags"] == ["food", "oven"]
 
 
 async def read_fields(

@@ -139,6 +139,23 @@ async def test_a_note_whose_passage_changed_moves_to_the_source(app: App, ctx: C
     assert [chunk["chunk_id"] for chunk in stored["chunks"]] == moved["chunk_ids"]
 
 
+async def test_a_note_follows_a_highlight_whose_text_changes(app: App, ctx: Context) -> None:
+    """A correction of the former text moves to the source."""
+    first, *_ = await store_sources(ctx, BAKING)
+    await save_note(app, "Not in my oven.", about=first.chunk_id)
+    await save_note(app, CORRECTION, about=first.chunk_id, corrects=True)
+    for text in ("Knead until smooth.", "Knead it."):
+        changed = replace(BAKING.sections[0], text=text)
+        await ingest_sources(ctx, replace(BAKING, sections=(changed, *BAKING.sections[1:])))
+    await index(ctx, make_ample_budget())
+
+    source = await call_result(app, "get_source", source_id=BAKING.source_id)
+    [passage] = [chunk for chunk in source["chunks"] if chunk["text"] == "Knead it."]
+    assert [note["text"] for note in passage["notes"]] == ["Not in my oven."]
+    assert not passage["notes"][0].get("about_gone")
+    assert [note["text"] for note in source["notes"]] == [CORRECTION]
+
+
 async def test_a_note_gets_another_subject_or_becomes_a_correction(app: App, ctx: Context) -> None:
     first, second, _ = await store_sources(ctx, BAKING)
     note = await save_note(app, CORRECTION)

@@ -97,6 +97,7 @@ class _Chunk(_Exported):
     text: Annotated[str, Field(min_length=1)]
     start: Annotated[int, Field(ge=0)]
     tags: tuple[str, ...] = ()
+    origin_values: _OriginValues | None = None
     readwise_url: str | None = None
     highlight_url: str | None = None
     highlighted_at: _Moment | None = None
@@ -218,4 +219,5 @@ def _to_section(chunk: _Chunk) -> Section:
         card=KnowledgeCard(card.summary, card.takeaways, card.model, card.generated_at)
         if card
         else None,
+        origin_tags=chunk.origin_values.tags if chunk.origin_values else None,
     )

@@ -95,6 +95,12 @@ class Out(Addresses):
     author: str | None = Field(description="Author of its source, if known.")
     source: str = Field(description="Where the source came from, such as kindle, reader or file.")
     tags: list[str] = Field(description="Tags of source and highlight.")
+    origin_tags: list[str] | None = Field(
+        description="If its own tags were edited, those of its origin.", json_schema_extra=FOR_APPS
+    )
+    revision: int | None = Field(
+        description="Its revision, to edit its tags by edit_source; missing if never edited."
+    )
     content: str = Field(description="The whole text, in the author's words.")
     chunk_info: str = Field(description="Its place in the source: 2/5, second of five.")
     date: str | None = Field(description=DATE)
@@ -218,7 +224,9 @@ def format_result(out: Out) -> str:
     lines = [
         *([f"Summary: {card.summary}", *(f"- {item}" for item in card.takeaways)] if card else []),
         *filter(None, [out.highlight_url, out.source_url, out.readwise_url]),
-        f"ID: {out.chunk_id}" + (f", tags: {', '.join(out.tags)}" if out.tags else ""),
+        f"ID: {out.chunk_id}"
+        + (f", tags: {', '.join(out.tags)}" if out.tags else "")
+        + (f", revision {out.revision}" if out.revision else ""),
         *([_format_membership(cluster)] if cluster else []),
         *([f"It {'corrects' if out.corrects else 'is about'} {out.about_id}"] * bool(out.about_id)),
         *map(format_note, out.notes),

@@ -64,6 +64,12 @@ class SourcePassage(Result):
     )
     text: str = Field(description="Its text, without what the passage before it has already said.")
     tags: list[str] | None = Field(description="Tags that the source does not have.")
+    origin_tags: list[str] | None = Field(
+        description="If these were edited, those of its origin.", json_schema_extra=FOR_APPS
+    )
+    revision: int | None = Field(
+        description="Its revision, to edit its tags by edit_source; missing if never edited."
+    )
     date: str | None = Field(description=DATE)
     summary: str | None = Field(
         description="Summary of its knowledge card, if any.", json_schema_extra=FOR_APPS
