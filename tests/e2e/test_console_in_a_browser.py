@@ -151,6 +151,31 @@ async def test_a_user_searches_reads_and_edits_without_scripts(
         assert browser.console_errors == []
 
 
+async def test_a_passages_tag_is_corrected_in_four_clicks(
+    browsers: Browsers, console: Console
+) -> None:
+    async with browsers.open_window(scripts=False) as browser:
+        await console.sign_in(browser)
+        await browser.fill("Search what you have read", "how long do I knead the dough?")
+        await browser.press("Search")
+        await browser.page.locator(".hit [data-hit]").first.click()
+        await browser.page.get_by_text("Edit tags", exact=True).click()
+        await browser.fill("Tags of this passage, one on each line", "kneading\nhands")
+        await browser.press("Save the tags")
+        await browser.wait_for_text("Changed the tags")
+        tags = browser.page.locator(".open .tag")
+        assert await tags.all_inner_texts() == ["kneading", "hands"]
+
+        await browser.page.get_by_text("Edit tags", exact=True).click()
+        await browser.wait_for_text("which says: dough")
+        await browser.press("Undo")
+        await browser.wait_for_text("Changed the tags")
+        assert await tags.all_inner_texts() == ["dough"]
+        await browser.page.get_by_role("link", name="Edit tags of passage").last.click()
+        label = "Tags of this passage, one on each line"
+        assert await browser.page.get_by_label(label).is_visible()
+
+
 async def test_a_reader_sees_no_forms_that_change_a_source(
     browser: Browser, console: Console
 ) -> None:
@@ -230,7 +255,7 @@ async def test_a_passage_is_corrected_copied_and_left_for_the_next(
     await browser.page.wait_for_url(re.compile("passage="))
     await browser.page.wait_for_load_state()
     assert await passage.get_attribute("aria-label") != before
-    await passage.get_by_role("link", name="Edit title and tags").click()
+    await passage.get_by_role("link", name="Edit the source").click()
     assert await browser.page.get_by_label("Title").is_visible()
 
 

@@ -65,7 +65,7 @@ def _parse_edit(source_id: str, fields: dict[str, str]) -> FormCall | None:
     changes = _find_changes(fields)
     revision = _parse_number(fields.get("revision", ""))
     return (
-        FormCall("edit_source", {"source_id": source_id, "revision": revision, **changes})
+        FormCall("edit_source", {**_get_target(source_id, fields), "revision": revision, **changes})
         if changes
         else None
     )
@@ -86,7 +86,7 @@ def merge_draft(source: dict[str, Any], draft: Mapping[str, str]) -> dict[str, s
         "author": source.get("author") or "",
         "tags": "\n".join(source["tags"]),
     }
-    is_edit = draft.get("action") in {"edit", "edit_note"}
+    is_edit = draft.get("action") in {"edit", "edit_note"} and not draft.get("chunk_id")
     typed = _find_changes(draft) if is_edit else {}
     return stored | {name: draft.get(name, "") for name in typed}
 
@@ -119,7 +119,8 @@ def _parse_note_edit(source_id: str, fields: dict[str, str]) -> FormCall:
 def _parse_reset(source_id: str, fields: dict[str, str]) -> FormCall:
     revision = _parse_number(fields.get("revision", ""))
     reset = [fields.get("field", "")]
-    return FormCall("edit_source", {"source_id": source_id, "revision": revision, "reset": reset})
+    target = _get_target(source_id, fields)
+    return FormCall("edit_source", {**target, "revision": revision, "reset": reset})
 
 
 def _parse_note(_source_id: str, fields: dict[str, str]) -> FormCall:
@@ -140,8 +141,13 @@ def _parse_link(_source_id: str, fields: dict[str, str]) -> FormCall:
 
 
 def _parse_forgetting(source_id: str, fields: dict[str, str]) -> FormCall:
+    return FormCall("forget", _get_target(source_id, fields))
+
+
+def _get_target(source_id: str, fields: dict[str, str]) -> dict[str, Any]:
+    """Return the argument that names the passage of a form, or else the source."""
     chunk_id = fields.get("chunk_id")
-    return FormCall("forget", {"chunk_id": chunk_id} if chunk_id else {"source_id": source_id})
+    return {"chunk_id": chunk_id} if chunk_id else {"source_id": source_id}
 
 
 def _parse_restoring(source_id: str, fields: dict[str, str]) -> FormCall:
@@ -199,7 +205,7 @@ def _find_path(tool: str, result: dict[str, Any]) -> str | None:
     """Return the path of what a call saved, changed or restored, if it is stored now."""
     if tool in {"fetch_links", "save_link"} or (tool == "forget" and result["forgotten"]):
         return None
-    chunk_id = result.get("chunk_id") if tool == "forget" else None
+    chunk_id = result.get("chunk_id") if tool in {"edit_source", "forget"} else None
     return make_source_path(result["source_id"], chunk_id)
 
 

@@ -114,16 +114,24 @@ def describe_place(passage: dict[str, object]) -> str:
     return ", ".join(str(part) for part in (passage.get("chapter"), position) if part)
 
 
-def make_source_path(source_id: str, chunk_id: str | None = None, terms: Sequence[str] = ()) -> str:
+def make_source_path(
+    source_id: str,
+    chunk_id: str | None = None,
+    terms: Sequence[str] = (),
+    *,
+    is_editing: bool = False,
+) -> str:
     """Return the path of a source's page, opened at one of its passages if its id is passed.
 
     Args:
         terms: The terms to highlight in the passage.
+        is_editing: Whether the form for the tags of the passage is open.
     """
     path = f"/sources/{quote(source_id, safe='')}"
     if chunk_id is None:
         return path
-    query = urlencode([("passage", chunk_id), *(("found", term) for term in terms)])
+    parameters = [("passage", chunk_id), *(("found", term) for term in terms)]
+    query = urlencode(parameters + [("edit", "tags")] * is_editing)
     return f"{path}?{query}#{quote(chunk_id, safe='')}"
 
 

@@ -107,6 +107,7 @@ async def show(
         error=error,
         draft=draft or {},
         edit=merge_draft(source, draft or {}),
+        is_editing="edit" in parameters,
         source=source,
         passage=passage,
         file=file,

@@ -341,7 +341,11 @@ def test_a_second_sign_out_offers_to_sign_in_again(sign_in: SignIn) -> None:
         (Role.OWNER, frozenset({Scope.READ}), []),
         (Role.OWNER, frozenset({Scope.READ, Scope.WRITE}), ["Add a note"]),
         (Role.EDITOR, FULL_ACCESS, ["Add a note"]),
-        (Role.OWNER, FULL_ACCESS, ["Edit", "Forget", "Add a note", "Forget this passage"]),
+        (
+            Role.OWNER,
+            FULL_ACCESS,
+            ["Edit", "Forget", "Edit tags", "Add a note", "Forget this passage"],
+        ),
     ],
 )
 def test_users_see_only_forms_that_they_may_use(
