@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from shared.ai.retrying import ATTEMPTS_IN_TIME
-from shared.core.circuit_breaker import CircuitBreaker
-from shared.core.errors import CarrelError, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import httpx2
     from google import genai
     from google.auth.credentials import Credentials
@@ -40,9 +35,7 @@ class VertexEndpoint:
 class VertexClient:
     """Connections to Vertex AI. An instance belongs to the event loop that first uses it."""
 
-    def __init__(
-        self, endpoint: VertexEndpoint, time_limit: float, breaker: CircuitBreaker | None
-    ) -> None:
+    def __init__(self, endpoint: VertexEndpoint, time_limit: float) -> None:
         """Store the configuration. The client, which is slow to import, loads on first use.
 
         Args:
@@ -50,28 +43,11 @@ class VertexClient:
         """
         self._endpoint = endpoint
         self._time_limit = time_limit
-        self._breaker = breaker or CircuitBreaker("Vertex AI")
 
     @property
     def aio(self) -> AsyncClient:
         """The asynchronous client."""
         return self._client.aio
-
-    @contextmanager
-    def guarded(self) -> Iterator[None]:
-        """Guard calls with the circuit breaker.
-
-        Raises:
-            Unavailable: The breaker is open.
-        """
-        with self._breaker.attempt() as attempt:
-            try:
-                yield
-            except CarrelError as error:
-                # Any error but `Unavailable` shows that Vertex AI responds.
-                attempt.healthy = not isinstance(error, Unavailable)
-                raise
-            attempt.healthy = True
 
     async def aclose(self) -> None:
         """Close the connections."""

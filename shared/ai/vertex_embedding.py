@@ -15,6 +15,7 @@ from shared.ai.embedding import (
 )
 from shared.ai.retrying import compute_deadline, run_concurrently
 from shared.ai.vertex_client import VertexClient, VertexEndpoint
+from shared.core.circuit_breaker import CircuitBreaker
 from shared.core.errors import InvalidInput, PlatformFault
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
     from google.auth.credentials import Credentials
     from google.genai.types import ContentEmbedding, EmbedContentConfig, EmbedContentResponse
-
-    from shared.core.circuit_breaker import CircuitBreaker
 
 _TASK_TYPES = {Purpose.DOCUMENT: "RETRIEVAL_DOCUMENT", Purpose.QUERY: "RETRIEVAL_QUERY"}
 
@@ -61,7 +60,8 @@ class VertexEmbedder:
         endpoint = VertexEndpoint(
             project=project, location=location, credentials=credentials, base_url=base_url
         )
-        self._vertex = VertexClient(endpoint, time_limit, breaker)
+        self._vertex = VertexClient(endpoint, time_limit)
+        self._breaker = breaker or CircuitBreaker("Vertex AI")
         self._slots = asyncio.Semaphore(concurrency)
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> list[Vector]:
@@ -69,7 +69,7 @@ class VertexEmbedder:
         require_unicode(texts)
         if not texts:
             return []
-        with embedding_span("gcp.vertex_ai", self, texts) as request, self._vertex.guarded():
+        with embedding_span("gcp.vertex_ai", self, texts) as request, self._breaker.guard():
             config = self._build_config(purpose)
             deadline = compute_deadline(purpose, self._time_limit)
             embeddings = await run_concurrently(

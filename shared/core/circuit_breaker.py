@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from shared.core.errors import Unavailable
+from shared.core.errors import CarrelError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,6 +79,21 @@ class CircuitBreaker:
             yield attempt
         finally:
             self._record(attempt)
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Admit or reject a call of a service that is healthy unless it raises `Unavailable`.
+
+        Raises:
+            Unavailable: See `attempt`.
+        """
+        with self.attempt() as attempt:
+            try:
+                yield
+            except CarrelError as error:
+                attempt.healthy = not isinstance(error, Unavailable)
+                raise
+            attempt.healthy = True
 
     def _admit(self, attempt: Attempt) -> None:
         if self._failures < self._threshold:
