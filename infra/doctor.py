@@ -20,7 +20,7 @@ from infra.folders import run_command
 from infra.local import local_database
 from infra.local.state_disk import find_remote_disk, find_synchronised_folder, read_mounts
 from infra.terminal import make_printable
-from shared.core.errors import CarrelError, Unusable
+from shared.core.errors import CarrelError, InvalidInput, PlatformFault, Unusable
 from shared.core.installation import carrel, carrel_deploy
 from shared.text.counts import format_count
 
@@ -226,6 +226,40 @@ async def _embed_sample(settings: Settings) -> CheckResult:
         await app.aclose()
 
 
+def _check_language_model(_: Machine) -> CheckResult:
+    from shared.core.settings import Settings
+
+    settings = Settings()
+    address = settings.generation_base_url
+    if settings.generation_provider == "openai" and address:
+        try:
+            httpx2.get(address, timeout=_TIMEOUT_SECONDS)
+        except httpx2.TransportError:
+            return failed(f"nothing answers at {address}", f"start it, then {carrel('doctor')}")
+    return asyncio.run(_write_card(settings))
+
+
+async def _write_card(settings: Settings) -> CheckResult:
+    """Check that the configured language model writes a knowledge card."""
+    from functions.jobs.cards.generated import probe
+    from shared.core.meter import Meter
+    from shared.runtime.context import App
+
+    app = App(settings)
+    try:
+        if app.generator is None:
+            return passed("none; cards and names of clusters are made of the texts")
+        meter = Meter()
+        await probe(app.generator, meter)
+    except (InvalidInput, PlatformFault) as error:
+        return failed(error.message, "change the settings that begin with GENERATION_")
+    else:
+        tokens = meter.input_tokens + meter.output_tokens
+        return passed(f"{app.generator.model} writes a card with {tokens} tokens")
+    finally:
+        await app.aclose()
+
+
 def _make_program_check(name: str, purpose: str) -> Check:
     """Make the check of a program that only one purpose needs."""
 
@@ -246,6 +280,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("folders", _check_folders),
     Check("gateway", _check_gateway),
     Check("embedding model", _check_embedding),
+    Check("language model", _check_language_model),
     _make_program_check("node", "some of the tests"),
     _make_program_check("terraform", f"`{carrel_deploy()}`"),
     _make_program_check("gcloud", "signing in to Google Cloud"),

@@ -42,6 +42,7 @@ PROVIDERS: Final = {
     "shared.ai.openai_embedding": Capability.EMBEDDING,
     "shared.ai.local_embedding": Capability.EMBEDDING,
     "shared.ai.vertex_generation": Capability.GENERATION,
+    "shared.ai.openai_generation": Capability.GENERATION,
 }
 """The modules that the composition root imports only for functions with the given capability."""
 _LAPTOP: Final = "shared.ai.local_embedding"

@@ -85,6 +85,7 @@ CAPABILITY_SETTINGS: Final = {
     ),
     Capability.GENERATION: (
         *("generation_provider", "generation_model", "generation_location", "vertex_base_url"),
+        "generation_base_url",
     ),
     Capability.READWISE: ("readwise_url",),
     Capability.INGEST_BUCKET: ("ingest_bucket",),
@@ -94,7 +95,11 @@ CAPABILITY_SETTINGS: Final = {
 """The fields of `Settings` that functions with a capability read."""
 _TELEMETRY_SECRET: Final = "OTEL_EXPORTER_OTLP_HEADERS"  # noqa: S105 - the variable's name
 """The secret that all functions read to export spans."""
-_SECRETS: Final = {Capability.EMBEDDING: "OPENAI_API_KEY", Capability.READWISE: "READWISE_TOKEN"}
+_SECRETS: Final = {
+    Capability.EMBEDDING: "OPENAI_API_KEY",
+    Capability.GENERATION: "GENERATION_API_KEY",
+    Capability.READWISE: "READWISE_TOKEN",
+}
 """The secret that functions with a capability read."""
 _ROLES: Final = {
     Capability.EMBEDDING: "roles/aiplatform.user",
@@ -273,5 +278,5 @@ def _get_capability_settings(capabilities: frozenset[Capability]) -> list[tuple[
 
 
 def _get_secrets(capabilities: frozenset[Capability]) -> tuple[str, ...]:
-    secrets = [_SECRETS[capability] for capability in capabilities if capability in _SECRETS]
-    return (*secrets, _TELEMETRY_SECRET)
+    secrets = {_SECRETS[capability] for capability in capabilities if capability in _SECRETS}
+    return (*sorted(secrets), _TELEMETRY_SECRET)

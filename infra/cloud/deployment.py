@@ -28,6 +28,7 @@ EXAMPLE: Final = "infra/terraform/example.tfvars.json"
 """The example of a deployment file, as a path in the repository."""
 OptionalSecret = Literal[
     "BILLING_TOKEN",
+    "GENERATION_API_KEY",
     "GOOGLE_CLIENT_SECRET",
     "OPENAI_API_KEY",
     "OTEL_EXPORTER_OTLP_HEADERS",

@@ -391,14 +391,26 @@ class EmbeddingSettings(SettingGroup):
 class GenerationSettings(SettingGroup):
     """Knowledge cards, cluster names and extractions."""
 
-    generation_provider: Literal["extractive", "vertex"] = Field(
+    generation_provider: Literal["extractive", "vertex", "openai"] = Field(
         default="extractive",
         description="The author of knowledge cards and cluster names: extractive selects sentences"
-        " and terms from the texts, vertex prompts a language model. Extractions (decisions,"
-        " patterns, warnings and methodologies) need the language model.",
+        " and terms from the texts, vertex prompts a language model on Vertex AI, openai one at any"
+        " endpoint with OpenAI's API. Extractions (decisions, patterns, warnings and methodologies)"
+        " need a language model.",
     )
     generation_model: str = Field(
-        default="gemini-3.5-flash-lite", description="The language model on Vertex AI."
+        default="",
+        description="The language model; by default gemini-3.5-flash-lite on Vertex AI. An endpoint"
+        " needs one.",
+    )
+    generation_base_url: Endpoint | None = Field(
+        default=None,
+        examples=["http://localhost:11434/v1"],
+        description="The endpoint's address without `/chat/completions`: https, or http on"
+        " loopback. It receives every passage, and has no default.",
+    )
+    generation_api_key: SecretStr | None = Field(
+        default=None, description="The bearer token for that endpoint, if it needs one."
     )
     generation_location: str = Field(
         default="global",

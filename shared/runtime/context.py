@@ -43,9 +43,14 @@ if TYPE_CHECKING:
     from shared.runtime.schemas import Result
 
 _NO_KEY: Final = "OPENAI_KEY_OF_CALLER also needs OPENAI_API_KEY, since jobs have no caller."
+_NO_ENDPOINT: Final = (
+    "GENERATION_PROVIDER=openai also needs GENERATION_BASE_URL and GENERATION_MODEL."
+)
 AnswerT = TypeVar("AnswerT", bound="Result | Outcome[Any]")
 TimedPart = Literal["embedding", "bm25"]
 """A part of a call whose duration the receipt reports."""
+DEFAULT_VERTEX_MODEL: Final = "gemini-3.5-flash-lite"
+"""The language model on Vertex AI, if the settings name none."""
 QUERY_CACHE_SIZE: Final = 256
 """How many query vectors a process caches, so that further pages of a search need no embedding."""
 BREAKER_THRESHOLD: Final = 20
@@ -100,7 +105,11 @@ class Context:
 
     @property
     def generator(self) -> Generator | None:
-        """The language model, or None if none is configured."""
+        """The language model, or None if none is configured.
+
+        Raises:
+            InvalidInput: The settings do not say where the model is.
+        """
         self.require(Capability.GENERATION)
         return self._app.generator
 
@@ -301,18 +310,32 @@ def _make_embedder(settings: Settings) -> Embedder:
 
 
 def _make_generator(settings: Settings) -> Generator | None:
-    if settings.generation_provider == "extractive":
-        return None
-    from shared.ai.vertex_generation import VertexGenerator
     from shared.core.circuit_breaker import CircuitBreaker
 
-    return VertexGenerator(
-        project=settings.google_cloud_project,
-        location=settings.generation_location,
-        model=settings.generation_model,
-        base_url=settings.vertex_base_url,
-        breaker=CircuitBreaker("Vertex AI", failures=BREAKER_THRESHOLD),
-    )
+    match settings.generation_provider:
+        case "extractive":
+            return None
+        case "vertex":
+            from shared.ai.vertex_generation import VertexGenerator
+
+            return VertexGenerator(
+                project=settings.google_cloud_project,
+                location=settings.generation_location,
+                model=settings.generation_model or DEFAULT_VERTEX_MODEL,
+                base_url=settings.vertex_base_url,
+                breaker=CircuitBreaker("Vertex AI", failures=BREAKER_THRESHOLD),
+            )
+        case "openai":
+            from shared.ai.openai_generation import OpenAIGenerator
+
+            if not (settings.generation_base_url and settings.generation_model):
+                raise InvalidInput(_NO_ENDPOINT)
+            return OpenAIGenerator(
+                base_url=settings.generation_base_url,
+                model=settings.generation_model,
+                api_key=settings.generation_api_key,
+                breaker=CircuitBreaker("The chat endpoint", failures=BREAKER_THRESHOLD),
+            )
 
 
 def _hash_key(key: SecretStr | None) -> bytes:

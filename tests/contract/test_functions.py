@@ -79,12 +79,15 @@ def test_each_secret_goes_only_to_functions_that_use_it() -> None:
     assert secrets["gateway"] == {"ACCESS_SECRETS", "BILLING_TOKEN", "GOOGLE_CLIENT_SECRET"}
     assert secrets["ingest"] == {"READWISE_TOKEN"}
 
-    embedding_names = {
-        function.name for function in FUNCTIONS if Capability.EMBEDDING in function.capabilities
+    model_secrets = {
+        Capability.EMBEDDING: "OPENAI_API_KEY",
+        Capability.GENERATION: "GENERATION_API_KEY",
     }
-    other_secrets = {name: names for name, names in secrets.items() if names}
-    assert other_secrets.keys() == {"gateway", "ingest", *embedding_names}
-    assert all(secrets[name] == {"OPENAI_API_KEY"} for name in embedding_names)
+    for function in FUNCTIONS:
+        if function.name not in {"gateway", "ingest"}:
+            capabilities = function.capabilities & model_secrets.keys()
+            expected = {model_secrets[capability] for capability in capabilities}
+            assert secrets[function.name] == expected
 
 
 @every_function

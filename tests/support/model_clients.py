@@ -10,6 +10,7 @@ from google.oauth2.credentials import Credentials
 from pydantic import BaseModel, Field, SecretStr
 
 from shared.ai.openai_embedding import OpenAIEmbedder
+from shared.ai.openai_generation import OpenAIGenerator
 from shared.ai.vertex_embedding import VertexEmbedder
 from shared.ai.vertex_generation import VertexGenerator
 from shared.core.errors import CarrelError
@@ -60,6 +61,19 @@ async def open_generator(
     """Open a generator on the fake server; options replace its default arguments."""
     defaults = {**_make_vertex_options(server), "model": vertex.MODEL}
     generator = VertexGenerator(**{**defaults, **options})
+    try:
+        yield generator
+    finally:
+        await generator.aclose()
+
+
+@asynccontextmanager
+async def open_chat_generator(
+    server: openai.FakeOpenAI, **options: Any
+) -> AsyncIterator[OpenAIGenerator]:
+    """Open a generator on the fake server; options replace its default arguments."""
+    defaults = {"base_url": server.base_url, "model": openai.CHAT_MODEL}
+    generator = OpenAIGenerator(**{**defaults, "api_key": SecretStr(CREDENTIAL), **options})
     try:
         yield generator
     finally:

@@ -47,7 +47,7 @@ DIMENSION: Final = "64"
 def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Staged bundles of the cloud, which do not contain the local embedding provider."""
     target = tmp_path_factory.mktemp("staged")
-    stage(target, only=[*STARTED_NAMES, *EMBEDDING_NAMES])
+    stage(target, only=[*STARTED_NAMES, *EMBEDDING_NAMES, "cards"])
     return target
 
 
@@ -246,6 +246,7 @@ async def test_a_deployed_function_exports_its_spans_before_it_answers(
     [
         ("search_kb", {"vertex_embedding.py", "openai_embedding.py"}),
         ("embed", {"vertex_embedding.py", "openai_embedding.py"}),
+        ("cards", {"vertex_generation.py", "openai_generation.py"}),
         ("get_chunk", set()),
         (GATEWAY, set()),
     ],

@@ -19,6 +19,7 @@ SECRETS = {
     "GOOGLE_CLIENT_SECRET": "of the gateway, too",
     "READWISE_TOKEN": "of the job that reads",
     "OPENAI_API_KEY": "of those that embed",
+    "GENERATION_API_KEY": "of those that generate text",
     "AWS_SECRET_ACCESS_KEY": "of whoever runs this",
 }
 """The value of each secret, which says who may read it."""
@@ -87,7 +88,11 @@ COMMON_MODULES = {"shared.core.settings", "functions_framework", "google.cloud.f
             "ingest", COMMON_MODULES, {"READWISE_TOKEN"}, ["ingest"], marks=pytest.mark.slow
         ),
         pytest.param(
-            "cluster", COMMON_MODULES | {"sklearn"}, set(), ["cluster"], marks=pytest.mark.slow
+            "cluster",
+            COMMON_MODULES | {"sklearn"},
+            {"GENERATION_API_KEY"},
+            ["cluster"],
+            marks=pytest.mark.slow,
         ),
     ],
 )

@@ -1,7 +1,8 @@
-"""A fake of OpenAI's embeddings API that can fail on demand.
+"""A fake of OpenAI's API for embeddings and chats that can fail on demand.
 
 The vector of a text is the sum of a random direction for each word, so texts that share words are
-similar. A shorter vector consists of the first numbers of the longer one.
+similar. A shorter vector consists of the first numbers of the longer one. For chats, see
+`fakes.chat`.
 """
 
 import contextlib
@@ -15,12 +16,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tests.support.fakes import chat
+from tests.support.fakes.gemini import Answerer
 from tests.support.fakes.http_server import HANGS, LoopbackHandler, LoopbackServer
 
 DIMENSION: Final = 64
 """The default dimension of the model's vectors."""
 MODEL: Final = "words-3-small"
-"""The only model."""
+"""The only embedding model."""
+CHAT_MODEL: Final = "words-3-chat"
+"""The only language model."""
 TOKENS_PER_TEXT: Final = 3
 """The number of tokens that the server counts in every text."""
 Item = dict[str, Any]
@@ -117,8 +122,13 @@ class Call:
 
     @property
     def texts(self) -> list[str]:
-        """The texts to embed."""
-        return list(self.body["input"])
+        """The texts to embed, or the text to process."""
+        return [chat.get_text(self.body)] if self.is_chat else list(self.body["input"])
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether the request is for text rather than for vectors."""
+        return self.path == "/v1/chat/completions"
 
 
 class FakeOpenAI(LoopbackServer):
@@ -129,6 +139,8 @@ class FakeOpenAI(LoopbackServer):
         script: The replies to the next requests, in order; later requests get `usual`.
         keys: The accepted keys; None accepts requests without a key.
         accepts_dimensions: Whether requests may specify the dimension of vectors.
+        accepts_schemas: Whether requests may have a `response_format`.
+        answers: Functions that make the answers of the language model, by the title of the schema.
         rejected_words: If not empty, requests with a text that contains this are rejected.
         words_without_vector: If not empty, responses to texts that contain this lack a vector.
         max_characters: The maximum number of characters of a request.
@@ -144,6 +156,8 @@ class FakeOpenAI(LoopbackServer):
         self.usual = usual or Reply()
         self.keys: set[str] | None = None
         self.accepts_dimensions = True
+        self.accepts_schemas = True
+        self.answers: dict[str, Answerer] = {}
         self.rejected_words = ""
         self.words_without_vector = ""
         self.max_characters = 1_000_000
@@ -176,21 +190,31 @@ class FakeOpenAI(LoopbackServer):
             self._under_way -= 1
 
     def answer(self, call: Call, reply: Reply) -> Reply:
-        """Check a request as an endpoint does, and return the vectors of its texts."""
-        if call.path != "/v1/embeddings" or call.body["model"] != MODEL:
+        """Check a request as an endpoint does, and answer it."""
+        methods = {"/v1/embeddings": MODEL, "/v1/chat/completions": CHAT_MODEL}
+        if call.body["model"] != methods.get(call.path):
             return make_error_reply(404, "model_not_found")
         if self.keys is not None and call.key not in self.keys:
             return make_error_reply(
                 401, "invalid_api_key", f"Incorrect API key provided: {call.key}"
             )
-        if "dimensions" in call.body and not self.accepts_dimensions:
-            return make_error_reply(400, "", "The model does not support matryoshka representation")
+        unsupported = set() if self.accepts_dimensions else {"dimensions"}
+        unsupported |= set() if self.accepts_schemas else {"response_format"}
+        if unsupported & call.body.keys():
+            return make_error_reply(400, "", "The model does not support a parameter")
         if sum(map(len, call.texts)) > self.max_characters:
             return make_error_reply(413, "", "Too large")
         if not all(call.texts) or any(
             self.rejected_words and self.rejected_words in text for text in call.texts
         ):
             return make_error_reply(400, "", f"Invalid input: {call.texts!r}")
+        return self._generate(call, reply) if call.is_chat else self._embed(call, reply)
+
+    def _generate(self, call: Call, reply: Reply) -> Reply:
+        body = chat.answer(call.body, self.answers)
+        return Reply(reply.status, body, reply.headers, reply.missing)
+
+    def _embed(self, call: Call, reply: Reply) -> Reply:
         if self.words_without_vector and any(
             self.words_without_vector in text for text in call.texts
         ):
@@ -205,8 +229,8 @@ class FakeOpenAI(LoopbackServer):
         ]
         token_count = TOKENS_PER_TEXT * len(items)
         usage = {"prompt_tokens": token_count, "total_tokens": token_count}
-        body = {"object": "list", "data": reply.alter(items), "model": MODEL, "usage": usage}
-        return Reply(reply.status, json.dumps(body).encode(), reply.headers, reply.missing)
+        answer = {"object": "list", "data": reply.alter(items), "model": MODEL, "usage": usage}
+        return Reply(reply.status, json.dumps(answer).encode(), reply.headers, reply.missing)
 
 
 def _get_requested_dimension(call: Call) -> int:

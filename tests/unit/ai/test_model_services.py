@@ -26,6 +26,7 @@ from tests.support.model_clients import (
     PRIVATE_TEXT,
     Note,
     fail,
+    open_chat_generator,
     open_generator,
     open_openai_embedder,
     open_vertex_embedder,
@@ -75,9 +76,10 @@ class Service:
 OPENAI = Service(openai, FakeOpenAI, open_openai_embedder, embed, batch=32)
 VERTEX = Service(vertex, FakeVertex, open_vertex_embedder, embed)
 GENERATION = Service(vertex, FakeVertex, open_generator, generate)
+CHAT = Service(openai, FakeOpenAI, open_chat_generator, generate)
 
 every_service = pytest.mark.parametrize(
-    "service", [OPENAI, VERTEX, GENERATION], ids=["openai", "vertex", "generation"]
+    "service", [OPENAI, VERTEX, GENERATION, CHAT], ids=["openai", "vertex", "generation", "chat"]
 )
 every_embedder = pytest.mark.parametrize("service", [OPENAI, VERTEX], ids=["openai", "vertex"])
 
@@ -98,6 +100,7 @@ async def test_a_throttled_request_waits_for_retry_after(service: Service) -> No
         *((OPENAI, openai.make_error_reply(status)) for status in (408, 429, 500, 503, 529)),
         *((VERTEX, vertex.make_error_reply(status)) for status in (500, 503)),
         (GENERATION, vertex.make_error_reply(500)),
+        *((CHAT, openai.make_error_reply(status)) for status in (429, 503)),
         (OPENAI, openai.CUT_CONNECTION),
         (VERTEX, vertex.CUT_CONNECTION),
         (GENERATION, vertex.CUT_CONNECTION),
@@ -266,6 +269,8 @@ async def test_no_texts_or_half_a_character_need_no_request(service: Service) ->
         (VERTEX, vertex.Reply(body=INVALID_BODY), "cannot be read"),
         (GENERATION, vertex.Reply(body=b'{"candidates": [{"con'), "cannot be read"),
         (GENERATION, vertex.Reply(body=b"[" * 100_000), "cannot be read"),
+        *((CHAT, reply, "is not valid") for reply in openai.make_invalid_replies(PRIVATE_TEXT)[:6]),
+        (CHAT, openai.Reply(body=b'{"choices": []}'), "is not valid"),
     ],
 )
 async def test_an_invalid_reply_is_a_fault_that_is_logged(
@@ -293,6 +298,8 @@ async def test_an_invalid_reply_is_a_fault_that_is_logged(
         (VERTEX, 403, "PERMISSION_DENIED", "roles/aiplatform.user"),
         (VERTEX, 404, "NOT_FOUND", "location"),
         (GENERATION, 404, "NOT_FOUND", "names of the model"),
+        (CHAT, 401, "", "key that it accepts"),
+        (CHAT, 404, "", "ends before /chat/completions"),
     ],
 )
 async def test_a_wrong_configuration_is_logged_with_advice(

@@ -12,7 +12,9 @@ from infra.local.embedded_firestore import files
 from infra.local.embedded_firestore.databases import Databases
 from infra.local.embedded_firestore.definitions import Definitions
 from infra.local.state_disk import Mount
+from tests.support.cards import make_card_reply
 from tests.support.fakes.gateway import FakeGateway
+from tests.support.fakes.openai import CHAT_MODEL, FakeOpenAI
 from tests.support.ports import find_free_port
 
 
@@ -131,6 +133,34 @@ def test_the_embedding_model_embeds_a_sample(machine: Machine) -> None:
         result.message
         == "all-MiniLM-L6-v2-onnx-int8+use-multilingual-v3 returns vectors of 896 dimensions"
     )
+
+
+def test_without_a_language_model_there_is_nothing_to_check(machine: Machine) -> None:
+    result = run_check("language model", machine)
+    assert result.status == CheckStatus.OK
+    assert result.message.startswith("none")
+
+
+def test_an_endpoints_language_model_writes_a_card(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeOpenAI() as endpoint:
+        monkeypatch.setenv("GENERATION_PROVIDER", "openai")
+        message, command = expect_failure("language model", machine)
+        assert "also needs GENERATION_BASE_URL" in message
+        assert command == "change the settings that begin with GENERATION_"
+
+        endpoint.answers["GeneratedCard"] = make_card_reply
+        monkeypatch.setenv("GENERATION_BASE_URL", endpoint.base_url)
+        monkeypatch.setenv("GENERATION_MODEL", CHAT_MODEL)
+        result = run_check("language model", machine)
+        assert result.status == CheckStatus.OK
+        assert result.message.startswith(f"{CHAT_MODEL} writes a card with ")
+
+        endpoint.keys = {"another"}
+        assert "give it a key that it accepts" in expect_failure("language model", machine)[0]
+    message, _ = expect_failure("language model", machine)
+    assert message == f"nothing answers at {endpoint.base_url}"
 
 
 @pytest.mark.parametrize("name", ["node", "terraform", "gcloud"])
