@@ -59,8 +59,8 @@ def make_config(conversation: Conversation, model: str) -> GenerateContentConfig
 def make_contents(conversation: Conversation) -> list[Content]:
     """Make the contents of a request: its turns."""
     return [
-        Content(role=turn.role, parts=[Part(text=text) for text in turn.parts])
-        for turn in conversation.turns
+        Content(role=role, parts=[Part(text=text) for text in parts])
+        for role, parts in conversation.turns
     ]
 
 

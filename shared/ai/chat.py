@@ -47,12 +47,8 @@ REJECTED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A message of a conversation, in one or more parts."""
-
-    role: Literal["user", "model"]
-    parts: tuple[str, ...]
+Turn = tuple[Literal["user", "model"], tuple[str, ...]]
+"""Who says a message, and its parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +170,7 @@ class ChatGenerator(ABC):
         name = f"{self.operation} {self.model}"
         with span(name, attributes, kind=SpanKind.CLIENT) as request:
             reply = await self._request(conversation, deadline)
-            request.set(
-                {
-                    "gen_ai.usage.input_tokens": reply.input_tokens,
-                    "gen_ai.usage.output_tokens": reply.output_tokens,
-                }
-            )
+            request.set({f"gen_ai.usage.{name}": n for name, n in _sum_tokens([reply]).items()})
         return reply
 
 
@@ -190,7 +181,7 @@ def _enclose(text: str) -> Turn:
     instructions.
     """
     code = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return Turn("user", (f"[text {code}]\n", text, f"\n[end of text {code}]"))
+    return "user", (f"[text {code}]\n", text, f"\n[end of text {code}]")
 
 
 def _request_correction(reply: Reply, problem: str) -> list[Turn]:
@@ -198,9 +189,9 @@ def _request_correction(reply: Reply, problem: str) -> list[Turn]:
 
     They repeat the model's answer, unless it was cut off, and describe the problem.
     """
-    answer = [Turn("model", (reply.text,))] if reply.text and not reply.cut_off else []
+    answer: list[Turn] = [("model", (reply.text,))] if reply.text and not reply.cut_off else []
     request = f"Your answer does not have the requested shape:\n{problem}\nAnswer again."
-    return [*answer, Turn("user", (request,))]
+    return [*answer, ("user", (request,))]
 
 
 def _validate(reply: Reply, schema: type[ModelT]) -> ModelT | str:

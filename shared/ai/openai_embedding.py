@@ -76,19 +76,18 @@ class _Endpoint(OpenAIEndpoint):
         except ValidationError:
             answer = None
         if answer is None:
-            raise self.make_invalid_answer_error(
-                "The embeddings endpoint sent an answer that is not valid."
-            )
+            raise self.make_invalid_answer_error("an answer that is not valid")
         rows = sorted(answer.data, key=lambda row: row.index)
         if [row.index for row in rows] != list(range(count)):
             raise self.make_invalid_answer_error(
-                f"The embeddings endpoint returned {len(rows)} vectors, not one for each of"
-                f" {count} texts."
+                f"{len(rows)} vectors, not one for each of {count} texts"
             )
         try:
             vectors = [unit_vector(row.embedding, self.dimension) for row in rows]
         except PlatformFault as fault:
-            raise self.make_invalid_answer_error(fault.message) from None
+            raise self.make_invalid_answer_error(
+                f"a vector that is not valid. {fault.message.removesuffix('.')}"
+            ) from None
         return _EmbeddedTexts(vectors, answer.input_tokens)
 
 
@@ -242,8 +241,7 @@ class OpenAIEmbedder(_KeyedEmbedder):
             concurrency: How many requests may run at once with one key.
         """
         endpoint = _Endpoint(
-            name="embeddings endpoint",
-            event="embeddings",
+            kind="embeddings",
             base_url=base_url,
             path="embeddings",
             model=model,

@@ -83,16 +83,14 @@ class OpenAIEndpoint:
     """A model at an endpoint, for requests with any key.
 
     Attributes:
-        name: What messages call the endpoint.
-        event: What its events in the log begin with.
+        kind: What the endpoint is for, in messages and events of the log.
         base_url: The address without `path`.
         path: The path of requests, such as `embeddings`.
         time_limit: The seconds that all attempts of a call may take together.
         rejection_advice: What to check if the endpoint rejects every text.
     """
 
-    name: str
-    event: str
+    kind: str
     base_url: str
     path: str
     model: str
@@ -123,7 +121,7 @@ class OpenAIEndpoint:
                 response = await self._post(body, key)
         except TimeoutError:
             # The time includes the wait for a slot, so the endpoint may be slow or only busy.
-            message = f"The {self.name} did not answer in time: try again later."
+            message = f"The {self.kind} endpoint did not answer in time: try again later."
             raise Unavailable(message) from None
         if not response.is_success:
             raise self._map_error(response, key)
@@ -135,12 +133,15 @@ class OpenAIEndpoint:
             advice = f"it rejects every text: {self.rejection_advice}"
         else:
             advice = _ADVICE.get(status, "check the base URL").format(path=self.path)
-        log.error(f"{self.event}_refused", model=self.model, status=status, advice=advice)
-        return PlatformFault(f"The {self.name} rejects this deployment ({status}): {advice}.")
+        log.error(f"{self.kind}_refused", model=self.model, status=status, advice=advice)
+        return PlatformFault(
+            f"The {self.kind} endpoint rejects this deployment ({status}): {advice}."
+        )
 
-    def make_invalid_answer_error(self, message: str) -> PlatformFault:
-        """Log and make the error for an invalid answer. The message must not quote the answer."""
-        log.error(f"{self.event}_unreadable", model=self.model, reason=message)
+    def make_invalid_answer_error(self, problem: str) -> PlatformFault:
+        """Log and make the error for an invalid answer. The problem must not quote the answer."""
+        message = f"The {self.kind} endpoint sent {problem}."
+        log.error(f"{self.kind}_unreadable", model=self.model, reason=message)
         return PlatformFault(message)
 
     async def aclose(self) -> None:
@@ -149,14 +150,7 @@ class OpenAIEndpoint:
             await self._client.aclose()
 
     async def _post(self, body: Mapping[str, Any], key: Key) -> httpx2.Response:
-        """Send one request, and return the response whatever its status.
-
-        Raises:
-            TimeoutError: The endpoint takes too long.
-            Unavailable: The endpoint cannot be reached.
-            PlatformFault: The address is not valid, or the response cannot be decoded.
-            Forbidden: No header can carry the caller's key.
-        """
+        """Send one request, and return the response whatever its status. See `send`."""
         import httpx2
 
         if not key.is_valid_in_header:
@@ -169,11 +163,9 @@ class OpenAIEndpoint:
         except (httpx2.UnsupportedProtocol, httpx2.InvalidURL):
             failure = self.make_configuration_error(404)
         except httpx2.TransportError:
-            failure = Unavailable(f"The {self.name} cannot be reached: try again later.")
+            failure = Unavailable(f"The {self.kind} endpoint cannot be reached: try again later.")
         except httpx2.HTTPError:
-            failure = self.make_invalid_answer_error(
-                f"The {self.name} sent an answer that cannot be decoded."
-            )
+            failure = self.make_invalid_answer_error("an answer that cannot be decoded")
         raise failure
 
     def _map_error(self, response: httpx2.Response, key: Key) -> Exception:
@@ -190,27 +182,29 @@ class OpenAIEndpoint:
     def _make_rejection_error(self, status: int, key: Key) -> CarrelError:
         if key.belongs_to_caller and status in _KEY_STATUSES:
             return Forbidden(
-                f"The {self.name} rejected your key, with which this call embeds. Call with a key"
-                " that the endpoint accepts."
+                f"The {self.kind} endpoint rejected your key, with which this call embeds. Call"
+                " with a key that the endpoint accepts."
             )
         return self.make_configuration_error(status)
 
     def _make_quota_error(self, key: Key) -> CarrelError:
         if key.belongs_to_caller:
             return PaymentRequired(
-                f"Your account at the {self.name} has no quota left. Top it up there, or call with"
-                " the key of another account."
+                f"Your account at the {self.kind} endpoint has no quota left. Top it up there, or"
+                " call with the key of another account."
             )
-        log.error(f"{self.event}_refused", model=self.model, status=402, advice=_ADVICE[402])
-        message = f"The {self.name} has no quota left for this deployment: try again later."
+        log.error(f"{self.kind}_refused", model=self.model, status=402, advice=_ADVICE[402])
+        message = (
+            f"The {self.kind} endpoint has no quota left for this deployment: try again later."
+        )
         return Unavailable(message, retry_after=MAX_RETRY_AFTER)
 
     def _make_busy_error(self, response: httpx2.Response, key: Key) -> CarrelError:
         wait = parse_retry_after(response.headers.get("retry-after", ""), utc_now())
         if key.belongs_to_caller and response.status_code == 429:  # noqa: PLR2004 - Too Many Requests
-            message = f"The {self.name} throttles your key: try again later."
+            message = f"The {self.kind} endpoint throttles your key: try again later."
             return RateLimited(message, retry_after=wait)
-        message = f"The {self.name} is busy or failing: try again later."
+        message = f"The {self.kind} endpoint is busy or failing: try again later."
         return Unavailable(message, retry_after=wait)
 
     @cached_property

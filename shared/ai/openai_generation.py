@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AliasPath, BaseModel, Field, ValidationError
 
 from shared.ai.answer_schema import build_answer_schema
 from shared.ai.chat import REJECTED, ChatGenerator, Reply
@@ -57,8 +57,8 @@ class OpenAIGenerator(ChatGenerator):
 
         Args:
             base_url: The address without `/chat/completions`.
-            time_limit: By default, an attempt may take two minutes, because a model on a laptop may
-                write only a few words a second, and answer one request after the other.
+            time_limit: The seconds that a text may take. A third is for each attempt, since a model
+                on a laptop is slow, and may answer one request after the other.
         """
         super().__init__(
             model,
@@ -67,8 +67,7 @@ class OpenAIGenerator(ChatGenerator):
             breaker=breaker or CircuitBreaker("The chat endpoint"),
         )
         self._endpoint = OpenAIEndpoint(
-            name="chat endpoint",
-            event="generation",
+            kind="chat",
             base_url=base_url,
             path="chat/completions",
             model=model,
@@ -100,19 +99,24 @@ class OpenAIGenerator(ChatGenerator):
         last_retry = asyncio.get_running_loop().time() + _RETRY_SECONDS
         content = await retry_with_backoff(send, deadline=min(deadline, last_retry))
         with suppress(ValidationError):  # It would quote the answer.
-            return _Completion.model_validate_json(content).to_reply()
-        raise self._endpoint.make_invalid_answer_error(
-            "The chat endpoint sent an answer that is not valid."
-        )
+            answer = _Completion.model_validate_json(content)
+            return Reply(
+                text=_cut_json(answer.content or ""),
+                refused=bool(answer.refusal) or answer.finish_reason == "content_filter",
+                cut_off=answer.finish_reason == "length",
+                input_tokens=answer.input_tokens,
+                output_tokens=answer.output_tokens,
+            )
+        raise self._endpoint.make_invalid_answer_error("an answer that is not valid")
 
 
 def _build_request(conversation: Conversation, model: str) -> dict[str, Any]:
     schema = json.dumps(build_answer_schema(conversation.shape), ensure_ascii=False)
     system = f"{conversation.system}\n\n{_SHAPE_NOTICE}\n{schema}"
-    turns = [
-        {"role": _ROLES[turn.role], "content": "".join(turn.parts)} for turn in conversation.turns
-    ]
-    return {"model": model, "messages": [{"role": "system", "content": system}, *turns]}
+    messages = [{"role": "system", "content": system}]
+    for role, parts in conversation.turns:
+        messages.append({"role": _ROLES[role], "content": "".join(parts)})
+    return {"model": model, "messages": messages}
 
 
 def _build_format(shape: type[BaseModel]) -> dict[str, Any]:
@@ -121,36 +125,18 @@ def _build_format(shape: type[BaseModel]) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
-class _Message(BaseModel):
-    content: str | None = None
-    refusal: str | None = None
-
-
-class _Choice(BaseModel):
-    message: _Message
-    finish_reason: str | None = None
-
-
-class _Usage(BaseModel):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-
 class _Completion(BaseModel):
     """The endpoint's answer, as far as it is read."""
 
-    choices: list[_Choice] = Field(min_length=1)
-    usage: _Usage | None = None
-
-    def to_reply(self) -> Reply:
-        choice, usage = self.choices[0], self.usage or _Usage()
-        return Reply(
-            text=_cut_json(choice.message.content or ""),
-            refused=bool(choice.message.refusal) or choice.finish_reason == "content_filter",
-            cut_off=choice.finish_reason == "length",
-            input_tokens=usage.prompt_tokens,
-            output_tokens=usage.completion_tokens,
-        )
+    finish_reason: str | None = Field(validation_alias=AliasPath("choices", 0, "finish_reason"))
+    content: str | None = Field(
+        None, validation_alias=AliasPath("choices", 0, "message", "content")
+    )
+    refusal: str | None = Field(
+        None, validation_alias=AliasPath("choices", 0, "message", "refusal")
+    )
+    input_tokens: int = Field(0, validation_alias=AliasPath("usage", "prompt_tokens"))
+    output_tokens: int = Field(0, validation_alias=AliasPath("usage", "completion_tokens"))
 
 
 def _cut_json(answer: str) -> str:

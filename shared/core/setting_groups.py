@@ -405,9 +405,9 @@ class GenerationSettings(SettingGroup):
     )
     generation_base_url: Endpoint | None = Field(
         default=None,
-        examples=["http://localhost:11434/v1"],
-        description="The endpoint's address without `/chat/completions`: https, or http on"
-        " loopback. It receives every passage, and has no default.",
+        description="The endpoint's address without `/chat/completions`, such as"
+        " http://localhost:11434/v1: https, or http on loopback. It receives every passage, and has"
+        " no default.",
     )
     generation_api_key: SecretStr | None = Field(
         default=None, description="The bearer token for that endpoint, if it needs one."
