@@ -75,13 +75,13 @@ PLANS: Final = {
     "export": CommandPlan(place=Place.EITHER, module="export"),
     "forget": CommandPlan(place=Place.EITHER, module="forget"),
     "generate": CommandPlan(place=Place.MACHINE, needs_checkout=True),
+    "golden": CommandPlan(place=Place.EITHER, module="golden"),
     "ingest": CommandPlan(place=Place.EITHER, module="ingest", embeds=True, writes_in_bulk=True),
     "init": CommandPlan(place=Place.MACHINE, module="init"),
     "jobs": CommandPlan(place=Place.EITHER, module="jobs", embeds=True, writes_in_bulk=True),
     "keys": CommandPlan(place=Place.EITHER, module="keys"),
     "links": CommandPlan(place=Place.EITHER, module="links", embeds=True, writes_in_bulk=True),
     "materials": CommandPlan(place=Place.EITHER, module="materials"),
-    "questions": CommandPlan(place=Place.EITHER, module="tools"),
     "restore": CommandPlan(place=Place.MACHINE, module="backup"),
     "search": CommandPlan(place=Place.EITHER, module="tools"),
     "show": CommandPlan(place=Place.EITHER, module="tools"),
@@ -90,6 +90,7 @@ PLANS: Final = {
     "stage": CommandPlan(place=Place.MACHINE, needs_checkout=True),
     "stdio": CommandPlan(place=Place.MACHINE),
     "up": CommandPlan(place=Place.MACHINE, writes_in_bulk=True),  # only the sample
+    "why": CommandPlan(place=Place.EITHER, module="golden", embeds=True),
 }
 """Every command."""
 

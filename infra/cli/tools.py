@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -18,7 +18,7 @@ from shared.core.errors import Unavailable
 from shared.core.installation import carrel
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
     from infra.local.client import CallTool
 
@@ -36,7 +36,7 @@ _UNKNOWN_ID: Final = (
 )
 
 
-_url_option: Final = click.option(
+url_option: Final = click.option(
     "--url", help="The gateway's endpoint; by default, that of the Carrel that runs here."
 )
 
@@ -44,7 +44,7 @@ _url_option: Final = click.option(
 @click.command()
 @click.argument("tool")
 @click.argument("arguments", default="{}")
-@_url_option
+@url_option
 @click.option(
     "--file",
     "files",
@@ -77,10 +77,10 @@ def call(tool: str, arguments: str, url: str | None, files: tuple[str, ...]) -> 
 
 @click.command()
 @click.argument("id")
-@_url_option
+@url_option
 def show(id: str, url: str | None) -> None:  # noqa: A002 - click names the argument by it
     """Print the text of ID: a passage, a source, a cluster or a trace."""
-    _print(_run(url, lambda call_tool: _show(id, call_tool)))
+    print_text(run_with_gateway(url, lambda call_tool: _show(id, call_tool)))
 
 
 @click.command()
@@ -91,7 +91,7 @@ def show(id: str, url: str | None) -> None:  # noqa: A002 - click names the argu
 @click.option("--source", help="A source's exact title or id.")
 @click.option("--category", help="Such as books, articles or documents.")
 @click.option("--cursor", help="Continue after a page.")
-@_url_option
+@url_option
 def search(
     words: tuple[str, ...],
     limit: int,
@@ -110,26 +110,7 @@ def search(
         arguments["query"] = " ".join(words)
     elif not filters:
         raise click.UsageError("Give words to search for, or a filter such as --tag.")
-    _print(_run(url, lambda call_tool: call_tool("search_kb", arguments)).text)
-
-
-@click.command()
-@click.argument("file", type=click.File(encoding="utf-8"))
-@_url_option
-def questions(file: TextIO, url: str | None) -> None:
-    """Search for the questions in FILE, and print at which place each finds its passage.
-
-    Each line of FILE is a JSON object with the fields `query` and `chunk_id`.
-    """
-    pairs = [_read_question(number, line) for number, line in enumerate(file, 1) if line.strip()]
-    if not pairs:
-        raise click.ClickException("The file has no questions.")
-    places = _run(url, lambda call_tool: _find_places(pairs, call_tool))
-    rows = [(str(place or "-"), query) for place, (query, _) in zip(places, pairs, strict=True)]
-    _print(format_table(("PLACE", "QUESTION"), rows))
-    found_count = len(places) - places.count(0)
-    mean = sum(1 / place for place in places if place) / len(places)
-    click.echo(f"Among the first ten: {found_count} of {len(places)} (MRR {mean:.2f}).")
+    print_text(run_with_gateway(url, lambda call_tool: call_tool("search_kb", arguments)).text)
 
 
 @click.command()
@@ -139,41 +120,23 @@ def questions(file: TextIO, url: str | None) -> None:
 @click.option("--order", type=click.Choice(["recent", "title"]), default="recent")
 @click.option("--limit", type=click.IntRange(1, 50), default=20, show_default=True)
 @click.option("--cursor", help="Continue after a page.")
-@_url_option
+@url_option
 def sources(url: str | None, **given: str | int | None) -> None:
     """List the sources of the knowledge base, last changed first."""
     arguments = {name: value for name, value in given.items() if value is not None}
-    page = _run(url, lambda call_tool: call_tool("list_sources", arguments)).result
+    page = run_with_gateway(url, lambda call_tool: call_tool("list_sources", arguments)).result
     if rows := [_format_source_row(source) for source in page["sources"]]:
         header = ("ID", "TITLE", "AUTHOR", "CATEGORY", "PASSAGES", "CHANGED")
-        _print(format_table(header, rows))
+        print_text(format_table(header, rows))
     if message := page.get("message"):
-        _print(message)
+        print_text(message)
     if cursor := page.get("next_cursor"):
         click.echo(f"For the next page, add: --cursor {cursor}", err=True)
 
 
-def _read_question(number: int, line: str) -> tuple[str, str]:
-    """Return the question of a line, and the id of the passage that answers it."""
-    try:
-        data = json.loads(line)
-        return data["query"], data["chunk_id"]
-    except (ValueError, KeyError, TypeError) as error:
-        message = f"Line {number} must be a JSON object with the fields query and chunk_id."
-        raise click.ClickException(message) from error
-
-
-async def _find_places(pairs: Sequence[tuple[str, str]], call_tool: CallTool) -> list[int]:
-    """Return the place of each passage among the first ten results, or 0."""
-    places = []
-    for query, chunk_id in pairs:
-        answer = await call_tool("search_kb", {"query": query, "limit": 10})
-        ids = [hit["chunk_id"] for hit in answer.result["results"]]
-        places.append(ids.index(chunk_id) + 1 if chunk_id in ids else 0)
-    return places
-
-
-def _run(url: str | None, operation: Callable[[CallTool], Awaitable[ResultT]]) -> ResultT:
+def run_with_gateway(
+    url: str | None, operation: Callable[[CallTool], Awaitable[ResultT]]
+) -> ResultT:
     """Run an operation with a connection, and print an error of a tool as a message."""
     from infra.local.client import CallFailed
 
@@ -245,7 +208,8 @@ def _read_argument(option: str) -> tuple[str, str]:
         raise click.ClickException(f"{option}: cannot read the text ({error}).") from error
 
 
-def _print(text: str) -> None:
+def print_text(text: str) -> None:
+    """Print text without what could control the terminal."""
     click.echo(make_printable(text))
 
 

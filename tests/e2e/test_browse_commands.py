@@ -1,4 +1,4 @@
-"""`carrel show`, `search`, `questions` and `sources` print what they find, or say what is wrong."""
+"""`carrel show`, `search`, `golden run` and `sources` print what they find or what is wrong."""
 
 import json
 from contextlib import ExitStack
@@ -89,14 +89,14 @@ def test_a_search_says_that_nothing_matches_well(inline: RunningGateway) -> None
     assert "Nothing here matches strongly." in text
 
 
-def test_questions_are_printed_with_the_places_of_their_passages(
+def test_golden_queries_have_the_places_of_their_passages(
     inline: RunningGateway, filled_project: FilledProject, tmp_path: Path
 ) -> None:
     chunk_id = filled_project.chunks[1].chunk_id
     pairs = [("sourdough starter", chunk_id), ("sourdough", "none")]
     file = tmp_path / "questions.jsonl"
     file.write_text("\n".join(json.dumps({"query": a, "chunk_id": b}) for a, b in pairs))
-    text = run_and_read_output(inline, "questions", str(file))
+    text = run_and_read_output(inline, "golden", "run", "--file", str(file))
     assert text.splitlines() == [
         "PLACE  QUESTION",
         "1      sourdough starter",
@@ -105,7 +105,7 @@ def test_questions_are_printed_with_the_places_of_their_passages(
     ]
 
     file.write_text('{"query": "sourdough"}')
-    result = run_command(inline, "questions", str(file))
+    result = run_command(inline, "golden", "run", "--file", str(file))
     assert result.exit_code == 1
     assert "fields query and chunk_id" in result.stderr
 

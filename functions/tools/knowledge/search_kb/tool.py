@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from shared.runtime.context import Context
     from shared.search.filter_plan import Selection
     from shared.search.listing import Listing
+    from shared.search.query import Candidate, Ranking
     from shared.search.understanding import Understanding
 
 _DatePosition = tuple[CursorCount, CursorMoment, DocumentId]
@@ -170,8 +171,7 @@ async def _search(args: In, query: SearchQuery, position: RankPosition | None, c
     """Return the passages that answer, best first, and after the last page's the nearest others."""
     corpus = get_knowledge_corpus(ctx.database)
     ranking = await rank(query, corpus, ctx)
-    is_by_date = query.understanding is not None and query.understanding.order is not None
-    in_order = ranking.hits if is_by_date else diversify_hits(ranking.hits, parse_source_id)
+    in_order = order_hits(ranking, query)
     candidates = {hit.id: hit for hit in in_order}
     ids = [hit.id for hit in in_order if hit.answers]
     near_ids = [hit.id for hit in ranking.nearest]
@@ -222,6 +222,12 @@ async def _search(args: In, query: SearchQuery, position: RankPosition | None, c
         next_cursor=encode_cursor(args, make_rank_position(ids, end)) if has_more else None,
         message=" ".join([*counts, *notes]) or None,
     )
+
+
+def order_hits(ranking: Ranking[Chunk], query: SearchQuery) -> Sequence[Candidate[Chunk]]:
+    """Return the hits by date, if the query asks for that, or else so that sources take turns."""
+    is_by_date = query.understanding is not None and query.understanding.order is not None
+    return ranking.hits if is_by_date else diversify_hits(ranking.hits, parse_source_id)
 
 
 def _take_best(ids: Iterable[str], excluded: Container[str] = ()) -> list[str]:
