@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -57,6 +58,8 @@ def test_a_release_takes_its_notes_from_the_changelog(tmp_path: Path) -> None:
     assert run_script(script, tmp_path, "0.2.1").returncode == 0
     assert (tmp_path / "dist" / "notes.md").read_text().strip() == "- Later."
     assert run_script(script, tmp_path, "0.2").returncode == 1
+    shutil.copy(ROOT / "CHANGELOG.md", tmp_path)
+    assert run_script(script, tmp_path, VERSION).returncode == 0
 
 
 @pytest.mark.parametrize(
