@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from shared.core.dates import from_microseconds, to_microseconds
 from shared.firestore.codec import Codec, added_field
 from shared.firestore.documents import Reference
 from shared.firestore.queries import Query
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.firestore.database import Database
+
+    ChangesCursor = tuple[int, str]
+    """When a call changed something, in microseconds, and its id."""
 
 COLLECTION: Final = "replays"
 ANSWERS: Final = Retention(
@@ -48,6 +52,7 @@ class IdempotencyRecord:
         changed_at: When the call changed something, or None if it did not.
         changes: What it changed, as the JSON text of a list, or None.
         client: The name of the program that called, if it is known.
+        call_id: The call, once the record is read.
     """
 
     attempt_id: str
@@ -59,10 +64,17 @@ class IdempotencyRecord:
     changed_at: datetime | None = added_field()  # noqa: RUF009 - as the fields below
     changes: str | None = added_field()
     client: str | None = added_field()
+    call_id: str = ""
+
+    @property
+    def cursor(self) -> ChangesCursor:
+        """The cursor at this call."""
+        return to_microseconds(self.changed_at) if self.changed_at else 0, self.call_id
 
 
 _CODEC: Final = Codec(
     IdempotencyRecord,
+    "call_id",
     stored_as={"attempt_id": "run", "arguments_hash": "arguments", "belongs_to": "about"},
 )
 
@@ -81,15 +93,37 @@ class IdempotencyRecords:
         Costs one round trip.
         """
         snapshot = await self._database.get(self._get_reference(call_id))
-        return _CODEC.load(snapshot.fields) if snapshot.exists else None
+        return _CODEC.read(call_id, snapshot.fields) if snapshot.exists else None
 
-    async def list_changes(self, limit: int) -> list[IdempotencyRecord]:
+    async def list_changes(
+        self, limit: int, after: ChangesCursor | None = None
+    ) -> list[IdempotencyRecord]:
         """Load the records of the last calls that changed something, the newest first.
 
         Costs one round trip.
         """
-        query = Query(self._collection).order_by("changed_at", descending=True).limit(limit)
-        return [_CODEC.load(snapshot.fields) for snapshot in await self._database.find(query)]
+        query = self._newest_query.limit(limit)
+        return await self._load(query.start_after(self._locate(after)) if after else query)
+
+    async def list_changes_until(self, cursor: ChangesCursor) -> list[IdempotencyRecord]:
+        """Load the records of all calls from the last to the cursor's. Costs one round trip."""
+        return await self._load(self._newest_query.end_at(self._locate(cursor)))
+
+    @property
+    def _newest_query(self) -> Query:
+        query = Query(self._collection).order_by("changed_at", descending=True)
+        return query.order_by("__name__", descending=True)
+
+    def _locate(self, cursor: ChangesCursor) -> dict[str, object]:
+        moment, call_id = cursor
+        return {
+            "changed_at": from_microseconds(moment),
+            "__name__": self._get_reference(call_id),
+        }
+
+    async def _load(self, query: Query) -> list[IdempotencyRecord]:
+        snapshots = await self._database.find(query)
+        return [_CODEC.read(snapshot.id, snapshot.fields) for snapshot in snapshots]
 
     def write(self, call_id: str, record: IdempotencyRecord) -> Write:
         """Build the write that creates a call's record. The write fails if the record exists."""

@@ -43,6 +43,7 @@ class ForgottenSource:
         unfinished: The operation on the whole source that has begun and is not complete, if any.
         forgotten_at: When the whole source was forgotten.
         forgotten_by: The user who forgot the whole source.
+        forgotten_with: The client with which they did, if it is known.
         purge_at: When the whole source will be deleted for good, or None once it is.
         document: The fields of the source's document, until the source is deleted for good.
         missing: Whether ingest forgot the source because its origin no longer had it. It is
@@ -56,6 +57,7 @@ class ForgottenSource:
     unfinished: Unfinished | None = None
     forgotten_at: datetime | None = None
     forgotten_by: str | None = None
+    forgotten_with: str | None = None
     reason: str | None = None
     purge_at: datetime | None = None
     document: dict[str, Any] | None = None

@@ -123,6 +123,7 @@ class SourceFields:
         corrects: Whether the note corrects what it is about; None for what is about nothing.
         about_gone: True if the text of the chunk that the note was about has changed or is gone, so
             that the note is about the source now.
+        saved_with: The client with which a note was last saved, if it is known.
     """
 
     source_id: str
@@ -140,6 +141,7 @@ class SourceFields:
     about_source_id: str | None = added_field()
     corrects: bool | None = added_field()
     about_gone: bool | None = added_field()
+    saved_with: str | None = added_field()
 
 
 SOURCE_FIELDS: Final = tuple(spec.name for spec in fields(SourceFields))

@@ -125,7 +125,7 @@ def build_note_fields(note: NoteFields) -> dict[str, Any]:
 
 def build_edited_fields(source: StoredSource) -> dict[str, Any]:
     """Build the part of an update that stores what the owner set, or deletes what was reset."""
-    names = (*EDITABLE, "origin_values", "revision")
+    names = (*EDITABLE, "origin_values", "revision", "saved_with")
     absent = dict.fromkeys(_CODEC.list_absent_names(source, names), DELETE_FIELD)
     return _CODEC.write(source, names) | absent
 

@@ -40,6 +40,7 @@ class NoteSummary(Result):
     about_gone: bool | None = Field(
         description="true if the passage that it was about has changed or is gone."
     )
+    saved_with: str | None = Field(description="The client that last saved it, if known.")
 
 
 class Subject(Result):
@@ -156,7 +157,8 @@ def format_note(note: NoteSummary) -> str:
     """Format a note as a line."""
     kind = "Correction" if note.corrects else "Note"
     gone = ", about a passage that has changed or is gone" if note.about_gone else ""
-    return f"{kind} ({note.date}, ID: {note.source_id}{gone}): {note.text}"
+    client = f", saved with {note.saved_with}" if note.saved_with else ""
+    return f"{kind} ({note.date}, ID: {note.source_id}{gone}{client}): {note.text}"
 
 
 def format_place(page: object, location: object) -> str:

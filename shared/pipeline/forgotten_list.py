@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     ForgottenCursor = tuple[int, str]
     """A position in the list: the expiry of an item in microseconds, and the id of its document."""
 
-_RECORD_FIELDS: Final = ("forgotten_at", "forgotten_by", "reason", PURGE_AT)
+_RECORD_FIELDS: Final = ("forgotten_at", "forgotten_by", "forgotten_with", "reason", PURGE_AT)
 _FIELDS: Final = {
     FORGOTTEN_SOURCES: (
         *(*_RECORD_FIELDS, "missing"),
@@ -57,6 +57,7 @@ class ForgottenItem:
     saved_by: str | None
     forgotten_at: datetime
     forgotten_by: str
+    forgotten_with: str | None
     reason: str | None
     purge_at: datetime
     missing: bool
@@ -138,6 +139,7 @@ def _to_item(snapshot: Document) -> ForgottenItem:
         saved_by=document.get("saved_by"),
         forgotten_at=data["forgotten_at"],
         forgotten_by=data["forgotten_by"],
+        forgotten_with=data.get("forgotten_with"),
         reason=data.get("reason"),
         purge_at=data[PURGE_AT],
         missing=bool(data.get("missing")),

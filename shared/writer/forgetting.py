@@ -47,12 +47,14 @@ class Forgetter:
     reason: str | None
     now: datetime
     missing: bool = False
+    client: str | None = None
 
     def build_fields(self) -> dict[str, Any]:
         """Build the stored fields, with the time until which it can be restored."""
         return {
             "forgotten_at": self.now,
             "forgotten_by": self.user_id,
+            "forgotten_with": self.client,
             "reason": self.reason,
             PURGE_AT: RESTORABLE_SOURCES.compute_purge_at(self.now),
         }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from shared.core.ids import parse_source_id
+from shared.firestore.codec import added_field
 from shared.index.facets import Kind, make_named_facet
 from shared.knowledge.source import Section, Source, SourceFields
 from shared.text.folding import hash_texts
@@ -38,6 +39,7 @@ class NoteContent:
         about_id: The id of the chunk (the passage) or the source that the note is about, or None.
         corrects: Whether it corrects what it is about.
         about_gone: Whether the chunk that it was about is gone, so that it is about the source now.
+        saved_with: The client with which it was saved, if it is known.
     """
 
     title: str
@@ -47,6 +49,7 @@ class NoteContent:
     about_id: str | None = None
     corrects: bool = False
     about_gone: bool = False
+    saved_with: str | None = added_field()
 
     @property
     def claim_id(self) -> str:
@@ -72,6 +75,7 @@ class NoteContent:
             about_source_id=parse_source_id(self.about_id) if self.about_id else None,
             corrects=self.corrects if self.about_id else None,
             about_gone=self.about_gone or None,
+            saved_with=self.saved_with,
             sections=(Section(self.text, saved_at=now),),
         )
         return ChunkedSource(source, split_source(source, [split_chunks(self.text, limits)]))
@@ -98,6 +102,7 @@ class Note(SourceFields):
             about_id=self.about_id,
             corrects=bool(self.corrects),
             about_gone=bool(self.about_gone),
+            saved_with=self.saved_with,
         )
 
 

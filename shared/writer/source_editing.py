@@ -81,7 +81,10 @@ class _Rewriting:
     def rewrite(self, chunk: Chunk) -> Chunk:
         """Return a chunk with its source's fields. Chunks of a note have no tags of their own."""
         if self.is_note:
-            return replace(chunk, title=self.source.title, tags=self.source.tags)
+            source = self.source
+            return replace(
+                chunk, title=source.title, tags=source.tags, saved_with=source.saved_with
+            )
         return apply_source_fields(chunk, self.source, self.source.origin_values or {})
 
 

@@ -129,7 +129,12 @@ EXAMPLES: Final = {
         next_page=Cost(2, 3),
         other_call={"period": "this_week"},
     ),
-    "get_changes": Example(arguments={}, ranges={"limit": (1, 100)}, costs=(({}, Cost(2, 16)),)),
+    "get_changes": Example(
+        arguments={},
+        ranges={"limit": (1, 100)},
+        costs=(({}, Cost(2, 16)),),
+        next_page=Cost(1, 3),
+    ),
     "get_stats": Example(arguments={}, costs=(({}, Cost(1, 30)),)),
     "get_map": Example(
         arguments={},

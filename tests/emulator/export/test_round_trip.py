@@ -344,13 +344,16 @@ async def test_a_note_survives_a_round_trip_and_can_be_changed(
     assert changed["revision"] == saved["revision"] + 1
 
 
+ASSISTANT = OWNER.model_copy(update={"client": "Reading Assistant"})
+
+
 @pytest.fixture
 async def note_id(app: App, ctx: Context, tmp_path: Path) -> str:
     """A note that was exported to `older`, and after a change to `newer`."""
     saved = await call_result(app, "save_note", OWNER, text=OLDER)
     await write_export(ctx, tmp_path / "older")
     note = {"source_id": saved["source_id"], "revision": 1}
-    await call_result(app, "save_note", OWNER, text=NEWER, **note)
+    await call_result(app, "save_note", ASSISTANT, text=NEWER, **note)
     await write_export(ctx, tmp_path / "newer")
     return str(saved["source_id"])
 
@@ -372,6 +375,7 @@ async def test_a_newer_export_replaces_a_note_with_all_its_fields(
     counts = await run_ingest(ctx, tmp_path / "newer")
     assert counts == {"sources": 1, "created": 1, "deleted": 1, "read": 1}
     assert await read_note(ctx) == (NEWER, "ben", 2, [NEWER])
+    assert (await read_documents(ctx, "sources"))[note_id]["saved_with"] == ASSISTANT.client
     assert await run_ingest(ctx, tmp_path / "newer") == {"read": 1}
 
     note = {"source_id": note_id}

@@ -243,7 +243,7 @@ async def test_purge_deletes_all_but_the_record(
 
     assert (await purge(ctx, make_ample_budget())).counts["forgotten"] == 3
     [record] = (await read_documents(ctx, "forgotten")).values()
-    assert record.keys() == {"forgotten_at", "forgotten_by", "reason"}
+    assert record.keys() == {"forgotten_at", "forgotten_by", "forgotten_with", "reason"}
     assert record["reason"] == "outdated"
     source = (await read_documents(ctx, "forgotten_sources"))["sailing"]
     assert source["whole"]

@@ -124,15 +124,35 @@ async def test_what_changed_nothing_or_belongs_to_others_is_not_listed(app: App)
     assert item["title"] == "Rye keeps for a week."
 
 
-async def test_a_limit_says_that_there_are_more(app: App, clock: SettableClock) -> None:
+async def test_a_page_leads_to_the_next(app: App, clock: SettableClock) -> None:
     nothing = await call_result(app, "get_changes", OLGA)
     assert (nothing["changes"], "nothing" in nothing["message"]) == ([], True)
     for title in ("Buy flour", "Buy rye"):
         clock.advance(seconds=1)
         await call_result(app, "add_task", OLGA, title=title)
-    answer = await call_result(app, "get_changes", OLGA, limit=1)
-    assert [item["title"] for item in answer["changes"]] == ["Buy rye"]
-    assert "higher limit" in answer["message"]
+    last = await call_result(app, "get_changes", OLGA, limit=1)
+    assert [item["title"] for item in last["changes"]] == ["Buy rye"]
+    assert f"cursor {last['next_cursor']}" in await call_text(app, "get_changes", OLGA, limit=1)
+    cursor = last["next_cursor"]
+    earlier = await call_result(app, "get_changes", OLGA, limit=1, cursor=cursor)
+    assert [item["title"] for item in earlier["changes"]] == ["Buy flour"]
+    assert "next_cursor" not in earlier
+
+
+async def test_only_the_last_change_on_any_page_has_an_undo(app: App, clock: SettableClock) -> None:
+    added = [{"title": f"Buy {name}"} for name in ("flour", "rye", "oats")]
+    await change(app, clock, "add_task", tasks=added)
+    await change(app, clock, "complete_task", task_id="2")
+    first = await call_result(app, "get_changes", OLGA, limit=1)
+    cursor = first["next_cursor"]
+    undoable = {}
+    for _ in added:
+        page = await call_result(app, "get_changes", OLGA, cursor=cursor, max_tokens=100)
+        [item] = page["changes"]
+        undoable[item["title"]] = "undo" in item
+        cursor = page.get("next_cursor")
+    assert cursor is None
+    assert undoable == {"Buy oats": True, "Buy rye": False, "Buy flour": True}
 
 
 async def test_a_call_without_a_key_stores_a_line_and_no_answer(app: App) -> None:

@@ -43,6 +43,31 @@ async def test_a_note_is_a_source_with_the_given_fields(app: App, ctx: Context) 
     assert [source["source_id"] for source in matching["sources"]] == [source_id]
 
 
+async def test_a_note_names_the_client_that_saved_it_last(app: App, ctx: Context) -> None:
+    """Former revisions name theirs, and what is forgotten the client that forgot it."""
+    phone, laptop, console = (
+        EDITOR.model_copy(update={"client": name}) for name in ("Phone", "Laptop", None)
+    )
+    [chunk, *_] = await store_sources(ctx, BAKING)
+    note = await save_note(app, caller=phone, about=chunk.chunk_id)
+    note_id = {"source_id": note["source_id"]}
+    [summary] = (await call_result(app, "get_chunk", chunk_id=chunk.chunk_id))["notes"]
+    assert summary["saved_with"] == "Phone"
+
+    await call_result(app, "edit_source", laptop, **note_id, revision=1, tags=["rye"])
+    assert (await call_result(app, "get_source", **note_id))["saved_with"] == "Laptop"
+    [summary] = (await call_result(app, "get_chunk", chunk_id=chunk.chunk_id))["notes"]
+    assert summary["saved_with"] == "Laptop"
+    await call_result(app, "save_note", console, **note_id, revision=2, text="Rye keeps.")
+    assert "saved_with" not in await call_result(app, "get_source", **note_id)
+    revisions = await read_documents(ctx, f"sources/{note['source_id']}/note_revisions")
+    assert [revisions[number]["saved_with"] for number in "12"] == ["Phone", "Laptop"]
+
+    await call_result(app, "forget", laptop, **note_id)
+    [forgotten] = (await call_result(app, "list_forgotten", EDITOR))["forgotten"]
+    assert (forgotten["forgotten_by"], forgotten["forgotten_with"]) == ("anna", "Laptop")
+
+
 async def test_a_long_note_is_cut_into_passages(app: App, ctx: Context) -> None:
     note = await save_note(app, LONG)
     assert len(note["chunk_ids"]) > 1

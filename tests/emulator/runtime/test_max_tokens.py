@@ -37,6 +37,7 @@ PAGED_CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("get_decisions", {}, "results"),
     ("list_topics", {}, "topics"),
     ("list_tasks", {}, "tasks"),
+    ("get_changes", {}, "changes"),
     ("search_traces", {"query": "error"}, "results"),
     ("list_tags", {}, "tags"),
 ]

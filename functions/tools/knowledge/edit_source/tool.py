@@ -182,7 +182,7 @@ async def _edit(args: In, ctx: Context) -> Out:
     if args.chunk_id:
         return await _edit_passage(stored, args, ctx)
     before = stored.source
-    after = _apply_edit(stored, args)
+    after = _apply_edit(stored, args, ctx.caller.client)
     changed = [name for name in EDITABLE if _get_state(before, name) != _get_state(after, name)]
     if not changed:
         return _build_result(before, before, [])
@@ -298,7 +298,7 @@ def _require_editable(stored: EditableSource | None, args: In, ctx: Context) -> 
     return stored
 
 
-def _apply_edit(stored: EditableSource, args: In) -> StoredSource:
+def _apply_edit(stored: EditableSource, args: In, client: str | None) -> StoredSource:
     """Return the source after the edit. It keeps the values of its origin for edited fields."""
     source = stored.source
     origin_values = dict(source.origin_values or {})
@@ -310,6 +310,8 @@ def _apply_edit(stored: EditableSource, args: In) -> StoredSource:
             fields[name] = value
             if stored.saved_by is None:
                 origin_values.setdefault(name, getattr(source, name))
+            else:
+                fields["saved_with"] = client
     revision = (source.revision or 0) + 1
     return replace(source, **fields, origin_values=origin_values or None, revision=revision)
 

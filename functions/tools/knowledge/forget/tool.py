@@ -146,7 +146,10 @@ class _Call:
         self._ctx = ctx
         self._forgetting = Forgetting(ctx.database)
         self._restoring = Restoring(ctx.database)
-        self._forgetter = Forgetter(str(ctx.caller.user_id), args.reason, ctx.clock())
+        caller = ctx.caller
+        self._forgetter = Forgetter(
+            str(caller.user_id), args.reason, ctx.clock(), client=caller.client
+        )
         self._started_at = time.monotonic()
 
     async def forget_chunk(self, chunk_id: str) -> Out:

@@ -108,6 +108,7 @@ class Out(SourceSummary):
     )
     about_id: str | None = Field(description="Of a note, the passage or source that it is about.")
     corrects: bool | None = Field(description="true if the note corrects that.")
+    saved_with: str | None = Field(description="The client that last saved the note, if known.")
     unread: str | None = Field(
         description="What its file has that could not be read as text, such as scanned pages."
     )

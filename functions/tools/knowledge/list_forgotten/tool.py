@@ -49,6 +49,7 @@ class Forgotten(Result):
     chunk_count: int = Field(description="How many passages were forgotten.")
     forgotten: str = Field(description="The day, in TIME_ZONE.")
     forgotten_by: str = Field(description="Who forgot it.")
+    forgotten_with: str | None = Field(description="With which client, if known.")
     reason: str | None = Field(description="Why, in their words.")
     restorable_until: str = Field(description="The last day on which it can be restored.")
     missing: bool = Field(
@@ -111,6 +112,7 @@ def _to_result(item: ForgottenItem, zone: tzinfo) -> Forgotten:
         chunk_count=item.chunk_count,
         forgotten=format_day(item.forgotten_at, zone),
         forgotten_by=item.forgotten_by,
+        forgotten_with=item.forgotten_with,
         reason=item.reason,
         restorable_until=format_day(item.purge_at, zone),
         missing=item.missing,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
 
 from functions.tools.knowledge.save_note.arguments import In, require_subject
@@ -81,7 +81,7 @@ async def save_note(args: In, ctx: Context) -> Out:
 
 
 async def _save_new(args: In, ctx: Context) -> Out:
-    content = args.build_content()
+    content = replace(args.build_content(), saved_with=ctx.caller.client)
     await _screen(content)
     limits = CHUNK_LIMITS[ctx.settings.embedding_provider]
     source_id = make_id(IdKind.NOTE, secrets.token_hex(8))
@@ -130,10 +130,11 @@ async def _change(source_id: str, args: In, ctx: Context) -> Out:
     content = former or args.change_content(note.note.content)
     require_subject(content)
     before, after = asdict(note.note.content), asdict(content)
-    differing = [name for name in after if after[name] != before[name]]
+    differing = [name for name in after if after[name] != before[name] and name != "saved_with"]
     changed = list(dict.fromkeys(_ARGUMENTS.get(name, name) for name in differing))
     if not changed:
         return build_duplicate_result(note, ctx)
+    content = replace(content, saved_with=ctx.caller.client)
     await _screen(content)
     limits = CHUNK_LIMITS[ctx.settings.embedding_provider]
     chunked = await asyncio.to_thread(content.to_chunked_source, source_id, limits, ctx.clock())
