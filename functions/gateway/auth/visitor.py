@@ -76,12 +76,15 @@ class Visitor:
     def with_declared_client(self, context: RequestContext) -> Visitor:
         """Return the visitor with the program that the client declares, if no credential names one.
 
-        The declaration is not verified.
+        The declaration is not verified. In a revision with a handshake, over HTTP, the header
+        `User-Agent` takes its place, since no request but the first has the client's name.
         """
         declared = context.session.client_params
-        if self.caller.client or declared is None:
+        agent = context.request.headers.get("user-agent", "") if context.request else ""
+        name = declared.client_info.name if declared else agent.partition("/")[0]
+        name = "".join(filter(str.isprintable, name)).strip()[:_MAX_CLIENT_NAME]
+        if self.caller.client or not name:
             return self
-        name = "".join(filter(str.isprintable, declared.client_info.name))[:_MAX_CLIENT_NAME]
         client = f"a program that says it is {name}"
         return replace(self, caller=self.caller.model_copy(update={"client": client}))
 

@@ -150,7 +150,8 @@ class McpEndpoint:
         if not isinstance(message, JSONRPCRequest):
             return _accept()
         capabilities = recall_capabilities(request.headers)
-        outcome = await self._run_method(message, request, version, server, capabilities)
+        connection = Connection.from_envelope(version, None, capabilities)
+        outcome = await self._run_method(message, request, connection, server)
         response = _answer(message.id, outcome)
         if message.method == "initialize" and not isinstance(outcome, ErrorData):
             response.headers.update(make_session_headers(outcome))
@@ -176,8 +177,10 @@ class McpEndpoint:
         envelope = classify_inbound_request(body, headers=headers)
         if isinstance(envelope, InboundLadderRejection):
             return _reject(message.id, envelope)
-        capabilities = envelope.client_capabilities
-        outcome = await self._run_method(message, request, version, server, capabilities)
+        connection = Connection.from_envelope(
+            version, envelope.client_info, envelope.client_capabilities
+        )
+        outcome = await self._run_method(message, request, connection, server)
         if isinstance(outcome, ErrorData):
             return _answer(message.id, outcome, ERROR_CODE_HTTP_STATUS.get(outcome.code, 200))
         return _answer(message.id, outcome)
@@ -186,12 +189,9 @@ class McpEndpoint:
         self,
         message: JSONRPCRequest,
         request: Request,
-        version: str,
+        connection: Connection,
         server: Server[Any],
-        capabilities: dict[str, Any] | None,
     ) -> dict[str, Any] | ErrorData:
-        # No handler asks for the client's name.
-        connection = Connection.from_envelope(version, None, capabilities)
         runner = ServerRunner(server, connection, lifespan_state=None)
         context = _RequestContext(message.id, ServerMessageMetadata(request_context=request))
         try:

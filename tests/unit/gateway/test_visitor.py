@@ -10,10 +10,20 @@ from mcp_types import Implementation
 from starlette.requests import Request
 
 from functions.gateway.auth.visitor import Visitor, require_visitor
+from functions.gateway.mcp.endpoint import McpEndpoint
 from functions.gateway.mcp.server import build_server
 from shared.core.caller import Caller
 from shared.core.errors import Unauthorized
 from tests.support.fake_catalog import CATALOG, FakeDispatcher, make_pipeline
+from tests.support.mcp_wire import (
+    CLIENT_META,
+    HANDSHAKE,
+    MODERN,
+    SECURITY,
+    make_call,
+    make_headers,
+    post_to,
+)
 
 OWNER = Visitor(Caller.of("local"), None)
 ANNA = Visitor(Caller.of("anna"), "user:anna")
@@ -86,3 +96,16 @@ async def test_a_call_names_its_program(mode: str, registered: str | None) -> No
     assert [caller.client for caller in dispatcher.callers] == [
         registered or "a program that says it is quill"
     ]
+
+
+@pytest.mark.parametrize(("version", "name"), [(MODERN, "carrel-tests"), (HANDSHAKE[0], "quill")])
+async def test_a_call_over_http_names_its_program(version: str, name: str) -> None:
+    """In a handshake's revision, no request but the first names it, except by `User-Agent`."""
+    dispatcher = FakeDispatcher(lambda *_: {})
+    server = build_server(CATALOG, make_pipeline(dispatcher))
+    call = make_call("get_book", {"book_id": "b"})
+    if version == MODERN:
+        call["params"]["_meta"] = CLIENT_META
+    headers = [*make_headers(call, version), ("user-agent", "quill/2.1 (cli)")]
+    await post_to(McpEndpoint(lambda _query: server, SECURITY), call, headers)
+    assert [caller.client for caller in dispatcher.callers] == [f"a program that says it is {name}"]
