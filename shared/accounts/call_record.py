@@ -63,6 +63,7 @@ class CallEntry:
         replayed: Whether the call got the stored answer of an earlier, identical call.
         task: The id of the workspace that the call belongs to (the argument `task_id`), or None.
         notes: Audit facts from the tool: sizes, hashes, scores, codes.
+        client: The client that called, if it is known.
     """
 
     started_at: datetime
@@ -74,6 +75,7 @@ class CallEntry:
     replayed: bool = False
     task: str | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
+    client: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

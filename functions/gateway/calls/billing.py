@@ -172,6 +172,7 @@ def make_bill(tool: Declaration, request: CallRequest, now: datetime) -> Bill:
             started_at=now,
             arguments=measure_arguments(request.arguments, properties),
             task=request.caller.task,
+            client=request.caller.client,
         ),
     )
 

@@ -35,6 +35,8 @@ USAGE_DAYS: Final = 30
 FOREVER: Final = "forever"
 LIFETIMES: Final = {"90": "90 days", "365": "a year", FOREVER: "until it is revoked"}
 """The days for which a new key may be valid, as the form sends them, and their labels."""
+SHOWN_CALLS: Final = 20
+"""The list of calls has this many."""
 MAX_BAR_HEIGHT: Final = 60
 """The height of the highest bar in the chart, in the units of its SVG."""
 VISIBLE_HEIGHT: Final = 2
@@ -82,11 +84,12 @@ class AccountPage:
         zone = load_time_zone(self._access.settings.time_zone)
         today = now.astimezone(zone).date()
         days = [today - timedelta(days=ago) for ago in reversed(range(USAGE_DAYS))]
-        keys, grants, account, counts = await asyncio.gather(
+        keys, grants, account, counts, calls = await asyncio.gather(
             store.keys.list_keys(user_id),
             store.grants.find_active("user_id", user_id),
             store.accounts.get(user_id),
             store.calls.count_by_day(user_id, [DateSpan(day, day, zone) for day in days]),
+            store.calls.list_newest(user_id, SHOWN_CALLS),
         )
         # A grant of generation 0 is a sign-in whose code is not exchanged yet.
         valid_grants = [grant for grant in grants if grant.is_valid(now) and grant.generation]
@@ -100,6 +103,7 @@ class AccountPage:
             programs=sorted(programs, key=lambda program: program.grant.created_at, reverse=True),
             bars=_make_bars(days, counts),
             total=sum(counts),
+            calls=calls,
             balance=format_dollars(account.balance) if account.balance else None,
             all_scopes=list(Scope),
             own_scopes=[scope for scope in Scope if scope in list_allowed_scopes(visit)],

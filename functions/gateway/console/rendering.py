@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from functions.gateway.apps.pages import MAP_SCRIPTS
 from functions.gateway.console.markdown import get_web_address, render_markdown, split_matches
 from functions.gateway.oauth.consent_page import SAFE_HEADERS, STYLE, to_prose
+from shared.accounts.account import format_dollars
 from shared.core.dates import format_day
 from shared.core.errors import NotFound
 from shared.core.installation import carrel
@@ -197,6 +198,7 @@ def _load_templates() -> Environment:
     )
     environment.filters.update(
         day=format_day,
+        dollars=format_dollars,
         markdown=render_markdown,
         matches=split_matches,
         modes=describe_modes,

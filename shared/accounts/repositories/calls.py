@@ -104,13 +104,17 @@ class CallRecords:
         Costs one round trip, and at least one read for each day: one for every 1,000 calls.
         """
         queries = [
-            Query(COLLECTION)
-            .where("user_id", "==", user_id)
+            newest_query(user_id)
             .where("started_at", ">=", day.start)
             .where("started_at", "<=", day.end)
             for day in days
         ]
         return await asyncio.gather(*map(self._database.count, queries))
+
+    async def list_newest(self, user_id: str, limit: int) -> list[CallRecord]:
+        """Load the last recorded calls of a user, newest first. Costs one round trip."""
+        documents = await self._database.find(newest_query(user_id).limit(limit))
+        return list(map(_to_record, documents))
 
     async def _change(
         self, bill: Bill, now: datetime, decide: Callable[[Ledger], Ledger]
@@ -153,6 +157,12 @@ class CallRecords:
 
     def _get_reference(self, call_id: str) -> Reference:
         return Reference(COLLECTION, call_id)
+
+
+def newest_query(user_id: str) -> Query:
+    """Build the query for the recorded calls of a user, newest first."""
+    by_user = Query(COLLECTION).where("user_id", "==", user_id)
+    return by_user.order_by("started_at", descending=True)
 
 
 _BILL: Final = Codec(Bill, inline={"entry": Codec(CallEntry)})

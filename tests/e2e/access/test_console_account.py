@@ -87,6 +87,9 @@ def test_the_usage_chart_counts_writing_calls(url: str, make_key: MakeKey) -> No
     assert "1 call that changed something" in person.open("/you").texts("section")[0]
     heights = [bar.get("height") for bar in person.select("rect")]
     assert heights == ["2"] * 29 + ["62"]  # a bar per day: all low except that of today
+    [call] = person.texts("details .row")
+    assert call.startswith("add_task")
+    assert call.endswith("tests")  # the name of the key
 
 
 def test_a_laptop_shows_no_sign_ins(laptop: RunningGateway) -> None:

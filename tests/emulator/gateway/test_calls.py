@@ -53,7 +53,7 @@ async def call_and_log(
     access: Access, receipt: Receipt, capsys: pytest.CaptureFixture[str], user: str = "anna"
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Make a call with a key for the task `thesis`; return the log entry and the record."""
-    visitor = Visitor(Caller.of(user, task="thesis"), None)
+    visitor = Visitor(Caller.of(user, task="thesis", client="Reading Assistant"), None)
     pipeline = access.make_pipeline(FixedReceiptDispatcher(receipt))
     await pipeline.call(WRITING_TOOL, ARGUMENTS, visitor)
     [line] = capsys.readouterr().err.splitlines()
@@ -94,6 +94,14 @@ async def test_a_call_without_facts_has_the_task_of_the_credential(
     assert entry["task"] == hash_task("thesis", "anna", access.keyring)
     assert "notes" not in entry
     assert {"task": "thesis", "notes": {}}.items() <= record.items()
+
+
+async def test_the_record_alone_names_the_client(
+    access: Access, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry, record = await call_and_log(access, Receipt(), capsys)
+    assert record["client"] == "Reading Assistant"
+    assert "Reading" not in json.dumps(entry)
 
 
 async def test_the_log_has_no_name_of_a_task(
