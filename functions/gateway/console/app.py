@@ -10,7 +10,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.routing import Route, Router, request_response
 
-from functions.gateway.console import passage_map, search, sources
+from functions.gateway.console import history, passage_map, search, sources
 from functions.gateway.console.account import AccountPage, show_connecting
 from functions.gateway.console.add import AddPage
 from functions.gateway.console.keys import KeyPages
@@ -50,6 +50,7 @@ def make_console_app(
         "/sources/{source_id}": sources.show,
         "/passages/{chunk_id}": sources.show_passage,
         "/forgotten": sources.show_forgotten,
+        "/changes": history.show,
         "/you": account.show,
         "/connect": show_connecting,
         KEY_PATH: keys.complete,
@@ -71,6 +72,7 @@ def make_console_app(
             Route(UPLOAD_PATH, visits.wrap_upload(add.upload), methods=["POST"]),
             Route("/sources/{source_id}", visits.wrap_form(sources.change), methods=["POST"]),
             Route("/forgotten", visits.wrap_form(sources.change_forgotten), methods=["POST"]),
+            Route("/changes", visits.wrap_form(history.undo), methods=["POST"]),
             Route("/you", visits.wrap_form(account.change), methods=["POST"]),
             Route(KEY_PATH, visits.wrap_form(keys.begin), methods=["POST"]),
             Route(FORM_PATH, visits.wrap_form(save_form.save), methods=["POST"]),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from functions.gateway.console.visits import Visit
     from shared.runtime.messages import WireError
 
-_UNDOING_TOOLS: Final = frozenset({"edit_source", "forget", "save_link", "save_note"})
+UNDOING_TOOLS: Final = frozenset({"edit_source", "forget", "save_link", "save_note"})
 """The tools that an undo form may call."""
 
 
@@ -161,7 +161,7 @@ def _parse_undo(_source_id: str, fields: dict[str, str]) -> FormCall:
         arguments = json.loads(fields.get("arguments", ""))
     except (ValueError, RecursionError):
         arguments = None
-    if tool not in _UNDOING_TOOLS or not isinstance(arguments, dict):
+    if tool not in UNDOING_TOOLS or not isinstance(arguments, dict):
         raise InvalidInput("This cannot be undone here.")
     return FormCall(tool, arguments)
 
@@ -197,8 +197,13 @@ def _parse_number(text: str) -> int:
 def make_notice(tool: str, result: dict[str, Any]) -> Notice:
     """Make the notice that says what a call did, and how to undo it."""
     undo = result.get("undo")
-    fields = undo and {"tool": undo["tool"], "arguments": json.dumps(undo["arguments"])}
+    fields = make_undo_fields(undo) if undo else None
     return Notice(_MESSAGES[tool](result), _find_path(tool, result), fields)
+
+
+def make_undo_fields(call: dict[str, Any]) -> dict[str, str]:
+    """Return the fields of the form that makes the call that undoes another."""
+    return {"tool": call["tool"], "arguments": json.dumps(call["arguments"])}
 
 
 def _find_path(tool: str, result: dict[str, Any]) -> str | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SECTIONS: Final = (
     "add",
+    "changes",
     "sources",
     "passages",
     "clusters",

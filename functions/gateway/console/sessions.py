@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
@@ -57,6 +57,8 @@ _KEY_PURPOSE: Final = "console key"
 _COOKIE_FORMAT: Final = re.compile(r"([0-9a-f]{32})\.([A-Za-z0-9_-]{43})")
 """The id of a grant, and its signature."""
 _OWN_PATH: Final = re.compile(r"/([^/\\\s][^\\\s]*)?")
+CONSOLE_NAME: Final = "Carrel's console"
+"""The client's name in what the console saves and changes."""
 _ANONYMOUS: Final = "anonymous"
 """Stands for the grant id in the form tokens of visitors who have not signed in."""
 _FORM_MESSAGE: Final = (
@@ -102,6 +104,8 @@ class Sessions:
         require_direct(request.headers, settings)
         address = get_client_address(request.scope, settings.proxy_count)
         visitor = await self._access.callers.identify(None, address)
+        caller = visitor.caller.model_copy(update={"client": CONSOLE_NAME})
+        visitor = replace(visitor, caller=caller)
         return Session(visitor, None, self._sign_form(_ANONYMOUS))
 
     def begin(self, request: Request, path: str) -> Response:
@@ -109,7 +113,7 @@ class Sessions:
         browser_id = self._browser_check.get_browser_id(request)
         authorization = AuthorizationRequest(
             client_id=CONSOLE_CLIENT_ID,
-            client_name="Carrel's console",
+            client_name=CONSOLE_NAME,
             redirect_uri=get_issuer_url(self._access.settings) + ARRIVAL_PATH,
             redirect_uri_given=True,
             scopes=FULL_ACCESS,

@@ -112,6 +112,23 @@ def test_an_owner_edits_a_source_and_undoes_it(sign_in: SignIn) -> None:
     assert owner.submit("Undo").texts(".source .author") == ["Ida Loaf"]
 
 
+def test_changes_name_their_client_and_can_be_undone(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER)
+    assert owner.open("/changes").texts("main p")[-1].startswith("You changed nothing in")
+    owner.open("/add").submit("Save the note", text="Rye keeps for a week in linen.")
+    owner.open("/changes")
+    [change] = owner.texts(".row")
+    assert "saved" in change
+    assert "Carrel's console" in change
+    owner.open(owner.select(".row-title")[0].get("href"))
+    assert "saved with Carrel's console" in owner.texts(".source .meta")[0]
+
+    owner.open("/changes").submit("Undo: saved Rye keeps for a week in linen.")
+    assert owner.texts("[role=status] p")[0].startswith("Forgot")
+    forgot, saved = owner.texts(".row")
+    assert ("forgot" in forgot, "Undo" in forgot, "Undo" in saved) == (True, True, False)
+
+
 def test_a_note_with_a_secret_is_rejected_and_stays_in_the_form(sign_in: SignIn) -> None:
     owner = sign_in(Role.OWNER)
     text = f"The token is {next(iter(make_tokens().values()))}"
@@ -222,7 +239,7 @@ def test_forgotten_items_are_listed_and_can_be_restored(sign_in: SignIn) -> None
     passage_start = "Knead the dough for listing"
     [row] = [row for row in owner.open("/forgotten").texts(".row") if passage_start in row]
     assert row.startswith("A book for listing")
-    assert f"forgotten by {user_id} on" in row
+    assert f"forgotten by {user_id} with Carrel's console on" in row
     assert "until" in row
 
     owner.submit("Restore A book for listing")

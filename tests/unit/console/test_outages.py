@@ -48,13 +48,15 @@ def answer_with_error(tool_name: str, error: CarrelError) -> FakeDispatcher:
     ("tool", "path", "other_part"),
     [
         ("get_stats", "/", ".rows"),
-        ("list_sources", "/", ".chips"),
+        ("search_kb", "/", ".chips"),
+        ("list_sources", "/sources", ".search"),
         ("search_kb", "/?q=x", ".search"),
         ("get_chunk", "/sources/s?passage=c", ".passage"),
         ("get_source", "/sources/s", ".brand"),
         ("list_clusters", "/map", ".map"),
         ("get_cluster", "/clusters/c", ".brand"),
         ("list_forgotten", "/forgotten", ".brand"),
+        ("get_changes", "/changes", ".brand"),
         ("list_origins", "/add", ".panel"),
     ],
 )
