@@ -84,6 +84,7 @@ class Period(StrEnum):
     LAST_MONTH = "last_month"
     THIS_YEAR = "this_year"
     LAST_YEAR = "last_year"
+    A_YEAR_AGO = "a_year_ago"
 
 
 def fold_period(text: Any) -> Any:
@@ -190,7 +191,8 @@ def resolve_period(period: Period, now: datetime, zone: tzinfo = UTC) -> DateSpa
     """Return the days of a period, in a time zone.
 
     `last_3_days` and its like include today. `last_week`, `last_month` and
-    `last_year` are the previous ones of the calendar; `this_week` and its like end today.
+    `last_year` are the previous ones of the calendar; `this_week` and its like end today;
+    `a_year_ago` is this month of the previous year.
     """
     today = now.astimezone(zone).date()
     return DateSpan(*_find_days(period, today), zone)
@@ -200,6 +202,7 @@ def _find_days(period: Period, today: date) -> tuple[date, date]:
     day = timedelta(days=1)
     monday = today - today.weekday() * day
     month, year = today.replace(day=1), today.replace(month=1, day=1)
+    year_ago = month.replace(year=month.year - 1)
     return {
         Period.TODAY: (today, today),
         Period.YESTERDAY: (today - day, today - day),
@@ -214,4 +217,5 @@ def _find_days(period: Period, today: date) -> tuple[date, date]:
         Period.LAST_MONTH: ((month - day).replace(day=1), month - day),
         Period.THIS_YEAR: (year, today),
         Period.LAST_YEAR: ((year - day).replace(month=1, day=1), year - day),
+        Period.A_YEAR_AGO: (year_ago, (year_ago + 31 * day).replace(day=1) - day),
     }[period]

@@ -23,7 +23,7 @@ MAX_PAGE_BYTES = 60_000
 """The limit of a page with its scripts and styles, as transferred."""
 PATHS = (
     *("/", "/?q=bread", "/sources", "/sources?q=bread", "/sources/baking", "/map"),
-    *("/forgotten", "/add", "/connect"),
+    *("/forgotten", "/changes", "/add", "/connect"),
 )
 
 
@@ -111,6 +111,31 @@ def test_a_chip_filters_a_search_and_can_be_removed(inline: RunningGateway) -> N
     [hidden_field] = select(filtered_page, "input[type=hidden]")
     assert hidden_field.name == "author"
     assert hidden_field.value == "Ida Loaf"
+
+
+def test_a_period_narrows_a_search_and_home(inline: RunningGateway) -> None:
+    home = get_page(inline, "/")
+    labels = ["This week", "Last month", "A year ago"]
+    assert read_texts(home, "[aria-label=Time] .chip") == labels
+    [last_month] = [
+        chip.attrib["href"] for chip in select(home, ".chip") if read_text(chip) == "Last month"
+    ]
+    page = get_page(inline, f"{last_month}&q=bread")
+    assert read_texts(page, ".chip.on") == ["last month \N{MULTIPLICATION SIGN}(remove)"]
+    assert read_texts(page, "[aria-label=Time] .chip") == ["This week", "A year ago"]
+    [hidden_field] = select(page, ".search input[type=hidden]")
+    assert (hidden_field.name, hidden_field.value) == ("period", "last_month")
+
+
+def test_the_best_passages_are_sorted_by_date(inline: RunningGateway) -> None:
+    page = get_page(inline, "/?q=bread")
+    assert read_texts(page, ".switch [aria-current]") == ["Best first"]
+    newest = next(link for link in select(page, ".switch a") if read_text(link) == "Newest first")
+    page = get_page(inline, newest.attrib["href"])
+    days = read_texts(page, ".hit time")
+    assert days
+    assert days == sorted(days, reverse=True)
+    assert get(inline, "/?q=bread&order=x").status_code == 400
 
 
 def test_chips_say_what_they_count(inline: RunningGateway) -> None:
@@ -275,7 +300,7 @@ def test_a_deployed_gateway_shows_which_tools_it_reaches(small_functions: Runnin
     assert "Bread at Home" in read_texts(page, ".hit h2")
     home = get_page(small_functions, "/")
     assert select(home, "input[type=search]")
-    assert len(select(home, "[role=alert]")) == 2
+    assert len(select(home, "[role=alert]")) == 1
     response = get(small_functions, "/sources/baking")
     assert response.status_code == 500
     assert "Something went wrong" in read_text(parse_page(response))

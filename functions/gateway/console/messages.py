@@ -106,6 +106,7 @@ _FIELDS: Final = {
     "url": "address",
     "page": "page",
     "order": "order",
+    "sort": "order",
     "period": "period",
 }
 """The arguments that people fill in, and their names in messages."""

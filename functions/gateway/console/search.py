@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 HITS_PER_PAGE: Final = 20
 RECENT_SOURCES: Final = 8
 """The home page lists this many sources."""
+RECENT_PASSAGES: Final = 30
+"""The sources on the home page are those of this many passages."""
+_READ: Final = {"category": "-note", "date_range": {"start": "1900-01-01"}}
+"""The filters that all dated passages pass, but no notes."""
+_PERIODS: Final = {"This week": "this_week", "Last month": "last_month", "A year ago": "a_year_ago"}
+_ORDERS: Final = {"Best first": "", "Newest first": "newest"}
+"""The orders of the answers to a question."""
 MAX_FILTERS: Final = 20
 """The maximum number of filters of a search.
 
@@ -42,7 +49,7 @@ class Search:
     Attributes:
         filters: The filters, each the name of a parameter and its value. Only `tag` may repeat.
         base_path: The path of the page that shows the hits, without its query string.
-        order: The order of a list of sources; empty where there is no choice.
+        order: The order of the hits or of a list of sources; empty for the best first.
     """
 
     query: str
@@ -107,13 +114,21 @@ class Search:
         return replace(self, base_path=base_path)
 
     def with_order(self, order: str) -> Search:
-        """Return this search with its sources in another order."""
+        """Return this search with its hits or sources in another order."""
         return replace(self, order=order)
 
     def remove_filter(self, name: str, value: str) -> Search:
         """Return this search without a filter."""
         filters = tuple(other for other in self.filters if other != (name, value))
         return replace(self, filters=filters)
+
+    def make_period_chips(self) -> list[Chip]:
+        """Make a chip for each period to which a click narrows the search."""
+        return [
+            Chip(label, self.add_filter("period", value).make_path())
+            for label, value in _PERIODS.items()
+            if ("period", value) not in self.filters
+        ]
 
     def make_active_chips(self, cluster_names: Mapping[str, str]) -> list[Chip]:
         """Make a chip for each filter. Its link leads to the search without the filter."""
@@ -150,24 +165,37 @@ async def forward(visit: Visit) -> Response:
 async def show(visit: Visit) -> Response:
     """Show the hits of a search. If there is none, show the home page.
 
-    The home page shows recent sources and some counts.
+    The home page shows the sources of the newest passages, and some counts.
     """
-    search = Search.parse(visit.request.query_params)
+    parameters = visit.request.query_params
+    search = Search.parse(parameters, order=parameters.get("order", ""))
     if search.query or search.filters:
         return await _show_hits(visit, search)
     stats, recent = await asyncio.gather(
-        visit.call("get_stats"), visit.call("list_sources", limit=RECENT_SOURCES)
+        visit.call("get_stats"),
+        visit.call("search_kb", filters=_READ, limit=RECENT_PASSAGES),
     )
     groups = make_common_chips(search, stats.result) if stats.result else []
+    passages = (recent.result or {}).get("results", [])
+    newest = {hit["source_id"]: hit for hit in reversed(passages)}
     return visit.render(
-        "home.html", search=search, active=[], stats=stats, recent=recent, chip_groups=groups
+        "home.html",
+        search=search,
+        stats=stats,
+        recent_error=recent.error,
+        recent=[hit for hit in passages if newest[hit["source_id"]] is hit][:RECENT_SOURCES],
+        chip_groups=groups,
     )
 
 
 async def _show_hits(visit: Visit, search: Search) -> Response:
     cursor = visit.request.query_params.get("cursor")
     answer = await visit.call(
-        "search_kb", **search.to_arguments(), limit=HITS_PER_PAGE, cursor=cursor
+        "search_kb",
+        **search.to_arguments(),
+        sort=search.order or None,
+        limit=HITS_PER_PAGE,
+        cursor=cursor,
     )
     result = answer.result or {}
     hits = result.get("results", [])
@@ -179,6 +207,7 @@ async def _show_hits(visit: Visit, search: Search) -> Response:
         search=search,
         result=result,
         active=search.make_active_chips(names),
+        orders=[(label, search.with_order(name)) for label, name in _ORDERS.items()],
         is_first=cursor is None,
         chip_groups=_make_hit_chips(search, hits, names),
         next_path=search.make_path(next_cursor) if next_cursor else None,
