@@ -32,6 +32,7 @@ from functions.gateway.oauth.authorization import (
     parse_code,
     seal,
 )
+from functions.gateway.oauth.consent_page import sanitize_name
 from shared.accounts.repositories.access_store import AccessStore
 from shared.core.caller import Scope
 from shared.core.errors import Unauthorized
@@ -276,7 +277,7 @@ class Provider(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
             )
         request = AuthorizationRequest(
             client_id=client.client_id,
-            client_name=client.client_name,
+            client_name=sanitize_name(client.client_name or "") or None,
             redirect_uri=str(params.redirect_uri),
             redirect_uri_given=params.redirect_uri_provided_explicitly,
             scopes=frozenset(Scope(name) for name in params.scopes or []),

@@ -6,6 +6,7 @@ A client registers itself, or publishes a document with its metadata, whose URL 
 import pytest
 
 from functions.gateway.oauth.authorization import AuthorizationRequest
+from functions.gateway.oauth.consent_page import MAX_NAME_LENGTH
 from shared.core.caller import FULL_ACCESS, Scope
 from shared.core.errors import RateLimited, Unavailable
 from tests.support.authorization_server import (
@@ -26,7 +27,7 @@ ACCEPT_HTML = {"accept": "text/html,application/xhtml+xml"}
 
 
 async def test_the_consent_request_has_the_clients_parameters(server: AuthorizationServer) -> None:
-    client = await server.register(client_name="Reading Room")
+    client = await server.register(client_name="Reading\n\u202eRoom")
     request = await server.request_authorization(client.client_id, scope="carrel:read")
     assert request == AuthorizationRequest(
         client_id=client.client_id,
@@ -215,7 +216,8 @@ async def test_a_published_client_has_safe_redirects_and_a_short_name(
     document = server.documents.published[PUBLISHED_CLIENT_ID]
     long_name = document.model_copy(update={"client_name": "n" * 60_000})
     server.documents.published[PUBLISHED_CLIENT_ID] = long_name
-    assert (await server.request_authorization(PUBLISHED_CLIENT_ID)).client_name == "n" * 100
+    request = await server.request_authorization(PUBLISHED_CLIENT_ID)
+    assert request.client_name == "n" * MAX_NAME_LENGTH + "…"
     for uri in unsafe_uris:
         answer = await server.authorize(PUBLISHED_CLIENT_ID, redirect_uri=uri)
         assert parse_error(answer) == (400, "invalid_request")
