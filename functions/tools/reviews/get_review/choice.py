@@ -1,0 +1,98 @@
+"""Chooses the passages of a day: due again, read lately, read long ago, and by chance.
+
+The choice follows from the user, the day, and what was stored and answered before that day.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, time, timedelta
+from enum import StrEnum
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, Final
+
+from shared.index.on_request import is_on_request
+from shared.knowledge.chunk_repository import Chunks, to_chunk
+from shared.knowledge.reviews import Reviews, read_before_query, sample_query
+from shared.text.folding import fold_text, hash_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from shared.firestore.documents import Document
+    from shared.knowledge.chunk import Chunk
+    from shared.knowledge.reviews import Review
+    from shared.runtime.context import Context
+
+COUNT: Final = 5
+LENGTHS: Final = range(40, 1_500)
+"""The lengths of passages that are chosen, in characters."""
+LATELY: Final = timedelta(days=30)
+LONG: Final = timedelta(days=365)
+SAMPLE: Final = 24
+"""The number of chunks that are read by chance. Those read long ago are among them."""
+READ: Final = 8
+"""The number of chunks that are read of those due, and of those read lately."""
+
+
+class Why(StrEnum):
+    """Why a passage was chosen."""
+
+    DUE = "due again"
+    LATELY = "read lately"
+    LONG_AGO = "read long ago"
+    CHANCE = "by chance"
+
+
+async def choose_passages(ctx: Context) -> list[tuple[Chunk, Why, Review | None]]:
+    """Choose the passages of a day, each with today's review if there is one.
+
+    Costs one round trip, or two if passages are due.
+    """
+    user_id, today = str(ctx.caller.user_id), ctx.clock().astimezone(ctx.zone).date()
+    seed = hash_texts("review", user_id, today.isoformat())
+    start_of_day = datetime.combine(today, time(), ctx.zone)
+    moment = start_of_day - LATELY * (int(seed[-8:], 16) / 16**8)
+    stored, above, below, lately = await asyncio.gather(
+        Reviews(ctx.database, user_id).load(),
+        ctx.database.find(sample_query(seed, SAMPLE // 2, downwards=False)),
+        ctx.database.find(sample_query(seed, SAMPLE // 2, downwards=True)),
+        ctx.database.find(read_before_query(moment, READ)),
+    )
+    former = {name: review.before(today) for name, review in stored.by_chunk.items()}
+    due_ids = [name for name, review in former.items() if review and review.due <= today]
+    due_ids.sort(key=lambda name: hash_texts(seed, name))
+    due = await Chunks(ctx.database).get_all(due_ids[:READ]) if due_ids else []
+
+    def select(documents: Iterable[Document]) -> list[Chunk]:
+        # What was added today comes last, so that it replaces nothing in the course of the day.
+        in_order = sorted(documents, key=lambda item: item.fields["created_at"] >= start_of_day)
+        return [to_chunk(item.id, item.fields) for item in in_order if not former.get(item.id)]
+
+    by_chance = select([*above, *below])
+    candidates = {
+        Why.DUE: due,
+        Why.LATELY: select(lately),
+        Why.LONG_AGO: [
+            chunk for chunk in by_chance if chunk.dated_at and chunk.dated_at < start_of_day - LONG
+        ],
+        Why.CHANCE: by_chance,
+    }
+    answered = {name: review for name, review in stored.by_chunk.items() if review.day >= today}
+    return [(chunk, why, answered.get(chunk.chunk_id)) for chunk, why in _take_in_turn(candidates)]
+
+
+def _take_in_turn(candidates: dict[Why, list[Chunk]]) -> list[tuple[Chunk, Why]]:
+    """Take one of each kind in turn until there are enough, and no text twice."""
+    kinds = (
+        [(chunk, why) for chunk in chunks if _is_readable(chunk)]
+        for why, chunks in candidates.items()
+    )
+    by_text: dict[str, tuple[Chunk, Why]] = {}
+    for item in filter(None, chain.from_iterable(zip_longest(*kinds))):
+        by_text.setdefault(fold_text(item[0].content), item)
+    return list(by_text.values())[:COUNT]
+
+
+def _is_readable(chunk: Chunk) -> bool:
+    return len(chunk.content) in LENGTHS and not is_on_request(chunk.category)
