@@ -17,7 +17,7 @@ from functions.gateway.console.keys import KeyPages
 from functions.gateway.console.rendering import PAGE_HEADERS, serve_static_file
 from functions.gateway.console.saving import FORM_PATH, PAGE_PATH, PageEndpoint, SaveForm
 from functions.gateway.console.sessions import KEY_PATH
-from functions.gateway.console.visits import ADD_PATH, UPLOAD_PATH, Visits
+from functions.gateway.console.visits import ADD_PATH, REVIEW_PATH, UPLOAD_PATH, Visits
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
@@ -68,6 +68,7 @@ def make_console_app(
             Route("/map/points", points, methods=["GET"]),
             Route("/map/hits", visits.wrap_data(passage_map.get_hits), methods=["GET"]),
             Route("/map/passages/{chunk_id}", visits.wrap_data(passage_map.get_passage)),
+            Route(REVIEW_PATH, visits.wrap_form(search.review), methods=["POST"]),
             Route(ADD_PATH, visits.wrap_form(add.change), methods=["POST"]),
             Route(UPLOAD_PATH, visits.wrap_upload(add.upload), methods=["POST"]),
             Route("/sources/{source_id}", visits.wrap_form(sources.change), methods=["POST"]),

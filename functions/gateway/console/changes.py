@@ -155,6 +155,11 @@ def _parse_restoring(source_id: str, fields: dict[str, str]) -> FormCall:
     return FormCall("forget", {**forgetting.arguments, "forgotten": False})
 
 
+def _parse_review(_source_id: str, fields: dict[str, str]) -> FormCall:
+    arguments = {"chunk_id": fields.get("chunk_id"), "answer": fields.get("answer")}
+    return FormCall("answer_review", arguments)
+
+
 def _parse_undo(_source_id: str, fields: dict[str, str]) -> FormCall:
     tool = fields.get("tool", "")
     try:
@@ -176,6 +181,7 @@ _PARSERS: Final[dict[str, Callable[[str, dict[str, str]], FormCall | None]]] = {
     "fetch": lambda _source_id, _fields: FormCall("fetch_links", {}),
     "forget": _parse_forgetting,
     "restore": _parse_restoring,
+    "review": _parse_review,
     "undo": _parse_undo,
 }
 
@@ -208,7 +214,9 @@ def make_undo_fields(call: dict[str, Any]) -> dict[str, str]:
 
 def _find_path(tool: str, result: dict[str, Any]) -> str | None:
     """Return the path of what a call saved, changed or restored, if it is stored now."""
-    if tool in {"fetch_links", "save_link"} or (tool == "forget" and result["forgotten"]):
+    if tool in {"fetch_links", "answer_review", "save_link"} or (
+        tool == "forget" and result["forgotten"]
+    ):
         return None
     chunk_id = result.get("chunk_id") if tool in {"edit_source", "forget"} else None
     return make_source_path(result["source_id"], chunk_id)
@@ -261,6 +269,7 @@ def _describe_forgetting(result: dict[str, Any]) -> str:
 _MESSAGES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "edit_source": _describe_edit,
     "fetch_links": _describe_fetching,
+    "answer_review": lambda result: f"The passage comes back on {result['again']}.",
     "save_link": _describe_link,
     "save_note": _describe_note,
     "forget": _describe_forgetting,

@@ -29,6 +29,7 @@ SECTIONS: Final = (
     "connect",
     "map",
     "forgotten",
+    "review",
     "save",
     "search",
     "session",

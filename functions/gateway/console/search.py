@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
+from functions.gateway.console.changes import apply_change
 from functions.gateway.console.rendering import redirect
 from shared.core.errors import InvalidInput
 
@@ -171,9 +172,10 @@ async def show(visit: Visit) -> Response:
     search = Search.parse(parameters, order=parameters.get("order", ""))
     if search.query or search.filters:
         return await _show_hits(visit, search)
-    stats, recent = await asyncio.gather(
+    stats, recent, review = await asyncio.gather(
         visit.call("get_stats"),
         visit.call("search_kb", filters=_READ, limit=RECENT_PASSAGES),
+        visit.call("get_review"),
     )
     groups = make_common_chips(search, stats.result) if stats.result else []
     passages = (recent.result or {}).get("results", [])
@@ -184,8 +186,16 @@ async def show(visit: Visit) -> Response:
         stats=stats,
         recent_error=recent.error,
         recent=[hit for hit in passages if newest[hit["source_id"]] is hit][:RECENT_SOURCES],
+        review=review.result or {},
         chip_groups=groups,
     )
+
+
+async def review(visit: Visit, fields: dict[str, str]) -> Response:
+    """Store an answer or a note about a passage of the day, and show the home page again."""
+    if error := await apply_change(visit, "", fields):
+        return visit.render_error(error, fields.get("text", ""))
+    return await show(visit)
 
 
 async def _show_hits(visit: Visit, search: Search) -> Response:

@@ -69,8 +69,14 @@ MAX_FORM_BYTES: Final = 256 * 1024
 """The maximum size of a form, in bytes. A note has up to 8,000 characters, each up to 12 bytes in
 a form."""
 ADD_PATH: Final = "/add"
+REVIEW_PATH: Final = "/review"
 UPLOAD_PATH: Final = "/add/files"
-_RETURN_PATHS: Final = {SIGN_OUT_PATH: "/", KEY_PATH: "/you", UPLOAD_PATH: ADD_PATH}
+_RETURN_PATHS: Final = {
+    SIGN_OUT_PATH: "/",
+    REVIEW_PATH: "/",
+    KEY_PATH: "/you",
+    UPLOAD_PATH: ADD_PATH,
+}
 """The pages to return to after sign-in from forms whose own addresses are not pages."""
 
 
@@ -166,9 +172,9 @@ class Visit:
         response = make_json_response({**content, **message}, _get_status(error))
         return _set_retry_after(response, error)
 
-    def render_error(self, error: WireError) -> Response:
-        """Render a page that shows only an error."""
-        return self.render("error.html", error=error, title=find_title(error))
+    def render_error(self, error: WireError, typed: str = "") -> Response:
+        """Render a page that shows only an error, and the text of a form that had no effect."""
+        return self.render("error.html", error=error, title=find_title(error), typed=typed)
 
     @property
     def path(self) -> str:
