@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from functions.gateway.calls.dispatch import Dispatcher
     from functions.gateway.catalog import Catalog
     from functions.gateway.console.add import Uploads
+    from functions.gateway.console.export import StreamExport
     from functions.gateway.console.visits import FindFile
     from functions.gateway.mcp.endpoint import FindServer
     from shared.core.settings import Settings
@@ -79,19 +80,23 @@ def make_gateway(
     catalog: Catalog,
     uploads: Uploads | None = None,
     find_file: FindFile | None = None,
+    stream_export: StreamExport | None = None,
 ) -> Handler:
     """Make the Cloud Function that serves the tools of this catalogue.
 
     Args:
         uploads: Receives files that people add in the console, if they can be read here.
         find_file: Finds the file of a source, if files are on this machine.
+        stream_export: Exports what is stored, if the gateway may read it here.
     """
     telemetry.start(settings, "gateway")
     access = Access(settings)
     pipeline = access.make_pipeline(dispatcher)
     servers = SelectedServers(catalog, pipeline, catalog.list_default_groups(settings))
     console = (
-        LazyConsole(access, catalog, pipeline, uploads, find_file) if settings.console else None
+        LazyConsole(access, catalog, pipeline, uploads, find_file, stream_export)
+        if settings.console
+        else None
     )
     return wrap_as_function(make_mcp_app(access, dispatcher, servers.find, console))
 

@@ -11,6 +11,7 @@ from shared.core import cold_start  # isort: split
 from functions.gateway.app import make_gateway
 from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
+from infra.export.archive import stream_export
 from infra.local.inline import InlineDispatcher
 from infra.local.local_database import open_local_database, use_local_database
 from infra.local.processes import RUNS_JOBS
@@ -41,8 +42,14 @@ _dispatcher = WakingDispatcher(
     if _secret
     else InlineDispatcher(_app)
 )
-_find_file = partial(find_followed_file, database=_app.context(Caller(), Meter()).database)
-_gateway = make_gateway(_settings, _dispatcher, _catalog, LocalUploads(), _find_file)
+_gateway = make_gateway(
+    _settings,
+    _dispatcher,
+    _catalog,
+    LocalUploads(),
+    partial(find_followed_file, database=_app.context(Caller(), Meter()).database),
+    partial(stream_export, _app),
+)
 
 
 async def handle(request: Request) -> ASGIApp:

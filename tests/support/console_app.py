@@ -37,7 +37,7 @@ WORDS_FOR_MODELS: Final = re.compile(
 """These words are for a model that calls tools, not for a person who reads a page."""
 PAGES: Final = [
     *("/", "/?q=x&tag=x", "/sources", "/sources?tag=x&author=x", "/sources/s?passage=c"),
-    *("/map", "/map?q=x&cluster=c", "/clusters/c", "/forgotten", "/add"),
+    *("/map", "/map?q=x&cluster=c", "/clusters/c", "/forgotten", "/add", "/export"),
 ]
 """The paths of pages that show the results of tools."""
 

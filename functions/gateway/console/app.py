@@ -10,7 +10,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.routing import Route, Router, request_response
 
-from functions.gateway.console import history, passage_map, search, sources
+from functions.gateway.console import export, history, passage_map, search, sources
 from functions.gateway.console.account import AccountPage, show_connecting
 from functions.gateway.console.add import AddPage
 from functions.gateway.console.keys import KeyPages
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
     from functions.gateway.console.add import Uploads
+    from functions.gateway.console.export import StreamExport
     from functions.gateway.console.visits import FindFile
 
 
@@ -35,6 +36,7 @@ def make_console_app(
     pipeline: CallPipeline,
     uploads: Uploads | None = None,
     find_file: FindFile | None = None,
+    stream_export: StreamExport | None = None,
 ) -> Console:
     """Make the ASGI app of the console."""
     visits = Visits(access, catalog, pipeline, find_file)
@@ -42,6 +44,7 @@ def make_console_app(
     keys = KeyPages(access, visits.sessions)
     save_form = SaveForm(access)
     add = AddPage(visits.sessions, uploads)
+    export_page = export.ExportPage(stream_export)
     pages = {
         "/": search.show,
         "/search": search.forward,
@@ -53,6 +56,7 @@ def make_console_app(
         "/changes": history.show,
         "/you": account.show,
         "/connect": show_connecting,
+        export.PATH: export_page.show,
         KEY_PATH: keys.complete,
         FORM_PATH: save_form.show,
         passage_map.PATH: passage_map.show,
@@ -68,6 +72,7 @@ def make_console_app(
             Route("/map/points", points, methods=["GET"]),
             Route("/map/hits", visits.wrap_data(passage_map.get_hits), methods=["GET"]),
             Route("/map/passages/{chunk_id}", visits.wrap_data(passage_map.get_passage)),
+            Route(export.PATH, visits.wrap_form(export_page.download), methods=["POST"]),
             Route(REVIEW_PATH, visits.wrap_form(search.review), methods=["POST"]),
             Route(ADD_PATH, visits.wrap_form(add.change), methods=["POST"]),
             Route(UPLOAD_PATH, visits.wrap_upload(add.upload), methods=["POST"]),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
     from functions.gateway.console.add import Uploads
+    from functions.gateway.console.export import StreamExport
     from functions.gateway.console.visits import FindFile
 
 SECTIONS: Final = (
@@ -27,6 +28,7 @@ SECTIONS: Final = (
     "passages",
     "clusters",
     "connect",
+    "export",
     "map",
     "forgotten",
     "review",
@@ -49,12 +51,14 @@ class LazyConsole:
         pipeline: CallPipeline,
         uploads: Uploads | None = None,
         find_file: FindFile | None = None,
+        stream_export: StreamExport | None = None,
     ) -> None:
         self._access = access
         self._catalog = catalog
         self._pipeline = pipeline
         self._uploads = uploads
         self._find_file = find_file
+        self._stream_export = stream_export
 
     def make_routes(self) -> list[Route]:
         """Make the routes of the console."""
@@ -73,5 +77,10 @@ class LazyConsole:
         from functions.gateway.console.app import make_console_app
 
         return make_console_app(
-            self._access, self._catalog, self._pipeline, self._uploads, self._find_file
+            self._access,
+            self._catalog,
+            self._pipeline,
+            self._uploads,
+            self._find_file,
+            self._stream_export,
         )

@@ -34,6 +34,7 @@ from functions.gateway.console.sessions import (
 from functions.gateway.http_errors import format_retry_after
 from functions.gateway.oauth.consent_page import to_prose
 from functions.gateway.oauth.http import read_parameters
+from shared.core.caller import Role, Tier
 from shared.core.errors import (
     INTERNAL_ERROR_MESSAGE,
     CarrelError,
@@ -45,6 +46,7 @@ from shared.core.errors import (
 )
 from shared.core.log import error_fields, log
 from shared.runtime.messages import CallAnswer
+from shared.runtime.tool import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -133,6 +135,11 @@ class Visit:
     def may_add(self) -> bool:
         """Whether the visitor may add links or notes."""
         return self.offers("save_link") or self.offers("save_note")
+
+    @property
+    def may_export(self) -> bool:
+        """Whether the visitor may download everything that is stored."""
+        return self.caller.may_call(Tier.REGISTERED, Effect.READ.scope, Role.OWNER)
 
     async def call(self, tool: str, /, **arguments: Any) -> CallAnswer:
         """Call a tool as the visitor, with the arguments that are not None.
