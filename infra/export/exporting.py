@@ -20,6 +20,7 @@ from shared.knowledge.export_lines import (
     build_end_line,
     build_source_line,
 )
+from shared.knowledge.reviews import Reviews
 from shared.knowledge.source_repository import Sources
 from shared.tasks.model import TaskStatus
 from shared.tasks.repository import TaskFilter, Tasks, make_task_key
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from shared.knowledge.chunk import Chunk
     from shared.knowledge.source_repository import StoredSource
 
-FILES: Final = ("knowledge-*.jsonl", "traces.jsonl", "tasks.jsonl", "markdown")
+FILES: Final = ("knowledge-*.jsonl", "traces.jsonl", "tasks.jsonl", "reviews.jsonl", "markdown")
 """Patterns of the files that an export contains in addition to its manifest."""
 PART_BYTES: Final = 64_000_000
 """A new file of sources begins when a file exceeds this size. Ingest reads up to 256 MB a file."""
@@ -54,13 +55,15 @@ class ExportReport:
     """The contents of an export.
 
     Attributes:
-        counts: The numbers of sources, passages, traces and tasks.
+        counts: The numbers of sources, passages, traces, tasks and reviews.
         incomplete: The ids of sources whose number of chunks differs from their `chunk_count`,
             because the source changed during the export or is not ingested completely.
     """
 
     counts: dict[str, int] = field(
-        default_factory=lambda: dict.fromkeys(("sources", "passages", "traces", "tasks"), 0)
+        default_factory=lambda: dict.fromkeys(
+            ("sources", "passages", "traces", "tasks", "reviews"), 0
+        )
     )
     incomplete: list[str] = field(default_factory=list)
 
@@ -72,14 +75,14 @@ async def export_all(
     advance: Callable[[int], object],
     zone: tzinfo,
 ) -> ExportReport:
-    """Write all sources, and the traces and tasks of a user, to an empty folder.
+    """Write all sources, and the traces, tasks and reviews of a user, to an empty folder.
 
     Documents are read in pages, so memory does not grow with the knowledge base.
 
     Args:
         database: The database.
         folder: The empty folder.
-        user: The user whose traces and tasks are written, or None to write none.
+        user: The user whose traces, tasks and reviews are written, or None to write none.
         advance: Called with the number of sources that were written since the last call.
         zone: The time zone of the owner's days.
     """
@@ -92,7 +95,10 @@ async def export_all(
         report.counts["tasks"] = await _write_lines(
             folder / "tasks.jsonl", _iterate_tasks(database, user)
         )
-    manifest = {"format": FORMAT, **report.counts}
+        report.counts["reviews"] = await _write_lines(
+            folder / "reviews.jsonl", _iterate_reviews(database, user)
+        )
+    manifest = {"format": FORMAT, **report.counts, "incomplete": report.incomplete}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
     return report
 
@@ -191,6 +197,12 @@ async def _iterate_tasks(database: Database, user: str) -> AsyncIterator[dict[st
         for task in page:
             yield asdict(task)
         after = make_task_key(page[-1])
+
+
+async def _iterate_reviews(database: Database, user: str) -> AsyncIterator[dict[str, Any]]:
+    stored = await Reviews(database, user).load()
+    for chunk_id, review in stored.by_chunk.items():
+        yield {"chunk_id": chunk_id, "due": review.due, **asdict(review)}
 
 
 async def _write_lines(path: Path, entries: AsyncIterator[dict[str, Any]]) -> int:
