@@ -123,18 +123,22 @@ class _Knowledge:
         lines = self._open_next_part()
         index: list[str] = []
         after = None
-        while entries := await self._sources.load_after(after, _SOURCES_PER_READ):
-            pages = await asyncio.gather(*(self._load_first_page(source) for source, _ in entries))
-            for (source, note), page in zip(entries, pages, strict=True):
-                if lines.tell() > PART_BYTES:
-                    lines.close()
-                    lines = self._open_next_part()
-                lines.write(_to_line(build_source_line(source, note)))
-                await self._write_chunks(source, page, lines)
-                index.append(markdown.format_index_entry(source))
-            advance(len(entries))
-            after = entries[-1][0].source_id
-        lines.close()
+        try:
+            while entries := await self._sources.load_after(after, _SOURCES_PER_READ):
+                pages = await asyncio.gather(
+                    *(self._load_first_page(source) for source, _ in entries)
+                )
+                for (source, note), page in zip(entries, pages, strict=True):
+                    if lines.tell() > PART_BYTES:
+                        lines.close()
+                        lines = self._open_next_part()
+                    lines.write(_to_line(build_source_line(source, note)))
+                    await self._write_chunks(source, page, lines)
+                    index.append(markdown.format_index_entry(source))
+                advance(len(entries))
+                after = entries[-1][0].source_id
+        finally:
+            lines.close()
         text = markdown.INDEX_HEAD + "".join(sorted(index, key=str.casefold))
         (self._folder / "markdown" / "index.md").write_text(text, encoding="utf-8")
 

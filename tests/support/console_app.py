@@ -17,7 +17,8 @@ from functions.gateway.auth.public_url import get_issuer_url
 from functions.gateway.calls.dispatch import Dispatcher
 from functions.gateway.catalog import Catalog
 from functions.gateway.console.add import Uploads
-from functions.gateway.console.routes import LazyConsole
+from functions.gateway.console.export import StreamExport
+from functions.gateway.console.routes import LazyConsole, LocalServices
 from functions.gateway.console.visits import FindFile
 from functions.gateway.mcp.selection import SelectedServers
 from shared.accounts.access_key import new_key
@@ -37,7 +38,7 @@ WORDS_FOR_MODELS: Final = re.compile(
 """These words are for a model that calls tools, not for a person who reads a page."""
 PAGES: Final = [
     *("/", "/?q=x&tag=x", "/sources", "/sources?tag=x&author=x", "/sources/s?passage=c"),
-    *("/map", "/map?q=x&cluster=c", "/clusters/c", "/forgotten", "/add", "/export"),
+    *("/map", "/map?q=x&cluster=c", "/clusters/c", "/forgotten", "/add"),
 ]
 """The paths of pages that show the results of tools."""
 
@@ -80,23 +81,26 @@ def make_access() -> Access:
 
 
 def make_console_client(
-    dispatcher: Dispatcher, uploads: Uploads | None = None, find_file: FindFile | None = None
+    dispatcher: Dispatcher,
+    uploads: Uploads | None = None,
+    find_file: FindFile | None = None,
+    stream_export: StreamExport | None = None,
 ) -> httpx2.AsyncClient:
     """Make a client of a console without sign-in, as on a laptop, with or without its files."""
-    app = make_app(make_access(), dispatcher, uploads, find_file)
+    local = LocalServices(uploads, find_file, stream_export)
+    app = make_app(make_access(), dispatcher, local)
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url=URL)
 
 
 def make_app(
     access: Access,
     dispatcher: Dispatcher,
-    uploads: Uploads | None = None,
-    find_file: FindFile | None = None,
+    local: LocalServices | None = None,
 ) -> Starlette:
     """Make a gateway with its console."""
     pipeline = access.make_pipeline(dispatcher)
     find_server = SelectedServers(CATALOG, pipeline).find
-    console = LazyConsole(access, CATALOG, pipeline, uploads, find_file)
+    console = LazyConsole(access, CATALOG, pipeline, local)
     return make_mcp_app(access, dispatcher, find_server, console)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import StreamingResponse
@@ -9,16 +10,13 @@ from starlette.responses import StreamingResponse
 from shared.core.errors import Forbidden
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
     from starlette.responses import Response
 
     from functions.gateway.console.visits import Visit
 
-    StreamExport = Callable[[str], AsyncIterator[bytes]]
-    """Exports the knowledge base, and the private data of a user, as parts of a ZIP archive."""
-
 PATH: Final = "/export"
+StreamExport = Callable[[str], AsyncIterator[bytes]]
+"""Exports the knowledge base, and the private data of a user, as parts of a ZIP archive."""
 
 
 class ExportPage:

@@ -107,7 +107,7 @@ async def store_content_of_forms(app: WatchedApp) -> list[str]:
     await call_result(app, "forget", ADA, source_id=other["source_id"])
     [chunk_id, *_] = (chunk.chunk_id for chunk in chunk_source(BAKING).chunks)
     note_path = f"/sources/{note['source_id']}"
-    return [f"/sources/baking?passage={chunk_id}", note_path, "/forgotten", "/you", "/add"]
+    return [f"/sources/baking?passage={chunk_id}", note_path, "/", "/forgotten", "/you", "/add"]
 
 
 async def summarize_databases(app: WatchedApp, access: Access) -> list[dict[str, Any]]:
@@ -156,6 +156,6 @@ async def test_a_form_refuses_what_is_missing_wrong_or_too_long(
     assert problems == []
     assert await summarize_databases(app, access) == before
     assert {form.name for form in forms} == {
-        *("edit", "edit_note", "forget", "link", "new_note", "note", "reset", "restore"),
+        *("edit", "edit_note", "forget", "link", "new_note", "note", "reset", "restore", "review"),
         *("end_grant", "revoke_key", "/you/key", "/session/end"),
     }

@@ -61,8 +61,8 @@ async def test_a_page_counts_the_documents_that_all_its_calls_read() -> None:
     dispatcher = answer_with()
     async with make_console_client(dispatcher) as client:
         page = parse_page(await client.get("/"))
-    assert len(dispatcher.calls) == 2  # the fake says that each read seven
-    assert "14 documents read" in read_texts(page, ".facts")[-1]
+    assert len(dispatcher.calls) == 3  # the fake says that each read seven
+    assert "21 documents read" in read_texts(page, ".facts")[-1]
 
 
 @pytest.mark.parametrize("query", ["", "?q=two+words&tag=%E8%AA%AD"])
