@@ -24,8 +24,8 @@ _MAX_NAMED = 10
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(
     "--user",
-    help="Also export the traces, to-dos and reviews of this user. By default `local`, the user of this"
-    " machine; with --cloud, nobody.",
+    help="Also export the traces, to-dos and reviews of this user. By default `local`, the user of"
+    " this machine; with --cloud, nobody.",
 )
 @click.pass_context
 def export(ctx: click.Context, folder: Path, user: str | None) -> None:
