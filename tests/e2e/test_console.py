@@ -10,6 +10,7 @@ import pytest
 from lxml.html import HtmlElement
 
 from tests.support.console_app import parse_page, read_text, read_texts, select
+from tests.support.console_person import Person
 from tests.support.gateway_process import (
     ALLOWED_ORIGIN,
     INLINE_MAIN,
@@ -23,7 +24,7 @@ MAX_PAGE_BYTES = 60_000
 """The limit of a page with its scripts and styles, as transferred."""
 PATHS = (
     *("/", "/?q=bread", "/sources", "/sources?q=bread", "/sources/baking", "/map"),
-    *("/forgotten", "/changes", "/add", "/connect"),
+    *("/forgotten", "/changes", "/add", "/connect", "/export"),
 )
 
 
@@ -47,6 +48,29 @@ def test_home_shows_a_search_box_counts_and_recent_sources(inline: RunningGatewa
     assert "7 passages" in read_text(page)
     assert "Bread at Home" in read_texts(page, ".rows [data-hit]")
     assert "food 3" in read_texts(page, ".chip")
+
+
+def test_home_shows_passages_to_read_again(inline: RunningGateway) -> None:
+    """An answer hides the text, and another answer of the day replaces it."""
+    person = Person(inline.url).open("/")
+    assert len(person.select("#review")) == 1
+    passage = person.select(".hit")[0].get("id")
+    text = person.texts(".hit .text")[0]
+    [form, *_] = person.select(f"#{passage} form")
+    fields = dict(form.form_values()) | {"answer": "not_soon"}
+    person.follow(person.http.post("/review", data=fields, headers={"origin": inline.url}))
+    assert text not in person.texts(".hit .text")
+    person.follow(
+        person.http.post(
+            "/review",
+            data={**fields, "idempotency_key": "2", "answer": "keep"},
+            headers={"origin": inline.url},
+        )
+    )
+    assert "comes back on" in person.texts(f"#{passage}")[0]
+    assert "The passage comes back on" in person.texts(".notice")[0]
+    note = person.select(f"#{passage} textarea")[0].getparent()
+    assert note.get("action").startswith("/review#")
 
 
 def test_hits_show_words_and_why_they_were_found(inline: RunningGateway) -> None:
