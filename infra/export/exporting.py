@@ -20,7 +20,7 @@ from shared.knowledge.export_lines import (
     build_end_line,
     build_source_line,
 )
-from shared.knowledge.reviews import Reviews
+from shared.knowledge.reviews import load_reviews
 from shared.knowledge.source_repository import Sources
 from shared.tasks.model import TaskStatus
 from shared.tasks.repository import TaskFilter, Tasks, make_task_key
@@ -204,7 +204,7 @@ async def _iterate_tasks(database: Database, user: str) -> AsyncIterator[dict[st
 
 
 async def _iterate_reviews(database: Database, user: str) -> AsyncIterator[dict[str, Any]]:
-    stored = await Reviews(database, user).load()
+    stored = await load_reviews(database, user)
     for chunk_id, review in stored.by_chunk.items():
         yield {"chunk_id": chunk_id, "due": review.due, **asdict(review)}
 

@@ -95,18 +95,11 @@ class StoredReviews:
     document: Document
 
 
-class Reviews:
-    """One user's reviews."""
-
-    def __init__(self, database: Database, user_id: str) -> None:
-        self._database = database
-        self._reference = Reference(f"users/{user_id}/reviews", "passages")
-
-    async def load(self) -> StoredReviews:
-        """Load all reviews. Costs one round trip, and one read."""
-        document = await self._database.get(self._reference)
-        stored = document.fields.get("reviews", {})
-        return StoredReviews({name: _CODEC.load(data) for name, data in stored.items()}, document)
+async def load_reviews(database: Database, user_id: str) -> StoredReviews:
+    """Load a user's reviews. Costs one round trip, and one read."""
+    document = await database.get(Reference(f"users/{user_id}/reviews", "passages"))
+    stored = document.fields.get("reviews", {})
+    return StoredReviews({name: _CODEC.load(data) for name, data in stored.items()}, document)
 
 
 def build_review_write(stored: StoredReviews, chunk_id: str, review: Review) -> Write:

@@ -10,7 +10,7 @@ from pydantic import Field
 from shared.core.caller import Tier
 from shared.core.errors import NotFound
 from shared.knowledge.chunk_repository import Chunks
-from shared.knowledge.reviews import Answer, Reviews, answer_review, build_review_write
+from shared.knowledge.reviews import Answer, answer_review, build_review_write, load_reviews
 from shared.runtime.schemas import DocumentId, IdempotentArguments, Result
 from shared.runtime.tool import Effect, Tool
 
@@ -38,11 +38,11 @@ async def answer(args: In, ctx: Context) -> Out:
     Costs two round trips: the read of the chunk and of the user's reviews, and the commit.
     """
     today = ctx.clock().astimezone(ctx.zone).date()
-    reviews = Reviews(ctx.database, str(ctx.caller.user_id))
 
     async def attempt() -> Out:
         stored, chunks = await asyncio.gather(
-            reviews.load(), Chunks(ctx.database).get_all([args.chunk_id])
+            load_reviews(ctx.database, str(ctx.caller.user_id)),
+            Chunks(ctx.database).get_all([args.chunk_id]),
         )
         if not chunks:
             raise NotFound(

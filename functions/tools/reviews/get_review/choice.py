@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.index.on_request import is_on_request
 from shared.knowledge.chunk_repository import Chunks, to_chunk
-from shared.knowledge.reviews import Reviews, read_before_query, sample_query
+from shared.knowledge.reviews import load_reviews, read_before_query, sample_query
 from shared.text.folding import fold_text, hash_texts
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ async def choose_passages(ctx: Context) -> list[tuple[Chunk, Why, Review | None]
     start_of_day = datetime.combine(today, time(), ctx.zone)
     moment = start_of_day - LATELY * (int(seed[-8:], 16) / 16**8)
     stored, above, below, lately = await asyncio.gather(
-        Reviews(ctx.database, user_id).load(),
+        load_reviews(ctx.database, user_id),
         ctx.database.find(sample_query(seed, SAMPLE // 2, downwards=False)),
         ctx.database.find(sample_query(seed, SAMPLE // 2, downwards=True)),
         ctx.database.find(read_before_query(moment, READ)),
