@@ -24,7 +24,7 @@ from functions.gateway.auth.middleware import Authentication
 from functions.gateway.auth.public_url import RESOURCE_PATH, list_mcp_hosts, list_own_origins
 from functions.gateway.auth.visitor import get_attached_visitor
 from functions.gateway.body_limits import BodyLimit, find_json_problem
-from functions.gateway.console.routes import LazyConsole
+from functions.gateway.console.routes import LazyConsole, LocalServices
 from functions.gateway.http_errors import ErrorMiddleware, accepts_page, make_json_rpc_error
 from functions.gateway.mcp.endpoint import SECURITY_MESSAGES, McpEndpoint
 from functions.gateway.mcp.selection import SelectedServers
@@ -45,9 +45,6 @@ if TYPE_CHECKING:
 
     from functions.gateway.calls.dispatch import Dispatcher
     from functions.gateway.catalog import Catalog
-    from functions.gateway.console.add import Uploads
-    from functions.gateway.console.export import StreamExport
-    from functions.gateway.console.visits import FindFile
     from functions.gateway.mcp.endpoint import FindServer
     from shared.core.settings import Settings
     from shared.core.telemetry import TraceSpan
@@ -78,26 +75,18 @@ def make_gateway(
     settings: Settings,
     dispatcher: Dispatcher,
     catalog: Catalog,
-    uploads: Uploads | None = None,
-    find_file: FindFile | None = None,
-    stream_export: StreamExport | None = None,
+    local: LocalServices | None = None,
 ) -> Handler:
     """Make the Cloud Function that serves the tools of this catalogue.
 
     Args:
-        uploads: Receives files that people add in the console, if they can be read here.
-        find_file: Finds the file of a source, if files are on this machine.
-        stream_export: Exports what is stored, if the gateway may read it here.
+        local: What the console can do on a machine with the files and the database.
     """
     telemetry.start(settings, "gateway")
     access = Access(settings)
     pipeline = access.make_pipeline(dispatcher)
     servers = SelectedServers(catalog, pipeline, catalog.list_default_groups(settings))
-    console = (
-        LazyConsole(access, catalog, pipeline, uploads, find_file, stream_export)
-        if settings.console
-        else None
-    )
+    console = LazyConsole(access, catalog, pipeline, local) if settings.console else None
     return wrap_as_function(make_mcp_app(access, dispatcher, servers.find, console))
 
 

@@ -11,6 +11,7 @@ from shared.core import cold_start  # isort: split
 from functions.gateway.app import make_gateway
 from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
+from functions.gateway.console.routes import LocalServices
 from infra.export.archive import stream_export
 from infra.local.inline import InlineDispatcher
 from infra.local.local_database import open_local_database, use_local_database
@@ -42,14 +43,12 @@ _dispatcher = WakingDispatcher(
     if _secret
     else InlineDispatcher(_app)
 )
-_gateway = make_gateway(
-    _settings,
-    _dispatcher,
-    _catalog,
+_local = LocalServices(
     LocalUploads(),
     partial(find_followed_file, database=_app.context(Caller(), Meter()).database),
     partial(stream_export, _app),
 )
+_gateway = make_gateway(_settings, _dispatcher, _catalog, _local)
 
 
 async def handle(request: Request) -> ASGIApp:

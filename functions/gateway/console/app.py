@@ -25,26 +25,22 @@ if TYPE_CHECKING:
     from functions.gateway.access import Access
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
-    from functions.gateway.console.add import Uploads
-    from functions.gateway.console.export import StreamExport
-    from functions.gateway.console.visits import FindFile
+    from functions.gateway.console.routes import LocalServices
 
 
 def make_console_app(
     access: Access,
     catalog: Catalog,
     pipeline: CallPipeline,
-    uploads: Uploads | None = None,
-    find_file: FindFile | None = None,
-    stream_export: StreamExport | None = None,
+    local: LocalServices,
 ) -> Console:
     """Make the ASGI app of the console."""
-    visits = Visits(access, catalog, pipeline, find_file)
+    visits = Visits(access, catalog, pipeline, local.find_file)
     account = AccountPage(access)
     keys = KeyPages(access, visits.sessions)
     save_form = SaveForm(access)
-    add = AddPage(visits.sessions, uploads)
-    export_page = export.ExportPage(stream_export)
+    add = AddPage(visits.sessions, local.uploads)
+    export_page = export.ExportPage(local.stream_export)
     pages = {
         "/": search.show,
         "/search": search.forward,

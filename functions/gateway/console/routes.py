@@ -5,6 +5,7 @@ A gateway that answers only programs never imports it, so its cold start stays t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +42,21 @@ SECTIONS: Final = (
 """The first segments of the console's paths, except the home page `/`."""
 
 
+@dataclass(frozen=True, slots=True)
+class LocalServices:
+    """What the console can do where the files and the database are on its machine.
+
+    Attributes:
+        uploads: Receives files that people add.
+        find_file: Finds the file of a source.
+        stream_export: Exports what is stored.
+    """
+
+    uploads: Uploads | None = None
+    find_file: FindFile | None = None
+    stream_export: StreamExport | None = None
+
+
 class LazyConsole:
     """The console as an ASGI app that is imported and made for its first request."""
 
@@ -49,16 +65,12 @@ class LazyConsole:
         access: Access,
         catalog: Catalog,
         pipeline: CallPipeline,
-        uploads: Uploads | None = None,
-        find_file: FindFile | None = None,
-        stream_export: StreamExport | None = None,
+        local: LocalServices | None = None,
     ) -> None:
         self._access = access
         self._catalog = catalog
         self._pipeline = pipeline
-        self._uploads = uploads
-        self._find_file = find_file
-        self._stream_export = stream_export
+        self._local = local or LocalServices()
 
     def make_routes(self) -> list[Route]:
         """Make the routes of the console."""
@@ -76,11 +88,4 @@ class LazyConsole:
     def _app(self) -> ASGIApp:
         from functions.gateway.console.app import make_console_app
 
-        return make_console_app(
-            self._access,
-            self._catalog,
-            self._pipeline,
-            self._uploads,
-            self._find_file,
-            self._stream_export,
-        )
+        return make_console_app(self._access, self._catalog, self._pipeline, self._local)

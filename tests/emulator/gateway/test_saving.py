@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from functions.gateway.access import Access
 from functions.gateway.console.app import make_console_app
+from functions.gateway.console.routes import LocalServices
 from functions.gateway.console.saving import MAX_PAGE_BYTES
 from infra.local.inline import InlineDispatcher
 from shared.accounts.access_key import new_key
@@ -295,7 +296,9 @@ async def test_a_save_only_key_reads_nothing(
         {"authorization": f"Bearer task@{key}"},
         {"x-api-key": key},
     ]
-    console = make_console_app(access, CATALOG, access.make_pipeline(answer_with()))
+    console = make_console_app(
+        access, CATALOG, access.make_pipeline(answer_with()), LocalServices()
+    )
     app_routes = make_app(access, InlineDispatcher(app)).routes
     ids = {"source_id": "baking", "chunk_id": chunk.chunk_id, "cluster_id": "c", "name": "map.js"}
     paths = {

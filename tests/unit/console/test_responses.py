@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from functions.gateway.console.app import make_console_app
 from functions.gateway.console.rendering import PAGE_HEADERS
-from functions.gateway.console.routes import SECTIONS
+from functions.gateway.console.routes import SECTIONS, LocalServices
 from tests.support.console_app import (
     CATALOG,
     answer_with,
@@ -26,7 +26,9 @@ BROWSER = {"accept": "text/html,*/*;q=0.8"}
 def list_paths() -> Iterator[str]:
     """Yield a path of every route, and of an address in each section that no route has."""
     access = make_access()
-    console = make_console_app(access, CATALOG, access.make_pipeline(answer_with()))
+    console = make_console_app(
+        access, CATALOG, access.make_pipeline(answer_with()), LocalServices()
+    )
     for route in console.routes:
         assert isinstance(route, Route)
         yield re.sub(r"\{\w+\}", "console.css", route.path)
