@@ -18,7 +18,7 @@ from shared.runtime.tool import Effect
 from tests.support.fake_catalog import FakeDispatcher, make_pipeline, make_server
 
 CATALOG = Catalog.load()
-GROUPS = {"extractions", "knowledge", "tasks", "traces", "workspaces"}
+GROUPS = {"extractions", "knowledge", "reviews", "tasks", "traces", "workspaces"}
 OWNER = Caller.of("anna", role=Role.OWNER)
 
 
@@ -34,7 +34,7 @@ def list_names(catalog: Catalog) -> set[str]:
 
 GROUP_QUERIES = [
     f"tools={','.join(groups)}"
-    for groups in chain.from_iterable(combinations(sorted(GROUPS), n) for n in range(1, 6))
+    for groups in chain.from_iterable(combinations(sorted(GROUPS), n) for n in range(1, 7))
 ]
 """A query for each combination of groups."""
 
@@ -73,7 +73,7 @@ def test_a_selection_has_all_tools_of_its_groups(query: str) -> None:
     ],
 )
 def test_an_error_for_an_invalid_query_lists_the_groups(query: str) -> None:
-    with pytest.raises(InvalidInput, match="extractions,knowledge,tasks,traces,workspaces"):
+    with pytest.raises(InvalidInput, match="extractions,knowledge,reviews,tasks,traces,workspaces"):
         ToolSelection.parse(query, CATALOG.groups)
 
 
