@@ -24,7 +24,7 @@ from functions.gateway.auth.middleware import Authentication
 from functions.gateway.auth.public_url import RESOURCE_PATH, list_mcp_hosts, list_own_origins
 from functions.gateway.auth.visitor import get_attached_visitor
 from functions.gateway.body_limits import BodyLimit, find_json_problem
-from functions.gateway.console.routes import LazyConsole, LocalServices
+from functions.gateway.console.routes import LazyConsole
 from functions.gateway.http_errors import ErrorMiddleware, accepts_page, make_json_rpc_error
 from functions.gateway.mcp.endpoint import SECURITY_MESSAGES, McpEndpoint
 from functions.gateway.mcp.selection import SelectedServers
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from functions.gateway.calls.dispatch import Dispatcher
     from functions.gateway.catalog import Catalog
+    from functions.gateway.console.local_services import LocalServices
     from functions.gateway.mcp.endpoint import FindServer
     from shared.core.settings import Settings
     from shared.core.telemetry import TraceSpan

@@ -11,7 +11,7 @@ from shared.core import cold_start  # isort: split
 from functions.gateway.app import make_gateway
 from functions.gateway.calls.dispatch import HttpDispatcher
 from functions.gateway.catalog import Catalog
-from functions.gateway.console.routes import LocalServices
+from functions.gateway.console.local_services import LocalServices
 from infra.export.archive import stream_export
 from infra.local.inline import InlineDispatcher
 from infra.local.local_database import open_local_database, use_local_database

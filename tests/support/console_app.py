@@ -18,7 +18,8 @@ from functions.gateway.calls.dispatch import Dispatcher
 from functions.gateway.catalog import Catalog
 from functions.gateway.console.add import Uploads
 from functions.gateway.console.export import StreamExport
-from functions.gateway.console.routes import LazyConsole, LocalServices
+from functions.gateway.console.local_services import LocalServices
+from functions.gateway.console.routes import LazyConsole
 from functions.gateway.console.visits import FindFile
 from functions.gateway.mcp.selection import SelectedServers
 from shared.accounts.access_key import new_key

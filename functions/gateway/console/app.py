@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from functions.gateway.access import Access
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
-    from functions.gateway.console.routes import LocalServices
+    from functions.gateway.console.local_services import LocalServices
 
 
 def make_console_app(

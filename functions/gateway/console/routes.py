@@ -5,12 +5,13 @@ A gateway that answers only programs never imports it, so its cold start stays t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
+
+from functions.gateway.console.local_services import LocalServices
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from functions.gateway.access import Access
     from functions.gateway.calls.pipeline import CallPipeline
     from functions.gateway.catalog import Catalog
-    from functions.gateway.console.add import Uploads
-    from functions.gateway.console.export import StreamExport
-    from functions.gateway.console.visits import FindFile
 
 SECTIONS: Final = (
     "add",
@@ -40,21 +38,6 @@ SECTIONS: Final = (
     "you",
 )
 """The first segments of the console's paths, except the home page `/`."""
-
-
-@dataclass(frozen=True, slots=True)
-class LocalServices:
-    """What the console can do where the files and the database are on its machine.
-
-    Attributes:
-        uploads: Receives files that people add.
-        find_file: Finds the file of a source.
-        stream_export: Exports what is stored.
-    """
-
-    uploads: Uploads | None = None
-    find_file: FindFile | None = None
-    stream_export: StreamExport | None = None
 
 
 class LazyConsole:

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from functions.gateway.access import Access
 from functions.gateway.console.app import make_console_app
-from functions.gateway.console.routes import LocalServices
+from functions.gateway.console.local_services import LocalServices
 from functions.gateway.console.saving import MAX_PAGE_BYTES
 from infra.local.inline import InlineDispatcher
 from shared.accounts.access_key import new_key

@@ -7,8 +7,9 @@ import pytest
 from starlette.routing import Route
 
 from functions.gateway.console.app import make_console_app
+from functions.gateway.console.local_services import LocalServices
 from functions.gateway.console.rendering import PAGE_HEADERS
-from functions.gateway.console.routes import SECTIONS, LocalServices
+from functions.gateway.console.routes import SECTIONS
 from tests.support.console_app import (
     CATALOG,
     answer_with,
