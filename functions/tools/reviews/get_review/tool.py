@@ -58,8 +58,7 @@ TOOL = Tool(
     name="get_review",
     title="Get five passages to read again",
     description=(
-        "Get the user's five passages of today to read again. Store what the user says of one with"
-        " answer_review."
+        "Get the user's five passages of today to read again. Store each answer with answer_review."
     ),
     input=In,
     output=Out,
