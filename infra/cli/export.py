@@ -27,8 +27,9 @@ _MAX_NAMED = 10
     help="Also export the traces, to-dos and reviews of this user. By default `local`, the user of"
     " this machine; with --cloud, nobody.",
 )
+@click.option("--with-kept-out", is_flag=True, help="Also export what has the tag `keep-out`.")
 @click.pass_context
-def export(ctx: click.Context, folder: Path, user: str | None) -> None:
+def export(ctx: click.Context, folder: Path, user: str | None, *, with_kept_out: bool) -> None:
     """Write the knowledge base to FOLDER, to restore it, to read it, or to take it elsewhere.
 
     FOLDER must be new, empty or an earlier export, which is replaced when the new one is complete.
@@ -55,7 +56,9 @@ def export(ctx: click.Context, folder: Path, user: str | None) -> None:
     async def write(database: Database, new: Path) -> ExportReport:
         total = await Sources(database).count()
         with click.progressbar(length=total, label="Export", file=sys.stderr) as bar:
-            return await export_all(database, new, user, bar.update, zone)
+            return await export_all(
+                database, new, user, bar.update, zone, with_kept_out=with_kept_out
+            )
 
     try:
         with replace_folder(folder, MANIFEST, FILES) as new:
@@ -73,6 +76,9 @@ def export(ctx: click.Context, folder: Path, user: str | None) -> None:
         )
     )
     click.echo(f"Exported {sources} with {passages}, {traces} and {tasks} to {folder}.")
+    if report.left_out:
+        left_out = format_count(report.left_out, "passage")
+        click.echo(f"Left out: {left_out} with the tag keep-out. --with-kept-out exports them.")
     if report.incomplete:
         named = ", ".join(report.incomplete[:_MAX_NAMED])
         click.echo(

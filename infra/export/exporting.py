@@ -56,6 +56,7 @@ class ExportReport:
 
     Attributes:
         counts: The numbers of sources, passages, traces, tasks and reviews.
+        left_out: The number of passages left out because of the tag `keep-out`.
         incomplete: The ids of sources whose number of chunks differs from their `chunk_count`,
             because the source changed during the export or is not ingested completely.
     """
@@ -65,15 +66,18 @@ class ExportReport:
             ("sources", "passages", "traces", "tasks", "reviews"), 0
         )
     )
+    left_out: int = 0
     incomplete: list[str] = field(default_factory=list)
 
 
-async def export_all(
+async def export_all(  # noqa: PLR0913 - keywords, each with its meaning
     database: Database,
     folder: Path,
     user: str | None,
     advance: Callable[[int], object],
     zone: tzinfo,
+    *,
+    with_kept_out: bool = False,
 ) -> ExportReport:
     """Write all sources, and the traces, tasks and reviews of a user, to an empty folder.
 
@@ -85,9 +89,11 @@ async def export_all(
         user: The user whose traces, tasks and reviews are written, or None to write none.
         advance: Called with the number of sources that were written since the last call.
         zone: The time zone of the owner's days.
+        with_kept_out: Whether to write also what has the tag `keep-out`.
     """
     report = ExportReport()
-    await _Knowledge(database, folder, report, zone).write(advance)
+    knowledge = _Knowledge(database, folder, report, zone, with_kept_out=with_kept_out)
+    await knowledge.write(advance)
     if user:
         report.counts["traces"] = await _write_lines(
             folder / "traces.jsonl", _iterate_traces(database, user)
@@ -107,13 +113,20 @@ class _Knowledge:
     """Writes the sources twice: as JSON lines to restore them, and as Markdown for people."""
 
     def __init__(
-        self, database: Database, folder: Path, report: ExportReport, zone: tzinfo
+        self,
+        database: Database,
+        folder: Path,
+        report: ExportReport,
+        zone: tzinfo,
+        *,
+        with_kept_out: bool,
     ) -> None:
         self._sources = Sources(database)
         self._chunks = Chunks(database)
         self._folder = folder
         self._report = report
         self._zone = zone
+        self._with_kept_out = with_kept_out
         self._producer = f"carrel/{version('carrel')}"
         self._parts = 0
         (folder / "markdown" / "sources").mkdir(parents=True)
@@ -129,6 +142,9 @@ class _Knowledge:
                     *(self._load_first_page(source) for source, _ in entries)
                 )
                 for (source, note), page in zip(entries, pages, strict=True):
+                    if self._is_left_out(source, page):
+                        self._report.left_out += source.chunk_count
+                        continue
                     if lines.tell() > PART_BYTES:
                         lines.close()
                         lines = self._open_next_part()
@@ -149,6 +165,16 @@ class _Knowledge:
         file.write(_to_line(HEADER))
         return file
 
+    def _is_left_out(self, source: StoredSource, page: list[Chunk]) -> bool:
+        """Return whether a source is kept out, or each passage of one that has a single page."""
+        if self._is_exported(source):
+            is_single = 0 < len(page) < _CHUNKS_PER_PAGE
+            return is_single and not any(map(self._is_exported, page))
+        return True
+
+    def _is_exported(self, item: StoredSource | Chunk) -> bool:
+        return self._with_kept_out or not item.is_kept_out
+
     async def _load_first_page(self, source: StoredSource) -> list[Chunk]:
         return await self._chunks.load_of_source(source.source_id, _CHUNKS_PER_PAGE)
 
@@ -163,26 +189,29 @@ class _Knowledge:
             lines: The file for the JSON lines.
         """
         name = markdown.get_file_name(source)
-        count = end = 0
+        count = left_out = end = 0
         with (self._folder / "markdown" / "sources" / name).open("w", encoding="utf-8") as text:
             text.write(markdown.format_front_matter(source, self._producer))
             while page:
-                for chunk in page:
+                exported = list(filter(self._is_exported, page))
+                for chunk in exported:
                     lines.write(_to_line(build_chunk_line(chunk, source)))
                     text.write(markdown.format_passage(chunk, source, end, self._zone))
                     end = chunk.end
-                count += len(page)
+                count += len(exported)
+                left_out += len(page) - len(exported)
                 first = page[-1].position + 1
                 page = (
                     await self._chunks.load_of_source(source.source_id, _CHUNKS_PER_PAGE, first)
                     if len(page) == _CHUNKS_PER_PAGE
                     else []
                 )
-        lines.write(_to_line(build_end_line(count)))
-        if count != source.chunk_count:
+        lines.write(_to_line(build_end_line(count, left_out)))
+        if count + left_out != source.chunk_count:
             self._report.incomplete.append(source.source_id)
         self._report.counts["sources"] += 1
         self._report.counts["passages"] += count
+        self._report.left_out += left_out
 
 
 async def _iterate_traces(database: Database, user: str) -> AsyncIterator[dict[str, Any]]:

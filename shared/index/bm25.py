@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from shared.index.on_request import is_marked, unmark
+from shared.index.on_request import read_level, unmark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -114,9 +114,9 @@ def select_best(entries: Mapping[str, int], average: float, limit: int = CAP) ->
     Entries of documents found only on request come last.
     """
 
-    def sort_key(item: tuple[str, int]) -> tuple[bool, float, str]:
+    def sort_key(item: tuple[str, int]) -> tuple[int, float, str]:
         document_id, entry = item
-        return is_marked(entry), -impact(*unpack(unmark(entry)), average), document_id
+        return read_level(entry), -impact(*unpack(unmark(entry)), average), document_id
 
     return dict(heapq.nsmallest(limit, entries.items(), key=sort_key))
 

@@ -39,11 +39,11 @@ class IndexedState:
 
     def list_entries(self, names: IndexCollections) -> Iterator[tuple[PostingsRef, int]]:
         """Yield the postings that list the document, each with the document's entry."""
-        adapt = on_request.mark if on_request.FACET.id in self.facets else int
+        level = on_request.find_level_by_ids(self.facets)
         for term, tf in self.terms.items():
-            yield (names.lexicon, term), adapt(pack(tf, self.length))
+            yield (names.lexicon, term), on_request.mark(pack(tf, self.length), level)
         for facet in self.facets:
-            yield (names.facets, facet), adapt(self.dated_at)
+            yield (names.facets, facet), on_request.mark(self.dated_at, level)
 
     def to_document(self) -> dict[str, Any]:
         """Return the stored form of the state."""

@@ -20,7 +20,7 @@ from shared.firestore.values import DELETE_FIELD, Increment
 from shared.firestore.writes import Set, Update, Write
 from shared.index.bm25 import CAP, select_best
 from shared.index.facets import is_month, parse_facet_id
-from shared.index.on_request import is_marked
+from shared.index.on_request import read_level
 from shared.index.postings import to_totals
 
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ class PostingsChange:
 
     def add_dates(self, before: int | None, after: int | None) -> None:
         """Add the change of one document's date, in microseconds since 1970."""
-        if before is not None and not is_marked(before):
+        if before is not None and not read_level(before):
             self.days[format_utc_day(before)] -= 1
-        if after is not None and not is_marked(after):
+        if after is not None and not read_level(after):
             self.days[format_utc_day(after)] += 1
 
     def to_document(self) -> dict[str, Any]:

@@ -59,8 +59,8 @@ class SearchPostings:
         terms: The terms' postings, without those of terms that occur in no document.
         facets: The facets' postings, without those of facets that no document has.
         totals: The totals of the whole corpus.
-        hidden_count: The number of documents with one of the terms that were dropped, because they
-            are found only on request.
+        hidden_count: The number of conversations with one of the terms that were dropped, because
+            they are found only on request.
     """
 
     terms: Mapping[str, Postings]
@@ -106,7 +106,7 @@ class InvertedIndex:
 
         They include documents found only on request if a facet asks for these.
         """
-        asked = on_request.asks_for(facets)
+        asked_level = on_request.find_asked_level(facets)
         facets_by_id = {facet.id: facet for facet in facets}
         references = [
             *(Reference(self._names.lexicon, term) for term in dict.fromkeys(terms)),
@@ -122,8 +122,8 @@ class InvertedIndex:
             ),
             None,
         )
-        terms_in_use, hidden = _select_in_use(snapshots, self._names.lexicon, asked=asked)
-        facets_in_use, _ = _select_in_use(snapshots, self._names.facets, asked=asked)
+        terms_in_use, hidden = _select_in_use(snapshots, self._names.lexicon, asked_level)
+        facets_in_use, _ = _select_in_use(snapshots, self._names.facets, asked_level)
         return SearchPostings(
             terms_in_use,
             {facets_by_id[facet_id]: postings for facet_id, postings in facets_in_use.items()},
@@ -219,38 +219,42 @@ def to_totals(data: dict[str, Any] | None) -> Totals:
 
 
 def _select_in_use(
-    snapshots: Iterable[Document], collection: str, *, asked: bool
+    snapshots: Iterable[Document], collection: str, asked_level: int
 ) -> tuple[dict[str, Postings], set[str]]:
     """Return a collection's postings that are not empty, by document id.
 
     Args:
-        asked: Whether to include documents found only on request.
+        asked_level: The highest level of documents to include (`shared.index.on_request`).
 
     Returns:
-        The postings, and the ids of the documents that were dropped from them.
+        The postings, and the ids of the conversations that were dropped from them.
     """
     in_use: dict[str, Postings] = {}
     hidden: set[str] = set()
     for snapshot in snapshots:
         if _get_collection(snapshot) == collection:
-            postings, dropped = _select_entries(_to_postings(snapshot), asked=asked)
+            postings, dropped = _select_entries(_to_postings(snapshot), asked_level)
             hidden.update(dropped)
             if postings.df > 0:
                 in_use[snapshot.id] = postings
     return in_use, hidden
 
 
-def _select_entries(postings: Postings, *, asked: bool) -> tuple[Postings, Collection[str]]:
-    """Drop the marked entries of postings unless asked for, and return the dropped ids."""
-    if not postings.entries or not on_request.is_marked(min(postings.entries.values())):
+def _select_entries(postings: Postings, asked_level: int) -> tuple[Postings, Collection[str]]:
+    """Drop the entries of higher levels, and return the ids of the dropped conversations."""
+    if not postings.entries or not on_request.read_level(min(postings.entries.values())):
         return postings, ()
-    if asked:
-        entries = {name: on_request.unmark(entry) for name, entry in postings.entries.items()}
-        since = on_request.unmark(postings.since)
-        return replace(postings, entries=entries, since=since), ()
-    hidden = {name for name, entry in postings.entries.items() if on_request.is_marked(entry)}
-    entries = {name: entry for name, entry in postings.entries.items() if name not in hidden}
-    return replace(postings, entries=entries, df=postings.df - len(hidden)), hidden
+    levels = {name: on_request.read_level(entry) for name, entry in postings.entries.items()}
+    entries = {
+        name: on_request.unmark(entry)
+        for name, entry in postings.entries.items()
+        if levels[name] <= asked_level
+    }
+    since = on_request.unmark(postings.since) if asked_level else postings.since
+    df = postings.df - len(levels) + len(entries)
+    dropped = levels.keys() - entries.keys()
+    hidden = {name for name in dropped if levels[name] == on_request.CONVERSATION_LEVEL}
+    return replace(postings, entries=entries, since=since, df=df), hidden
 
 
 def _get_collection(snapshot: Document) -> str:

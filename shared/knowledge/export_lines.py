@@ -1,7 +1,8 @@
 """The lines of a `carrel export`, from which `carrel ingest` restores sources as they were.
 
 A file begins with the header. Each source follows as the line {"source": {...}}, a line
-{"chunk": {...}} for each of its chunks, and the line {"chunks": 3} with their number.
+{"chunk": {...}} for each of its chunks, and the line {"chunks": 3} with their number. If chunks are
+left out, that line has their number as well: {"chunks": 3, "left_out": 1}.
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ def build_chunk_line(chunk: Chunk, source: StoredSource) -> dict[str, Any]:
     return {"chunk": _to_json_fields(fields)}
 
 
-def build_end_line(chunk_count: int) -> dict[str, Any]:
-    """Build the line after the chunks of a source."""
-    return {"chunks": chunk_count}
+def build_end_line(chunk_count: int, left_out: int) -> dict[str, Any]:
+    """Build the line after the chunks of a source, with the number of those that are left out."""
+    return {"chunks": chunk_count} | ({"left_out": left_out} if left_out else {})
 
 
 def _to_card_fields(card: KnowledgeCard) -> dict[str, Any]:

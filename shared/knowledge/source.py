@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.core.caller import Role
 from shared.firestore.codec import added_field
 from shared.index.facets import Kind
+from shared.index.on_request import is_kept_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -142,6 +143,11 @@ class SourceFields:
     corrects: bool | None = added_field()
     about_gone: bool | None = added_field()
     saved_with: str | None = added_field()
+
+    @property
+    def is_kept_out(self) -> bool:
+        """Whether a tag keeps it out of search, lists and exports."""
+        return is_kept_out(self.tags)
 
 
 SOURCE_FIELDS: Final = tuple(spec.name for spec in fields(SourceFields))

@@ -101,7 +101,8 @@ class Selection:
         if self.is_unrestricted:
             return True
         facets = document.facets  # Building them takes 0.01 ms.
-        if on_request.FACET in facets and not on_request.asks_for(self.facets):
+        level = on_request.find_level(facets)
+        if level and level > on_request.find_asked_level(self.facets):
             return False
         return all(
             any(facet in facets for facet in filter_.facets) != filter_.excludes

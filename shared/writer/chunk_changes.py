@@ -20,6 +20,7 @@ from shared.index.indexed_state import (
     compute_indexed_state,
     read_indexed_state,
 )
+from shared.index.on_request import is_on_request
 from shared.index.posting_changes import IndexDifference
 from shared.index.stored_vector import NO_VECTOR, build_vector_fields
 from shared.knowledge.chunk_repository import (
@@ -157,6 +158,8 @@ def _differs(chunk: Chunk, document: Document) -> bool:
 def _plan_indexed_creation(
     chunk: Chunk, remains: Document | None, vector_fields: dict[str, Any], now: datetime
 ) -> Change:
+    if is_on_request(chunk.category, chunk.tags):
+        vector_fields = {}
     steps = ("card", "extract", "cluster" if vector_fields else "embed")
     new = build_new_document(chunk, now, steps)
     state = compute_indexed_state(to_chunk(chunk.chunk_id, new))
@@ -174,9 +177,12 @@ def _plan_indexed_update(
     chunk: Chunk, document: Document, vector_fields: dict[str, Any], now: datetime
 ) -> Change:
     stored = to_chunk(document.id, document.fields)
+    update = build_update(chunk, document.fields, now)
+    if is_on_request(chunk.category, chunk.tags):  # The index job also removes it from the map.
+        return Change("updated", put_if_unchanged(document, update))
     by_jobs = {name: getattr(stored, name) for name in BY_JOBS}
     state = compute_indexed_state(replace(chunk, **by_jobs))
-    update = build_update(chunk, document.fields, now) | build_step_done("index")
+    update |= build_step_done("index")
     update |= build_indexed_fields(state)
     if vector_fields:
         update |= build_step_done("embed") | build_step_pending("cluster", now) | vector_fields

@@ -17,7 +17,9 @@ from shared.knowledge.chunk_repository import (
     CODEC,
     LAYOUT,
     READ_FIELDS,
+    STEPS,
     UNDATED,
+    build_step_done,
     build_step_pending,
 )
 from shared.knowledge.source import DateMeaning
@@ -59,7 +61,7 @@ def build_new_document(
     on request is indexed by its words alone.
     """
     card = CODEC.write(chunk, ["knowledge_card"]) if chunk.knowledge_card else {}
-    if is_on_request(chunk.category):
+    if is_on_request(chunk.category, chunk.tags):
         steps = ("index",)
     steps = [step for step in steps if step != "card" or not card]
     return (
@@ -84,9 +86,12 @@ def build_update(chunk: Chunk, stored: Mapping[str, Any], now: datetime) -> dict
     """
     removed = dict.fromkeys(CODEC.list_absent_names(chunk), DELETE_FIELD)
     steps = ["index"]
-    if is_on_request(chunk.category):
-        removed |= NO_VECTOR
-    elif is_on_request(stored.get("category", "")):
+    if is_on_request(chunk.category, chunk.tags):
+        # Neither its vector nor its clusters, nor the steps that would bring them back.
+        removed |= dict.fromkeys((*NO_VECTOR, "cluster_id"), DELETE_FIELD)
+        others = [step for step in STEPS if step != "index"]
+        removed |= dict(field for step in others for field in build_step_done(step).items())
+    elif is_on_request(stored.get("category", ""), stored.get("tags", ())):
         steps = [*FIRST_STEPS]
     elif stored["content_hash"] != chunk.content_hash:  # another title
         steps.append("embed")

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.extractions.groups import ExtractionGroups
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
+from shared.firestore.values import DELETE_FIELD
 from shared.firestore.writes import Delete, Set, Update, Write
 from shared.index.indexed_state import NOT_INDEXED, read_indexed_state
+from shared.index.on_request import find_level_by_ids, is_on_request
 from shared.index.posting_changes import IndexDifference, build_postings_writes
 from shared.index.postings import KNOWLEDGE, LAYOUT
 from shared.knowledge import chunk_repository
@@ -68,6 +70,14 @@ class ChunkToIndex:
     extracted: Mapping[str, str] = field(default_factory=dict)
     replaced_by: str | None = None
 
+    @property
+    def loses_derived(self) -> bool:
+        """Whether its extractions and its point on the map go: deleted, or newly on request."""
+        if self.chunk is None:
+            return True
+        was_on_request = not self.indexed.facets or find_level_by_ids(self.indexed.facets)
+        return not was_on_request and is_on_request(self.chunk.category, self.chunk.tags)
+
 
 @dataclass(frozen=True, slots=True)
 class IndexChange(Change):
@@ -90,6 +100,8 @@ def plan_indexing(chunk: ChunkToIndex, state: IndexedState) -> IndexChange:
         write = Delete(reference, chunk.update_time)
     else:
         update = fields | chunk_repository.build_step_done(STEP)
+        if chunk.loses_derived:
+            update |= {"extracted": DELETE_FIELD}
         write = Update(reference, update, chunk.update_time)
     difference = IndexDifference(chunk.chunk_id, chunk.indexed, state)
     return IndexChange("indexed", write, 1 + len(fields["facets"]), difference, pending=chunk)
@@ -113,21 +125,22 @@ class Indexing:
     async def apply(self, changes: Sequence[IndexChange]) -> None:
         """Store the indexed states of chunks and the changes to the postings, in one commit.
 
-        The commit also deletes the documents of deleted chunks, their extractions, and their points
-        on the map. Extractions cost up to three round trips, and points one.
+        The commit also deletes the documents of deleted chunks, and the extractions and points on
+        the map of these and of chunks newly on request. Extractions cost up to three round trips,
+        and points one.
 
         Raises:
             WriteConflict: A chunk was edited since it was read. Nothing was written.
         """
-        deleted = [change.pending for change in changes if change.pending.chunk is None]
-        extraction_ids = [name for chunk in deleted for name in chunk.extracted]
+        leaving = [change.pending for change in changes if change.pending.loses_derived]
+        extraction_ids = [name for chunk in leaving for name in chunk.extracted]
         writes = [
             *(change.write for change in changes),
             *build_postings_writes(
                 KNOWLEDGE, [change.difference for change in changes if change.difference]
             ),
             *await ExtractionGroups(self._database).build_deletion_writes(extraction_ids),
-            *await Maps(self._database).build_removal_writes([chunk.chunk_id for chunk in deleted]),
+            *await Maps(self._database).build_removal_writes([chunk.chunk_id for chunk in leaving]),
         ]
         await self._database.commit(writes)
 

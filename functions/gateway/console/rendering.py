@@ -24,6 +24,7 @@ from shared.accounts.account import format_dollars
 from shared.core.dates import format_day
 from shared.core.errors import NotFound
 from shared.core.installation import carrel
+from shared.index.on_request import is_kept_out
 from shared.knowledge.views import format_place
 from shared.text.markup import to_plain_text
 
@@ -196,6 +197,7 @@ def _load_templates() -> Environment:
         carrel=carrel,
         map_scripts=MAP_SCRIPTS,
     )
+    environment.tests["kept_out"] = is_kept_out
     environment.filters.update(
         day=format_day,
         dollars=format_dollars,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.core.dates import format_utc_day
 from shared.index.bm25 import CAP, Totals
 from shared.index.facets import is_month, parse_facet_id
-from shared.index.on_request import is_marked
+from shared.index.on_request import read_level
 from shared.index.posting_changes import SLACK, get_truncation_policies
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class RebuiltPostings:
                 self._add_entry(ref, document_id, entry)
                 if collection == self._names.facets:
                     self._spellings[ref][state.facets[postings_id]] += 1
-                    if is_month(postings_id) and not is_marked(entry):
+                    if is_month(postings_id) and not read_level(entry):
                         self._days[ref][format_utc_day(entry)] += 1
         while self._entry_count > self._limits.memory_budget and len(self._entries) > 1:
             self._shorten_range()

@@ -129,14 +129,16 @@ async def test_another_category_brings_a_conversation_among_the_others(ctx: Cont
 
 
 def test_entries_on_request_are_the_last_of_a_term() -> None:
-    marked = on_request.mark(pack(9, 10))
-    assert select_best({"a": marked, "b": pack(1, 10)}, 10.0, 1) == {"b": pack(1, 10)}
-    assert on_request.unmark(marked) == pack(9, 10)
+    entry = pack(1, 10)
+    entries = {level: on_request.mark(pack(9, 10), level) for level in (2, 1)}
+    best = select_best({"a": entries[2], "b": entries[1], "c": entry}, 10.0, 2)
+    assert best == {"b": entries[1], "c": entry}
 
 
+@pytest.mark.parametrize("level", [0, 1, 2])
 @pytest.mark.parametrize("date", ["0001-01-01", "1969-07-20", "9999-12-31"])
-def test_no_date_is_taken_for_a_mark(date: str) -> None:
+def test_no_date_is_taken_for_a_mark(date: str, level: int) -> None:
     entry = to_microseconds(datetime.fromisoformat(f"{date}T00:00+00:00"))
-    assert not on_request.is_marked(entry)
-    assert on_request.is_marked(on_request.mark(entry))
-    assert on_request.unmark(on_request.mark(entry)) == entry
+    marked = on_request.mark(entry, level)
+    assert on_request.read_level(marked) == level
+    assert on_request.unmark(marked) == entry

@@ -183,8 +183,9 @@ def _build_source(group: list[_Line]) -> Source:
         updated_at=own.updated_at,
         note=NoteFields(**own.note.model_dump()) if own.note else None,
         overrides={name: getattr(fields, name) for name in edited},
-        # The base may know highlights that are newer than the export.
-        adds_only=has_kind(own.source_id, IdKind.KINDLE_BOOK, IdKind.READWISE_BOOK, IdKind.EXPORT),
+        # The base may know highlights that are newer than the export, or that it leaves out.
+        adds_only="left_out" in end
+        or has_kind(own.source_id, IdKind.KINDLE_BOOK, IdKind.READWISE_BOOK, IdKind.EXPORT),
     )
 
 

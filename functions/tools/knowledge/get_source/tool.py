@@ -162,8 +162,8 @@ async def get_source(args: In, ctx: Context) -> Out:
         chunks=[],
         next_cursor=None,
         notes=[note for note in summaries if note.about_id not in passage_ids and not args.cursor],
-        links_to=[LinkedSource.of(linked) for linked in links_to],
-        linked_from=[LinkedSource.of(linking) for linking in linked_from],
+        links_to=_list_linked(links_to),
+        linked_from=_list_linked(linked_from),
     )
     passages = fit_page(
         [
@@ -178,6 +178,10 @@ async def get_source(args: In, ctx: Context) -> Out:
     text = note.text if note and not args.cursor else None
     added = {"chunks": passages, "next_cursor": next_cursor, "text": text}
     return first_part.model_copy(update=added)
+
+
+def _list_linked(sources: Sequence[StoredSource]) -> list[LinkedSource]:
+    return [LinkedSource.of(source) for source in sources if not source.is_kept_out]
 
 
 def _list_editable(note: NoteFields | None, ctx: Context) -> list[str]:

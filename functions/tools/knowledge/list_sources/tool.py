@@ -11,6 +11,7 @@ from shared.core.caller import Tier
 from shared.core.dates import format_day
 from shared.core.installation import carrel
 from shared.index.facets import Facet, Kind, make_named_facet
+from shared.index.on_request import KEEP_OUT_LEVEL, find_asked_level
 from shared.index.postings import KNOWLEDGE, InvertedIndex
 from shared.knowledge.common_names import CommonNames
 from shared.knowledge.source_repository import SourceOrder, Sources
@@ -131,11 +132,16 @@ async def _load_page(
     """Load the sources of a page, and the cursor of the next page if there may be one."""
     facet = facets[0] if facets else None
     others = {other.id for other in facets[1:]}
+    asked_level = find_asked_level(facets)
     size = BLOCK_SIZE if others else args.limit + 1
     matching: list[StoredSource] = []
     for _ in range(0, MAX_READ, size):
         block = await Sources(ctx.database).load_page(args.order, size, facet, after)
-        matching += [source for source in block if others <= source.facets]
+        matching += [
+            source
+            for source in block
+            if others <= source.facets and (asked_level == KEEP_OUT_LEVEL or not source.is_kept_out)
+        ]
         if len(matching) > args.limit:
             return matching[: args.limit], matching[args.limit - 1].cursor(args.order)
         if len(block) < size:
