@@ -29,7 +29,10 @@ def make_source(
     and the default category is `books`.
     """
     sections = [Section(text) for text in texts]
-    sections += [Section(f"{source_id} {date}", highlighted_at=date) for date in dates]
+    sections += [
+        Section(f"{source_id} {number}, {date}", highlighted_at=date)
+        for number, date in enumerate(dates, 1)
+    ]
     sections = sections or [Section(f"What {source_id} says.")]
     all_fields = {"title": source_id.title(), "category": "books"} | fields
     return Source(source_id, sections=tuple(sections), **all_fields)

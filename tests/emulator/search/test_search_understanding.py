@@ -109,7 +109,9 @@ async def test_a_list_by_date_does_not_count_what_has_no_date(ctx: Context) -> N
 async def test_a_question_of_a_period_has_its_sources_once(ctx: Context) -> None:
     may = datetime(2024, 5, 12, tzinfo=UTC)
     for name in ("one", "two"):
-        await store_sources(ctx, date_source(make_source_of_texts(["a", "b"], name), may, may))
+        await store_sources(
+            ctx, date_source(make_source_of_texts([f"{name} a", f"{name} b"], name), may, may)
+        )
     out = await search_kb(In(query="What did I read in May 2024?", by_source=True), ctx)
     assert {hit.source_id: hit.answering for hit in out.results} == {"one": 2, "two": 2}
     with pytest.raises(InvalidInput, match="by_source need a query"):
@@ -181,7 +183,8 @@ async def test_a_listing_and_a_search_continue_with_their_cursors(ctx: Context) 
 async def test_good_hits_are_sorted_by_date_on_demand(ctx: Context, mode: str) -> None:
     """A passage without a date is the last of them."""
     days = [NOW - timedelta(days=1), None, NOW, NOW - timedelta(days=2)]
-    source = date_source(make_source_of_texts(["An anchor."] * 4), *days)
+    texts = ["an old anchor", "an anchor old", "old an anchor", "anchor an old"]
+    source = date_source(make_source_of_texts(texts), *days)
     await Ingestion(ctx.database).save([chunk_source(source)], NOW)
     await embed_all(ctx)
     await index_all(ctx)
