@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.firestore.documents import Reference
@@ -30,27 +31,36 @@ _MAX_NOTES_OF_PASSAGE: Final = 3
 def to_note_summaries(notes: Iterable[Chunk], zone: tzinfo) -> list[NoteSummary]:
     """Convert the first chunks of notes to results, corrections first."""
     in_order = sorted(notes, key=lambda note: not note.corrects)
-    return [_to_note_summary(note, zone) for note in in_order]
+    return [_to_note_summary(note, zone) for note in in_order if not note.is_kept_out]
 
 
 async def load_annotations(
-    passages: Sequence[Chunk], zone: tzinfo, database: Database
+    passages: Sequence[Chunk],
+    zone: tzinfo,
+    database: Database,
+    copies: Mapping[str, Sequence[Chunk]],
 ) -> dict[str, dict[str, Any]]:
     """Load the notes and subjects of passages, as the fields of `AnnotatedPassage`, by chunk id.
 
-    A note about a source stands under the first passage of that source. A note that is one of the
+    A note about a source stands under the first passage of that source, and one about a copy under
+    the passage that stands for it. A note that is one of the
     passages stands under none, unless it is a correction. Costs one round trip, with
     `MAX_NOTES` notes for each 15 passages, and a document for each passage of a note.
     """
     titles = {chunk.chunk_id: chunk.title for chunk in passages}
-    targets = dict.fromkeys(target for chunk in passages for target in list_note_targets(chunk))
+    targets = {
+        chunk.id: [*list_note_targets(chunk), *(copy.id for copy in copies.get(chunk.id, ()))]
+        for chunk in passages
+    }
     subjects_elsewhere = {
         Reference(SOURCES if chunk.about_id == chunk.about_source_id else CHUNKS, chunk.about_id)
         for chunk in passages
         if chunk.about_id and chunk.about_id not in titles
     }
     notes, subjects = await asyncio.gather(
-        Chunks(database).load_notes_about("about_id", list(targets), MAX_NOTES),
+        Chunks(database).load_notes_about(
+            "about_id", list(dict.fromkeys(chain(*targets.values()))), MAX_NOTES
+        ),
         _load_subjects(sorted(subjects_elsewhere), database),
     )
     by_target: dict[str, list[Chunk]] = {}
@@ -61,7 +71,7 @@ async def load_annotations(
         # A note about a source is popped with the source's first passage.
         own = [
             note
-            for target in list_note_targets(chunk)
+            for target in targets[chunk.id]
             for note in by_target.pop(target, ())
             if note.corrects or note.chunk_id not in titles
         ]

@@ -29,6 +29,13 @@ class Addresses(Result):
     location: str | None = Field(description="Its Kindle location, or another position.")
 
 
+class Copy(Result):
+    """Another passage that says the same."""
+
+    chunk_id: str = Field(description="Its id.")
+    title: str = Field(description="Title of its source.")
+
+
 class NoteSummary(Result):
     """A note in brief."""
 
@@ -79,6 +86,7 @@ class Passage(Result):
     chunk_info: str = Field(
         description="Its place in the source: 2/5, second of five.", json_schema_extra=FOR_APPS
     )
+    also_in: list[Copy] | None = Field(description="Passages that say the same.")
 
 
 class AnnotatedPassage(Passage):
@@ -110,8 +118,20 @@ def to_passage(kind: type[PassageT], chunk: Chunk, zone: tzinfo, **fields: Any) 
         "source": chunk.origin,
         "kind": None if says_kind else chunk.kind,
         "date": date,
+        "also_in": None,
     }
     return kind.of(chunk, **(defaults | fields))
+
+
+def to_copies(chunks: Iterable[Chunk]) -> list[Copy] | None:
+    """Convert chunks that say the same as another. None if there are none."""
+    return [Copy.of(chunk) for chunk in chunks] or None
+
+
+def format_copies(copies: Iterable[Copy] | None) -> str | None:
+    """Format where else a passage stands: `Also in Walden (ID: fk3v...); Essays (ID: fab2...)`."""
+    names = "; ".join(f"{copy.title} (ID: {copy.chunk_id})" for copy in copies or ())
+    return f"Also in {names}" if names else None
 
 
 _INDENT: Final = "   "
@@ -128,7 +148,8 @@ def format_passage(
     tags = f", tags: {', '.join(passage.tags)}" if passage.tags else ""
     identity = f"ID: {passage.chunk_id}{tags}"
     annotations = _format_annotations(passage) if isinstance(passage, AnnotatedPassage) else []
-    lines = "\n".join(filter(None, [*texts, passage.address, identity, *annotations]))
+    also_in = format_copies(passage.also_in)
+    lines = "\n".join(filter(None, [*texts, passage.address, identity, also_in, *annotations]))
     return f"{format_title(passage.title, passage.author)} ({details})\n{indent(lines, _INDENT)}"
 
 

@@ -23,6 +23,14 @@ _INVISIBLE: Final = re.compile(
     r"\ufeff\ud800-\udfff]+"
 )
 
+_TYPOGRAPHY: Final = str.maketrans(
+    dict.fromkeys("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2033", '"')
+    | dict.fromkeys("\u2018\u2019\u201a\u201b\u2039\u203a\u2032", "'")
+    | dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-")
+    # NFKC would make 10 squared and 102 one number.
+    | {superscript: f"^{digit}" for digit, superscript in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
+)
+
 
 def fold_text(text: str) -> str:
     """Return what remains of a text when its writing is ignored. The same texts fold to one."""
@@ -31,6 +39,12 @@ def fold_text(text: str) -> str:
     if line.endswith(_FULL_STOPS) and not line[:-1].endswith(_FULL_STOPS):
         return line[:-1].rstrip()
     return line
+
+
+def fold_typography(text: str) -> str:
+    """Fold a text, and also its quotation marks, dashes, ligatures and widths of characters."""
+    line = normalize_line(text).translate(_TYPOGRAPHY)
+    return fold_text(unicodedata.normalize("NFKC", line))
 
 
 def hash_texts(*texts: str | None) -> str:

@@ -204,7 +204,7 @@ def test_a_related_limit_outside_one_to_twenty_is_rejected(limit: Any) -> None:
 @pytest.mark.requirement("004-F5")
 def test_a_related_chunk_has_the_listed_fields() -> None:
     expected = ["chunk_id", "title", "author", "snippet", "similarity_score"]
-    assert list(RelatedChunk.model_fields) == [*expected, "reason", "address"]
+    assert list(RelatedChunk.model_fields) == [*expected, "reason", "address", "also_in"]
 
 
 @pytest.mark.requirement("004-S1", "004-T4.3")

@@ -58,7 +58,7 @@ function describeHits(query, matches, results) {
 }
 
 function makeHit(hit, clusters) {
-  const { chunk_id, title, author, snippet, matched_terms, found_by, cluster, tags } = hit;
+  const { chunk_id, title, author, snippet, matched_terms, found_by, cluster, tags, also_in } = hit;
   const open = makeButton(highlight(title, matched_terms), () => reader.open(chunk_id), "title");
   const reason = SEARCH_REASONS[[...(found_by ?? [])].sort().join(" ")]; // keys are sorted
   return make(
@@ -72,9 +72,14 @@ function makeHit(hit, clusters) {
       { className: "why" },
       reason ? make("span", { className: "soft" }, reason) : null,
       clusters?.[cluster] ? make("span", {}, clusters[cluster]) : null,
+      also_in ? make("span", { className: "soft" }, describeCopies(also_in)) : null,
       makeTags(tags),
     ),
   );
+}
+
+function describeCopies(copies) {
+  return `Also in ${copies.map((copy) => copy.title).join(", ")}`;
 }
 
 // The arrow keys move the focus between the titles.

@@ -14,14 +14,18 @@ from shared.core.errors import NotFound
 from shared.core.ids import parse_source_id
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
+from shared.knowledge.copies import fold
 from shared.knowledge.notes_about import MAX_NOTES, to_note_summaries
 from shared.knowledge.views import (
     DATE,
     Addresses,
+    Copy,
     NoteSummary,
+    format_copies,
     format_note,
     format_place,
     format_title,
+    to_copies,
 )
 from shared.runtime.pagination import MaxTokens, fit_page
 from shared.runtime.schemas import FOR_APPS, Arguments, DocumentId, Result
@@ -29,6 +33,7 @@ from shared.runtime.tool import Effect, ResourceTemplate, Tool
 from shared.text.snippets import NEAR_LENGTH, make_snippet
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import tzinfo
 
     from shared.index.vector_index import Neighbour
@@ -83,6 +88,7 @@ class RelatedChunk(Result):
     )
     reason: str = Field(description="What both have: a tag, words, or only a meaning.")
     address: str | None = Field(description="URL of the passage or of its source.")
+    also_in: list[Copy] | None = Field(description="Passages that say the same.")
 
 
 class Out(Addresses):
@@ -104,6 +110,7 @@ class Out(Addresses):
     content: str = Field(description="The whole text, in the author's words.")
     chunk_info: str = Field(description="Its place in the source: 2/5, second of five.")
     date: str | None = Field(description=DATE)
+    also_in: list[Copy] | None = Field(description="Of those close in meaning, what says the same.")
     knowledge_card: CardResult | None = Field(description="Its summary and takeaways, if any.")
     cluster: ClusterMembership | None = Field(description="Its clusters, if it has any.")
     related_chunks: list[RelatedChunk] = Field(
@@ -136,28 +143,33 @@ async def get_chunk(args: In, ctx: Context) -> Out:
             " with search_kb.",
             details={"chunk_id": args.chunk_id},
         )
-    related, clusters = await asyncio.gather(
+    neighbours, clusters = await asyncio.gather(
         _find_related(stored, args, ctx), Clusters(ctx.database).get_many(stored.chunk.cluster_id)
     )
-    out = _build_out(stored.chunk, related, clusters, notes, ctx.zone)
+    out = _build_out(stored.chunk, neighbours, clusters, notes, ctx.zone)
     return out if args.max_tokens is None else _shorten(out, args.max_tokens)
 
 
-async def _find_related(stored: EmbeddedChunk, args: In, ctx: Context) -> list[RelatedChunk]:
+async def _find_related(stored: EmbeddedChunk, args: In, ctx: Context) -> list[Neighbour[Chunk]]:
     if not args.include_related:
         return []
-    neighbours = await Chunks(ctx.database).find_related(stored, args.related_limit)
-    return [_to_related_chunk(stored.chunk, neighbour) for neighbour in neighbours]
+    return await Chunks(ctx.database).find_related(stored, args.related_limit)
 
 
 def _build_out(
     chunk: Chunk,
-    related: list[RelatedChunk],
+    neighbours: list[Neighbour[Chunk]],
     clusters: list[Cluster],
     notes: list[Chunk],
     zone: tzinfo,
 ) -> Out:
     card = chunk.shown_card
+    copies = fold([chunk, *(neighbour.document for neighbour in neighbours)])
+    related = [
+        _to_related_chunk(chunk, neighbour, copies[neighbour.document.id])
+        for neighbour in neighbours
+        if neighbour.document.id in copies
+    ]
     return Out.of(
         chunk,
         source=chunk.origin,
@@ -165,6 +177,7 @@ def _build_out(
         knowledge_card=CardResult.of(card) if card else None,
         cluster=_build_membership(chunk, clusters),
         related_chunks=related,
+        also_in=to_copies(copies[chunk.id]),
         notes=to_note_summaries(notes, zone),
         message=None,
     )
@@ -192,13 +205,16 @@ def _build_membership(chunk: Chunk, clusters: list[Cluster]) -> ClusterMembershi
     )
 
 
-def _to_related_chunk(chunk: Chunk, neighbour: Neighbour[Chunk]) -> RelatedChunk:
+def _to_related_chunk(
+    chunk: Chunk, neighbour: Neighbour[Chunk], copies: Iterable[Chunk]
+) -> RelatedChunk:
     related = neighbour.document
     return RelatedChunk.of(
         related,
         snippet=make_snippet(related.content, NEAR_LENGTH),
         similarity_score=round(neighbour.similarity, 2),
         reason=_explain(chunk, related),
+        also_in=to_copies(copies),
     )
 
 
@@ -227,6 +243,7 @@ def format_result(out: Out) -> str:
         f"ID: {out.chunk_id}"
         + (f", tags: {', '.join(out.tags)}" if out.tags else "")
         + (f", revision {out.revision}" if out.revision else ""),
+        *filter(None, [format_copies(out.also_in)]),
         *([_format_membership(cluster)] if cluster else []),
         *([f"It {'corrects' if out.corrects else 'is about'} {out.about_id}"] * bool(out.about_id)),
         *map(format_note, out.notes),
@@ -243,7 +260,8 @@ def _format_membership(cluster: ClusterMembership) -> str:
 
 def _format_related(related: RelatedChunk) -> str:
     facts = f"(ID: {related.chunk_id}, score {related.similarity_score:.2f}, {related.reason}):"
-    parts = [format_title(related.title, related.author), facts, related.snippet, related.address]
+    title, also_in = format_title(related.title, related.author), format_copies(related.also_in)
+    parts = [title, facts, related.snippet, related.address, also_in]
     return f"- {' '.join(filter(None, parts))}"
 
 

@@ -13,7 +13,8 @@ from shared.index.facets import Facet, Kind
 from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.views import ClusterSummary, Passage, format_passage, to_passage
+from shared.knowledge.copies import find_last, fold
+from shared.knowledge.views import ClusterSummary, Passage, format_passage, to_copies, to_passage
 from shared.runtime.pagination import (
     CursorMoment,
     PagedArguments,
@@ -105,15 +106,23 @@ async def get_cluster(args: In, ctx: Context) -> Out:
         RelatedCluster.of(neighbour.cluster, similarity=round(neighbour.similarity, 2))
         for neighbour in await _search_neighbours(stored, args, ctx)
     ]
+    copies = fold(chunk for chunk in chunks[: args.member_limit] if not chunk.is_kept_out)
+    listed = [chunk for chunk in chunks if chunk.id in copies]
     members = fit_page(
         [
-            to_passage(Passage, chunk, ctx.zone, snippet=make_snippet(chunk.content, MEMBER_LENGTH))
-            for chunk in chunks[: args.member_limit]
+            to_passage(
+                Passage,
+                chunk,
+                ctx.zone,
+                also_in=to_copies(copies[chunk.id]),
+                snippet=make_snippet(chunk.content, MEMBER_LENGTH),
+            )
+            for chunk in listed
         ],
         args.max_tokens,
         other_parts=[ClusterSummary.of(stored.cluster), *related_clusters],
     )
-    last = chunks[len(members) - 1] if len(members) < len(chunks) else None
+    last = find_last(chunks, listed, len(members), args.member_limit)
     return Out.of(
         stored.cluster,
         members=members,

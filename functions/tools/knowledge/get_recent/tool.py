@@ -15,6 +15,7 @@ from shared.core.errors import InvalidInput
 from shared.core.installation import carrel
 from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.copies import find_last, fold
 from shared.knowledge.notes_about import load_annotations
 from shared.knowledge.source_repository import Sources
 from shared.knowledge.views import (
@@ -22,6 +23,7 @@ from shared.knowledge.views import (
     LinkedSource,
     format_passage,
     format_title,
+    to_copies,
     to_passage,
 )
 from shared.links.repository import SavedLinks
@@ -151,21 +153,28 @@ async def get_recent(args: In, ctx: Context) -> Out:
         _load_added(args, span, ctx),
         _load_links(args, ctx),
     )
-    listed = chunks[: args.limit]
-    annotations = await load_annotations(listed, zone, ctx.database)
+    copies = fold(chunk for chunk in chunks[: args.limit] if not chunk.is_kept_out)
+    listed = [chunk for chunk in chunks if chunk.id in copies]
+    annotations = await load_annotations(listed, zone, ctx.database, copies)
     recent_links = [_to_recent_link(link) for link in links]
     page = fit_page(
         [
-            to_passage(AnnotatedPassage, chunk, zone, **annotations[chunk.chunk_id])
+            to_passage(
+                AnnotatedPassage,
+                chunk,
+                zone,
+                also_in=to_copies(copies[chunk.id]),
+                **annotations[chunk.chunk_id],
+            )
             for chunk in listed
         ],
         args.max_tokens,
         other_parts=[*recent_links, *filter(None, [activity, added])],
     )
     next_cursor = None
-    if len(page) < len(chunks):
+    if last := find_last(chunks, listed, len(page), args.limit):
         days = span.first.toordinal(), span.last.toordinal()
-        next_cursor = encode_cursor(args, [*make_date_cursor(chunks[len(page) - 1]), *days])
+        next_cursor = encode_cursor(args, [*make_date_cursor(last), *days])
     return Out(
         first_day=span.first.isoformat(),
         last_day=span.last.isoformat(),
@@ -212,7 +221,8 @@ async def _load_added(args: In, span: DateSpan, ctx: Context) -> AddedSources | 
     if args.cursor:
         return None
     total, newest = await Sources(ctx.database).list_added(span, MAX_ADDED)
-    return AddedSources(total=total, newest=list(map(LinkedSource.of, newest))) if total else None
+    listed = [LinkedSource.of(source) for source in newest if not source.is_kept_out]
+    return AddedSources(total=total, newest=listed) if listed else None
 
 
 async def _load_links(args: In, ctx: Context) -> Sequence[Link]:

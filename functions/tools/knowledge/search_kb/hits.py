@@ -17,6 +17,7 @@ from shared.knowledge.views import (
     format_details,
     format_passage,
     format_title,
+    to_copies,
     to_passage,
 )
 from shared.runtime.schemas import FOR_APPS
@@ -98,6 +99,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     terms: Collection[str] = (),
     candidates: Mapping[str, Candidate[Chunk]] = _NOTHING,
     answering: Mapping[str, int] = _NOTHING,
+    copies: Mapping[str, Sequence[Chunk]] = _NOTHING,
 ) -> tuple[list[Hit], dict[str, str]]:
     """Convert chunks to hits. Costs one round trip, for cluster names and notes about the chunks.
 
@@ -107,6 +109,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
         terms: The query's terms, which excerpts show.
         candidates: The chunks' scores, by chunk id; empty for a listing by date.
         answering: The number of passages that answer, by source id, if each source is shown once.
+        copies: Chunks that say the same as one of the chunks, by its id.
 
     Returns:
         The hits, and the names of their clusters by id.
@@ -114,7 +117,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
     cluster_ids = {chunk.cluster_id[0] for chunk in chunks if chunk.cluster_id}
     names, annotations = await asyncio.gather(
         Clusters(ctx.database).list_names(cluster_ids),
-        load_annotations(chunks, zone, ctx.database),
+        load_annotations(chunks, zone, ctx.database, copies),
     )
     is_full = detail is Detail.FULL
     excerpts = share_excerpts([chunk.content for chunk in chunks], terms)
@@ -128,6 +131,7 @@ async def make_hits(  # noqa: PLR0913 - keywords, each with its meaning
             rank=rank,
             answering=answering.get(chunk.source_id),
             cluster=_find_main_cluster(chunk, names),
+            also_in=to_copies(copies.get(chunk.chunk_id, ())),
             **_match(
                 excerpt.matched
                 or find_matching_words(f"{chunk.title} {chunk.author or ''}", terms),

@@ -23,6 +23,7 @@ from shared.core.dates import ALL_DATES
 from shared.core.errors import InvalidInput
 from shared.core.ids import parse_source_id
 from shared.knowledge.chunk_repository import Chunks
+from shared.knowledge.copies import fold
 from shared.knowledge.corpus import get_knowledge_corpus
 from shared.runtime.capabilities import Capability
 from shared.runtime.pagination import (
@@ -69,6 +70,8 @@ _ANY_POSITION: Final[TypeAdapter[_DatePosition | RankPosition]] = TypeAdapter(
 )
 """The shape of a cursor of a question that asks for a listing. Where no passage is listed, it is
 searched for."""
+MAX_NEAR_COMPARED: Final = 10
+"""At most this many hits that do not answer are compared with the others, as few are shown."""
 
 
 class In(PagedArguments):
@@ -173,8 +176,12 @@ async def _search(args: In, query: SearchQuery, position: RankPosition | None, c
     ranking = await rank(query, corpus, ctx)
     in_order = order_hits(ranking, query)
     candidates = {hit.id: hit for hit in in_order}
-    ids = [hit.id for hit in in_order if hit.answers]
-    near_ids = [hit.id for hit in ranking.nearest]
+    answering_hits, nearest = [hit for hit in in_order if hit.answers], ranking.nearest
+    compared = [*answering_hits, *nearest[:MAX_NEAR_COMPARED]]
+    copies = fold(hit.document for hit in compared if hit.document)
+    folded = {copy.id for others in copies.values() for copy in others}
+    ids = [hit.id for hit in answering_hits if hit.id not in folded]
+    near_ids = [hit.id for hit in nearest if hit.id not in folded]
     answering: Counter[str] = Counter()
     if args.by_source:
         answering.update(map(parse_source_id, ids))
@@ -187,6 +194,9 @@ async def _search(args: In, query: SearchQuery, position: RankPosition | None, c
         fetch_passing(ids[start:], args.limit, query.selection, corpus.documents, already_read),
         fetch_passing(near_ids, MAX_NEAR, query.selection, corpus.documents, already_read),
     )
+    # Hits that only words found are read, and thus folded, page by page.
+    copies = fold([*answers, *(copy for chunk in answers for copy in copies.get(chunk.id, ()))])
+    answers = [chunk for chunk in answers if chunk.id in copies]
     near = near[: args.limit - len(answers)]
     matches = ranking.matches and bool(answers or near or position)
     zone, first_rank = query.selection.span.zone, start + 1
@@ -201,6 +211,7 @@ async def _search(args: In, query: SearchQuery, position: RankPosition | None, c
             terms=ranking.terms,
             candidates=candidates,
             answering=answering,
+            copies=copies,
         ),
         messages.explain_ranking(
             query, ranking, ctx, matches=matches, any_hits=bool(answers or near)
@@ -249,23 +260,28 @@ async def _list(
     earlier, after = (position[0], position[1:]) if position else (0, None)
     corpus = get_knowledge_corpus(ctx.database)
     listing = await list_newest(selection, args.limit, after, corpus)
+    copies = fold(listing.documents)
+    chunks = [chunk for chunk in listing.documents if chunk.id in copies]
     (all_hits, clusters), notes, total = await asyncio.gather(
         make_hits(
-            listing.documents,
+            chunks,
             ctx,
             zone=selection.span.zone,
             first_rank=earlier + 1,
             detail=args.detail,
             include_card=args.search_cards_only,
+            copies=copies,
         ),
         messages.explain_unknown_filters(listing.unknown, ctx),
         _count(selection, listing, ctx),
     )
     hits = _fit_hits(all_hits, args)
     if total and not earlier:
-        notes.insert(0, f"{len(hits)} of {format_count(total, 'passage')}, newest first.")
-    is_complete = len(hits) == len(listing.documents)
-    next_position = listing.next if is_complete else listing.cursors[len(hits) - 1]
+        shown = sum(1 + len(hit.also_in or ()) for hit in hits)
+        notes.insert(0, f"{shown} of {format_count(total, 'passage')}, newest first.")
+    next_position = listing.next
+    if len(hits) < len(chunks):
+        next_position = listing.cursors[listing.documents.index(chunks[len(hits) - 1])]
     if not (hits or next_position or earlier):
         notes += messages.explain_nothing_passes(selection, listing.unknown)
     return Out(
