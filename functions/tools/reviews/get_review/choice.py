@@ -95,4 +95,4 @@ def _take_in_turn(candidates: dict[Why, list[Chunk]]) -> list[tuple[Chunk, Why]]
 
 
 def _is_readable(chunk: Chunk) -> bool:
-    return len(chunk.content) in LENGTHS and not is_on_request(chunk.category)
+    return len(chunk.content) in LENGTHS and not is_on_request(chunk.category, chunk.tags)
