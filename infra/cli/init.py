@@ -44,7 +44,8 @@ def init(client: str, url: str, *, is_printed: bool, replace: bool, has_plugin: 
     if url and not url.startswith(("http://", "https://")):
         raise click.UsageError(f"{url!r} is not an address such as http://localhost:8080/mcp.")
     if has_plugin and client != "claude":
-        raise click.UsageError("Only Claude Code has a plugin: carrel init claude --plugin.")
+        command = f"{carrel_command()} init claude --plugin"
+        raise click.UsageError(f"Only Claude Code has a plugin: {command}")
     chosen = _CLIENTS[client]
     program = "" if url else str(carrel_program())
     server = Server(program=program, url=url, variables={} if url else list_environment_variables())
