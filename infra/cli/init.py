@@ -13,7 +13,7 @@ import click
 from infra.folders import run_command
 from infra.local.local_database import list_environment_variables
 from infra.mcp_clients import CLIENTS, Server, UnchangedConfiguration
-from shared.core.installation import carrel_command, carrel_program
+from shared.core.installation import cache_notice, carrel_command, carrel_program
 
 _CLIENTS = {client.name: client for client in CLIENTS}
 _PLUGIN = Path(__file__).resolve().parents[1] / "claude_plugin"
@@ -46,6 +46,8 @@ def init(client: str, url: str, *, is_printed: bool, replace: bool, has_plugin: 
     if has_plugin and client != "claude":
         command = f"{carrel_command()} init claude --plugin"
         raise click.UsageError(f"Only Claude Code has a plugin: {command}")
+    if (has_plugin or not url) and (notice := cache_notice()):
+        raise click.ClickException(notice)
     chosen = _CLIENTS[client]
     program = "" if url else str(carrel_program())
     server = Server(program=program, url=url, variables={} if url else list_environment_variables())

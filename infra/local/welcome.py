@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from infra.folders import run_command
 from infra.mcp_clients import CLAUDE_DESKTOP, Server, select_tools
-from shared.core.installation import carrel_command, carrel_program
+from shared.core.installation import cache_notice, carrel_command, carrel_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +48,7 @@ def format_welcome(port: int, variables: Mapping[str, str], *, sign_in: bool) ->
     assignments = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
     carrel = " ".join([*assignments, carrel_command()])
     server = Server(program=str(carrel_program()), variables=variables)
-    desktop = CLAUDE_DESKTOP.configuration(server)
+    desktop = cache_notice() or json.dumps(CLAUDE_DESKTOP.configuration(server))
     access = _SIGN_IN if sign_in else _NO_SIGN_IN
     access = access.format(carrel=carrel, sign_in=run_command("--sign-in"))
     return f"""
@@ -64,7 +64,7 @@ Add it to Claude Code:
 
 Add it to Claude Desktop (Settings, Developer, Edit Config):
 
-    {json.dumps(desktop)}
+    {desktop}
 
 Both offer search, reading and notes. For all tools, leave out `tools`.
 

@@ -125,9 +125,16 @@ def list_data_folders(folder: Path) -> list[Path]:
 
 def test_uvx_runs_the_package(wheel: Path) -> None:
     command = [*UV, "tool", "run", "--quiet", "--isolated", "--python", sys.executable]
-    options = ["--constraints", str(CONSTRAINTS), "--from", str(wheel), "carrel", "--version"]
-    output = subprocess.check_output([*command, *options], text=True)
+    options = ["--constraints", str(CONSTRAINTS), "--from", str(wheel), "carrel"]
+    output = subprocess.check_output([*command, *options, "--version"], text=True)
     assert output == f"carrel {version('carrel')}\n"
+    process = subprocess.run(
+        [*command, *options, "init", "claude", "--print"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.stderr.endswith(f"Install it first: uv tool install {wheel.as_uri()}\n")
 
 
 @pytest.mark.parametrize("arguments", [["deploy"], ["generate"]])

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from infra.build.discovery import ROOT
 from infra.cli.main import main
 from infra.mcp_clients import CLIENTS, EXAMPLE_ADDRESS, EXAMPLE_PROGRAM, McpClient
+from shared.core import installation
 
 URL: Final = "https://carrel.example.com/mcp"
 SELECTED: Final = f"{URL}?tools=knowledge"
@@ -69,6 +70,39 @@ def test_a_client_is_configured_to_start_carrel(client: McpClient, home: Path) -
     assert file.stat().st_mode & 0o777 == 0o600
     assert f"Carrel is in {file} already." in run_init(client).output
     assert [path.name for path in file.parent.iterdir() if path.is_file()] == [file.name]
+
+
+@pytest.mark.parametrize(
+    ("folder", "origin", "command"),
+    [
+        ("uv/archive-v0/x", {"url": "file:///a/b.whl"}, "uv tool install file:///a/b.whl"),
+        (
+            "pipx/x",
+            {
+                "url": "https://example.com/carrel",
+                "vcs_info": {"vcs": "git", "commit_id": "0", "requested_revision": "v1"},
+            },
+            "pipx install git+https://example.com/carrel@v1",
+        ),
+    ],
+)
+def test_what_runs_from_a_cache_is_to_be_installed_first(
+    folder: str, origin: object, command: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "CACHEDIR.TAG").touch()
+    package = home / "carrel.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Name: carrel\nVersion: 1")
+    (package / "direct_url.json").write_text(json.dumps(origin))
+    monkeypatch.syspath_prepend(str(home))
+    monkeypatch.setattr("sys.prefix", str(home / folder))
+    monkeypatch.setattr(installation, "IS_CHECKOUT", False)
+    cursor = CLIENTS_BY_NAME["cursor"]
+    result = run_init(cursor)
+    assert result.exit_code == 1
+    assert result.output.endswith(f"Install it first: {command}\n")
+    assert not find_file(cursor, home).exists()
+    assert run_init(cursor, "--url", URL).exit_code == 0
 
 
 @every_client
