@@ -44,6 +44,7 @@ sys.dont_write_bytecode = False
 
 pytest_plugins = [
     "tests.support.unused_indexes",
+    "tests.support.tool_selection",
     "tests.support.browser",
     "tests.support.accessibility",
 ]
