@@ -22,14 +22,18 @@ CODE := functions infra shared tests benchmarks
 SCRIPTS = $(shell find functions extension tests -name node_modules -prune -o -name '*.*js' -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help run deploy test test-emulator test-slow test-tool coverage mutants conformance check
-.PHONY: fix bench lock dist new-tool clean
+.PHONY: help run dev deploy test test-emulator test-slow test-tool coverage mutants conformance
+.PHONY: style types imports check fix bench lock dist new-tool clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 run: $(RUN) ## Run Carrel here; TOPOLOGY=functions: each tool in its own process
 	@.venv/bin/carrel up $(if $(TOPOLOGY),--topology $(TOPOLOGY)) $(ARGS)
+
+dev: $(DEV) ## Run Carrel here, and start it again when its code changes
+	@echo 'Meanwhile: make fix, make test-tool NAME=search_kb, make check (see CONTRIBUTING.md)'
+	@.venv/bin/watchfiles '.venv/bin/carrel up $(ARGS)' functions infra shared
 
 deploy: $(RUN) ## Deploy to your Google Cloud project; asks first
 	@.venv/bin/carrel deploy $(ARGS)
@@ -43,11 +47,9 @@ test-emulator: $(DEV) ## Run tests/emulator on Google's emulator; FOLDERS select
 test-slow: $(DEV) ## Run the slow tests: random kills, Terraform, browsers, pip
 	@$(PYTEST) -m slow $(ARGS)
 
-test-tool: $(DEV) ## Run the tests of one tool, NAME=search_kb
+test-tool: $(DEV) ## Run the tests that call or import one tool, NAME=search_kb
 	@$(if $(NAME),,echo 'Name it: make test-tool NAME=search_kb' >&2; exit 1;) \
-	$(PYTEST) $(wildcard tests/*/test_$(NAME)*.py tests/unit/*/test_$(NAME)*.py) \
-	$(patsubst functions/tools/%/$(NAME),tests/emulator/%,$(wildcard functions/tools/*/$(NAME))) \
-	tests/contract -k $(NAME) $(ARGS)
+	$(PYTEST) -m 'not slow' --tool $(NAME) tests/unit tests/emulator tests/contract $(ARGS)
 
 coverage: $(DEV) ## Run the same tests as `make test`, and list the lines that none executes
 	@rm -f .coverage .coverage.*
@@ -61,20 +63,26 @@ mutants: $(DEV) ## Make random mutants for 30 minutes, and list those that survi
 conformance: $(DEV) ## Run the public MCP conformance suite; needs npm
 	@.venv/bin/pytest -rs tests/e2e/conformance $(ARGS)
 
-check: $(DEV) ## Run all static checks; writes nothing
+style: $(DEV)
+	@echo 'Style'
+	@.venv/bin/ruff check --quiet
+	@.venv/bin/ruff format --check
+
+types: $(DEV)
+	@echo 'Types'
+	@.venv/bin/mypy $(CODE)
+
+imports: $(DEV)
+	@echo 'Imports'
+	@.venv/bin/lint-imports
+
+check: style types imports ## Run all static checks; writes nothing
 	@echo 'Merge conflicts'
 	@git grep --no-index --exclude-standard -nE '^(<<<<<<<|>>>>>>>) '; test $$? -eq 1
 	@echo 'Scripts'
 	@if command -v node >/dev/null; then for script in $(SCRIPTS); do \
 	node --input-type=module --check - <$$script || { echo "$$script" >&2; exit 1; }; done; \
 	else echo 'not parsed: there is no Node.js'; fi
-	@echo 'Style'
-	@.venv/bin/ruff check --quiet
-	@.venv/bin/ruff format --check
-	@echo 'Types'
-	@.venv/bin/mypy $(CODE)
-	@echo 'Imports'
-	@.venv/bin/lint-imports
 	@echo 'Generated files'
 	@.venv/bin/carrel generate --check
 	@echo 'Cloud Build'
@@ -88,11 +96,12 @@ check: $(DEV) ## Run all static checks; writes nothing
 	@if command -v terraform >/dev/null; then terraform fmt -check infra/terraform; \
 	else echo 'not checked: there is no Terraform'; fi
 
-fix: $(DEV) ## Fix style, and write the generated files
-	@.venv/bin/ruff check --fix --exit-zero
+fix: $(DEV) ## Fix style, write the generated files, and say what is left to fix
+	@.venv/bin/ruff check --quiet --fix --exit-zero >/dev/null
 	@.venv/bin/ruff format
 	@.venv/bin/carrel generate
 	@.venv/bin/python -m tests.evidence
+	@$(MAKE) --no-print-directory --keep-going style types imports
 
 bench: $(DEV) ## Run benchmarks; BENCH=ingest takes ten minutes
 	@for name in $(BENCH); do .venv/bin/python -m benchmarks.$$name $(ARGS) || exit; done
