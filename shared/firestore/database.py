@@ -354,7 +354,7 @@ class Database:
         request = self.connection.build_commit(writes)
         count = len(request.writes)
         if request.ByteSize() > MAX_COMMIT_BYTES:
-            raise CommitTooLarge("A commit may have at most 4 MB.")
+            raise CommitTooLarge(f"A commit may have at most {MAX_COMMIT_BYTES:,} bytes.")
         self.meter.commits += 1
         async with self._request("commit", conflicts=_CONFLICTS) as span:
             update_time = await self.connection.commit(request)

@@ -62,10 +62,11 @@ _REASONS: Final = {
     "address_not_public": "is inside a private network: save the page as a file and ingest that",
     "content_type": "is in a format that is not read: save it in another format and ingest that",
     "content_encoding": "was sent in an encoding that cannot be read",
-    "too_large": "is larger than 10 MB: download it and ingest the file",
-    "too_slow": "took longer than 20 seconds to fetch",
+    "too_large": f"is larger than {FETCH_RULES.max_bytes // MEGABYTE} MB: download it and ingest"
+    " the file",
+    "too_slow": f"took longer than {FETCH_RULES.seconds:.0f} seconds to fetch",
     "unreachable": "cannot be reached",
-    "redirects": "redirects more than 5 times",
+    "redirects": f"redirects more than {FETCH_RULES.max_redirects} times",
     "redirect_to_http": "redirects from https to http, which is not followed",
 }
 """The message for a person, by the reason why a page is rejected. It follows the page's URL."""

@@ -30,7 +30,8 @@ NO_MATCH: Final = "No topic starts with this prefix. Leave prefix out to list al
 MAX_WITH_PREFIX: Final = 300
 """The maximum number of topics with a prefix that are read and sorted. Others are left out."""
 TRUNCATED: Final = (
-    "Only the first 300 topics by name that start with this prefix are listed. Use a longer prefix."
+    f"Only the first {MAX_WITH_PREFIX} topics by name that start with this prefix are listed. Use a"
+    " longer prefix."
 )
 _CURSOR: Final = TypeAdapter(tuple[CursorCount, DocumentId])
 """The cursor contains the count and the document id of the previous page's last topic."""

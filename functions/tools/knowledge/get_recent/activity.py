@@ -81,7 +81,7 @@ class Activity(Result):
         description="Whether timeline, top_sources and top_authors may not add up to total. Recent"
         " changes are missing until they are indexed. In a period with very many passages,"
         " top_sources and top_authors count only the newest; in one with many sources, top_authors"
-        " counts only the 20 sources with the most passages."
+        f" counts only the {MAX_SOURCES} sources with the most passages."
     )
 
 

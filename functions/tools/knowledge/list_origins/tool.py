@@ -53,7 +53,7 @@ class Origin(Result):
     watched: bool = Field(description="Whether it is read when it changes.")
     read_at: str | None = Field(description="When all of it was last read: an ISO 8601 time.")
     problems: list[str] = Field(
-        description="Up to 20 problems with files, such as why one was left out."
+        description=f"Up to {MAX_PROBLEMS} problems with files, such as why one was left out."
     )
 
 
@@ -71,7 +71,9 @@ class FailedRun(Result):
 
     job: str = Field(description="The job's name.")
     started_at: str = Field(description="When it started: an ISO 8601 time.")
-    problems: list[str] = Field(description="Up to 20 reasons that no origin or link has.")
+    problems: list[str] = Field(
+        description=f"Up to {MAX_PROBLEMS} reasons that no origin or link has."
+    )
 
 
 class Out(Result):
@@ -80,7 +82,9 @@ class Out(Result):
     origins: list[Origin] = Field(description="What was read, folders first.")
     waiting_links: int = Field(description="How many links wait to be fetched.")
     listed_links: int = Field(description="How many links a file lists and nobody asked for yet.")
-    failed_links: list[FailedLink] = Field(description="Up to 50 links that failed the last time.")
+    failed_links: list[FailedLink] = Field(
+        description=f"Up to {MAX_LINKS} links that failed the last time."
+    )
     failed_runs: list[FailedRun] = Field(description="Of each job, the last run if it failed.")
     parked: dict[str, int] = Field(
         description="How many passages a job gave up on after five tries, by the job's name."

@@ -53,7 +53,9 @@ class In(IdempotentArguments):
         json_schema_extra=EMPTY_IS_ABSENT,
         description="Only if the user gives one.",
     )
-    tags: list[Tag] | None = Field(default=None, max_length=MAX_TAGS, description="At most 20.")
+    tags: list[Tag] | None = Field(
+        default=None, max_length=MAX_TAGS, description=f"At most {MAX_TAGS}."
+    )
     cancel: bool = Field(default=False, description="true takes back a link that waits.")
 
 

@@ -57,7 +57,7 @@ class In(IdempotentArguments):
     )
     title: Title | None = Field(default=None, description="By default, the first words.")
     tags: list[Tag] | None = Field(
-        default=None, max_length=MAX_TAGS, description="At most 20; [] removes all."
+        default=None, max_length=MAX_TAGS, description=f"At most {MAX_TAGS}; [] removes all."
     )
     url: Url | None = Field(default=None, description="The web page it is about or from.")
     about: DocumentId | None = Field(default=None, description="The passage or source it is about.")

@@ -69,7 +69,7 @@ class In(TaskFields, IdempotentArguments):
         default=None,
         min_length=1,
         max_length=MAX_TASKS,
-        description="Up to 25 tasks, instead of one.",
+        description=f"Up to {MAX_TASKS} tasks, instead of one.",
     )
 
     @property
@@ -186,8 +186,8 @@ TOOL = Tool(
     name="add_task",
     title="Add a task",
     description=(
-        "Add something to do to the user's to-do list, or up to 25 with tasks. Do not use it to"
-        " keep facts, quotes or notes: use save_note. To change a task use update_task."
+        f"Add something to do to the user's to-do list, or up to {MAX_TASKS} with tasks. Do not use"
+        " it to keep facts, quotes or notes: use save_note. To change a task use update_task."
     ),
     input=In,
     output=TaskResults,

@@ -58,7 +58,7 @@ class In(IdempotentArguments):
         default=None,
         min_length=1,
         max_length=MAX_TASKS,
-        description="Up to 25, instead of task_id.",
+        description=f"Up to {MAX_TASKS}, instead of task_id.",
     )
     completed: bool = Field(default=True, description="false reopens a completed task.")
 
@@ -130,8 +130,8 @@ TOOL = Tool(
     name="complete_task",
     title="Complete a task",
     description=(
-        "Mark a task as completed, or up to 25 with task_ids; completed false reopens it. For a"
-        " task that will not be done use delete_task."
+        f"Mark a task as completed, or up to {MAX_TASKS} with task_ids; completed false reopens it."
+        " For a task that will not be done use delete_task."
     ),
     input=In,
     output=TaskResults,

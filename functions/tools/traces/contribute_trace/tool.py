@@ -21,7 +21,7 @@ from shared.traces.duplicates import find_holder, find_similar_traces
 from shared.traces.model import Trace, TraceContent, TraceText, TraceTitle
 from shared.traces.repository import Traces
 from shared.traces.screening import require_shareable
-from shared.traces.tags import MAX_TAG_INPUTS, TagInput, normalize_tags
+from shared.traces.tags import MAX_TAG_INPUTS, MAX_TAGS, TagInput, normalize_tags
 from shared.traces.trust import TraceStatus
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class In(IdempotentArguments):
     tags: list[TagInput] = Field(
         default=[],
         max_length=MAX_TAG_INPUTS,
-        description="Up to 20: language, framework, tool ...",
+        description=f"Up to {MAX_TAGS}: language, framework, tool ...",
     )
     supersedes: DocumentId | None = Field(
         default=None,
