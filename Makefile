@@ -74,7 +74,7 @@ types: $(DEV)
 
 imports: $(DEV)
 	@echo 'Imports'
-	@.venv/bin/lint-imports
+	@.venv/bin/lint-imports --no-logo
 
 check: style types imports ## Run all static checks; writes nothing
 	@echo 'Merge conflicts'
