@@ -52,7 +52,7 @@ class In(IdempotentArguments):
         default=None, description="Instead, for the tags of one passage."
     )
     revision: int = Field(
-        ge=0, le=1_000_000, description="From get_source or get_chunk; 0 if it shows none."
+        ge=0, le=1_000_000, description="From get_source or get_chunk; 0 if none."
     )
     title: Title | None = Field(default=None, description="The new title.")
     author: Annotated[str, Field(max_length=500), AfterValidator(_validate_author)] | None = Field(
@@ -368,8 +368,8 @@ TOOL = Tool(
     name="edit_source",
     title="Edit a source",
     description=(
-        "Correct the title, author or tags of a source, or a passage's tags, when the user asks, or"
-        " reset them. To correct a text use save_note; to remove a source, forget."
+        "Correct the title, author or tags of a source, or a passage's tags, or reset them. To"
+        " correct a text use save_note; to remove it, forget."
     ),
     input=In,
     output=Out,
