@@ -109,7 +109,7 @@ class ChatGenerator(ABC):
     ) -> Generated[ModelT]:
         """Apply the instruction to a text, and ask again if the answer does not have the shape.
 
-        The details of an error contain the tokens that the answers before it cost.
+        On an error, its details have the tokens used so far.
         """
         require_unicode([text])
         if not text.strip():
@@ -155,9 +155,7 @@ class ChatGenerator(ABC):
             if not isinstance(answer_or_problem, str):
                 return Generated(answer_or_problem, **_sum_tokens(replies))
             turns += _request_correction(reply, answer_or_problem)
-        raise InvalidAnswer(
-            "The language model answered twice, each time in another shape than requested."
-        )
+        raise InvalidAnswer("The language model answered again in another shape than requested.")
 
     async def _ask(self, conversation: Conversation, deadline: float) -> Reply:
         """Send the conversation, and record the request as a span."""
@@ -177,7 +175,7 @@ class ChatGenerator(ABC):
 def _enclose(text: str) -> Turn:
     """Make the user's message: the text between two lines that contain the text's hash.
 
-    A text cannot contain its own hash, so no text can imitate the second line and go on with
+    A text cannot feasibly contain its own hash, so it cannot forge the second line and go on with
     instructions.
     """
     code = hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
 """Renders the text of a passage: Markdown as HTML, with the words that a search matched marked.
 
-Anybody may have written the text. HTML in it is shown as text, no picture is loaded, and only
-addresses of the web and of mail become links.
+Anybody may have written the text. HTML in it is shown as text, no picture is loaded, and only http,
+https and mailto addresses become links.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _MAX_HIGHLIGHTED_TERMS: Final = 50
 
 
 def render_markdown(text: str, terms: Collection[str] = ()) -> Markup | None:
-    """Return Markdown as HTML, or None if it is to be shown as text.
+    """Return Markdown as HTML.
 
-    It is if it is too long, nested too deeply, or cut within a block of code. Of such a block only
-    one fence is left, and nothing says on which side of it the code is.
+    Returns None if the text is too long, nested too deeply, or cut inside a block of code: with one
+    fence left, nothing says on which side of it the code is.
 
     Args:
         terms: The terms to highlight, as for `split_matches`.
@@ -46,10 +46,12 @@ def render_markdown(text: str, terms: Collection[str] = ()) -> Markup | None:
         return None
     _shift_headings(tokens)
     for token in tokens:
-        if style := token.attrs.pop("style", None):  # of a cell, which the page's policy ignores
+        if style := token.attrs.pop(
+            "style", None
+        ):  # alignment of a cell: the CSP blocks inline styles
             token.attrs["class"] = str(style).removeprefix("text-align:")
         if token.children:
-            token.children = list(_limit_addresses(token.children))
+            token.children = list(_sanitize_links(token.children))
     html = parser.renderer.render(tokens, parser.options, {"terms": terms})
     return Markup(html)  # noqa: S704 - the renderer escapes all texts
 
@@ -123,16 +125,16 @@ def _is_open_fence(token: Token) -> bool:
 
 
 def _shift_headings(tokens: Sequence[Token]) -> None:
-    """Give headings the levels below that of the page's title, without a gap."""
+    """Renumber headings to start below the page's title, without gaps."""
     enclosing: list[str] = []
-    for opening, closing in zip(tokens, tokens[2:], strict=False):
+    for opening, closing in zip(tokens, tokens[2:], strict=False):  # the text is between them
         if opening.type == "heading_open":
             enclosing = [tag for tag in enclosing if tag < opening.tag] + [opening.tag]
             opening.tag = closing.tag = f"h{min(1 + len(enclosing), 6)}"
 
 
-def _limit_addresses(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Yield the parts of a line: of other links the words, and pictures as links or words."""
+def _sanitize_links(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Reduce unsafe links to their words, and pictures to links or words."""
     from markdown_it.token import Token
 
     is_in_link = is_hidden = False

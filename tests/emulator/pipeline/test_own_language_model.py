@@ -75,7 +75,7 @@ async def test_an_answer_that_stays_invalid_fails_alone(app: App, server: FakeOp
     report = await run(CARDS, app)
     assert report.counts["by language model"] == 2
     [failure] = report.failures
-    assert "answered twice, each time in another shape" in failure.reason
+    assert "answered again in another shape" in failure.reason
 
 
 async def test_decisions_are_extracted(app: App, server: FakeOpenAI) -> None:

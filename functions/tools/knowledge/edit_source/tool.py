@@ -66,19 +66,19 @@ class In(IdempotentArguments):
     reset: list[Literal["title", "author", "tags"]] = Field(
         default_factory=list,
         max_length=len(EDITABLE),
-        description="Fields whose edit to take back.",
+        description="Fields to set back.",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _explain_text(cls, arguments: Any) -> Any:
         names = set(arguments) if isinstance(arguments, dict) else set()
-        # Pydantic would report a ValueError as a mistake in a field, to be called again.
+        # Pydantic would report a ValueError as a mistake in a field, and invite a retry.
         if {"text", "content"} & names:
             raise InvalidInput(
-                "Nothing was changed. Change the text of a note by save_note with its source_id and"
-                " revision. That of another source is changed where it came from, which get_source"
-                f" says; then it is read again. {HOW_TO_CORRECT}"
+                "Nothing was changed. To edit the text of a note, use save_note with its source_id"
+                " and revision. For other sources, edit the original, which get_source names; it is"
+                f" then read again. {HOW_TO_CORRECT}"
             )
         if "note" in names:
             raise InvalidInput(
@@ -256,8 +256,8 @@ def _require_editable(stored: EditableSource | None, args: In, ctx: Context) -> 
         )
     if stored is None:
         raise NotFound(
-            f"There is no source {args.source_id}. list_sources shows the ids. One that was"
-            " forgotten is edited after forget has restored it.",
+            f"There is no source {args.source_id}. list_sources shows the ids. To edit a"
+            " forgotten source, restore it with forget first.",
             details=details,
         )
     if not may_edit(stored.saved_by, ctx.caller):

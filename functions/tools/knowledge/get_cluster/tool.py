@@ -13,7 +13,7 @@ from shared.index.facets import Facet, Kind
 from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.cluster_repository import Clusters
-from shared.knowledge.copies import find_last, fold
+from shared.knowledge.copies import find_page_end, fold
 from shared.knowledge.views import ClusterSummary, Passage, format_passage, to_copies, to_passage
 from shared.runtime.pagination import (
     CursorMoment,
@@ -122,7 +122,7 @@ async def get_cluster(args: In, ctx: Context) -> Out:
         args.max_tokens,
         other_parts=[ClusterSummary.of(stored.cluster), *related_clusters],
     )
-    last = find_last(chunks, listed, len(members), args.member_limit)
+    last = find_page_end(chunks, listed, len(members), args.member_limit)
     return Out.of(
         stored.cluster,
         members=members,

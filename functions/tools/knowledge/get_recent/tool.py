@@ -15,7 +15,7 @@ from shared.core.errors import InvalidInput
 from shared.core.installation import carrel
 from shared.index.vector_index import make_date_cursor
 from shared.knowledge.chunk_repository import Chunks
-from shared.knowledge.copies import find_last, fold
+from shared.knowledge.copies import find_page_end, fold
 from shared.knowledge.notes_about import load_annotations
 from shared.knowledge.source_repository import Sources
 from shared.knowledge.views import (
@@ -172,7 +172,7 @@ async def get_recent(args: In, ctx: Context) -> Out:
         other_parts=[*recent_links, *filter(None, [activity, added])],
     )
     next_cursor = None
-    if last := find_last(chunks, listed, len(page), args.limit):
+    if last := find_page_end(chunks, listed, len(page), args.limit):
         days = span.first.toordinal(), span.last.toordinal()
         next_cursor = encode_cursor(args, [*make_date_cursor(last), *days])
     return Out(

@@ -1,4 +1,4 @@
-"""Chooses the passages of a day: due again, read lately, read long ago, and by chance.
+"""Chooses the passages of a day: due for review, read lately, read long ago, and random.
 
 The choice follows from the user, the day, and what was stored and answered before that day.
 """
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from shared.knowledge.reviews import Review
     from shared.runtime.context import Context
 
-COUNT: Final = 5
+PASSAGE_COUNT: Final = 5
 LENGTHS: Final = range(40, 1_500)
 """The lengths of passages that are chosen, in characters."""
-LATELY: Final = timedelta(days=30)
-LONG: Final = timedelta(days=365)
-SAMPLE: Final = 24
-"""The number of chunks that are read by chance. Those read long ago are among them."""
-READ: Final = 8
-"""The number of chunks that are read of those due, and of those read lately."""
+RECENT_WINDOW: Final = timedelta(days=30)
+OLD_AGE: Final = timedelta(days=365)
+SAMPLE_SIZE: Final = 24
+"""The number of chunks fetched at random. Those read long ago are among them."""
+FETCH_LIMIT: Final = 8
+"""The number of chunks fetched of those due, and of those read lately."""
 
 
 class Why(StrEnum):
@@ -52,33 +52,38 @@ async def choose_passages(ctx: Context) -> list[tuple[Chunk, Why, Review | None]
     user_id, today = str(ctx.caller.user_id), ctx.clock().astimezone(ctx.zone).date()
     seed = hash_texts("review", user_id, today.isoformat())
     start_of_day = datetime.combine(today, time(), ctx.zone)
-    moment = start_of_day - LATELY * (int(seed[-8:], 16) / 16**8)
+    # Recent passages are those before a seeded random moment, so that each day has others.
+    recent_cutoff = start_of_day - RECENT_WINDOW * (int(seed[-8:], 16) / 16**8)
     stored, above, below, lately = await asyncio.gather(
         load_reviews(ctx.database, user_id),
-        ctx.database.find(sample_query(seed, SAMPLE // 2, downwards=False)),
-        ctx.database.find(sample_query(seed, SAMPLE // 2, downwards=True)),
-        ctx.database.find(read_before_query(moment, READ)),
+        ctx.database.find(sample_query(seed, SAMPLE_SIZE // 2, downwards=False)),
+        ctx.database.find(sample_query(seed, SAMPLE_SIZE // 2, downwards=True)),
+        ctx.database.find(read_before_query(recent_cutoff, FETCH_LIMIT)),
     )
-    former = {name: review.before(today) for name, review in stored.by_chunk.items()}
-    due_ids = [name for name, review in former.items() if review and review.due <= today]
-    due_ids.sort(key=lambda name: hash_texts(seed, name))
-    due = await Chunks(ctx.database).get_all(due_ids[:READ]) if due_ids else []
+    earlier = {chunk_id: review.before(today) for chunk_id, review in stored.by_chunk.items()}
+    due_ids = [chunk_id for chunk_id, review in earlier.items() if review and review.due <= today]
+    due_ids.sort(key=lambda chunk_id: hash_texts(seed, chunk_id))
+    due = await Chunks(ctx.database).get_all(due_ids[:FETCH_LIMIT]) if due_ids else []
 
-    def select(documents: Iterable[Document]) -> list[Chunk]:
-        # What was added today comes last, so that it replaces nothing in the course of the day.
+    def to_unreviewed_chunks(documents: Iterable[Document]) -> list[Chunk]:
+        # Today's additions come last, so that they displace no earlier choice.
         in_order = sorted(documents, key=lambda item: item.fields["created_at"] >= start_of_day)
-        return [to_chunk(item.id, item.fields) for item in in_order if not former.get(item.id)]
+        return [to_chunk(item.id, item.fields) for item in in_order if not earlier.get(item.id)]
 
-    by_chance = select([*above, *below])
+    by_chance = to_unreviewed_chunks([*above, *below])
     candidates = {
         Why.DUE: due,
-        Why.LATELY: select(lately),
+        Why.LATELY: to_unreviewed_chunks(lately),
         Why.LONG_AGO: [
-            chunk for chunk in by_chance if chunk.dated_at and chunk.dated_at < start_of_day - LONG
+            chunk
+            for chunk in by_chance
+            if chunk.dated_at and chunk.dated_at < start_of_day - OLD_AGE
         ],
         Why.CHANCE: by_chance,
     }
-    answered = {name: review for name, review in stored.by_chunk.items() if review.day >= today}
+    answered = {
+        chunk_id: review for chunk_id, review in stored.by_chunk.items() if review.day >= today
+    }
     return [(chunk, why, answered.get(chunk.chunk_id)) for chunk, why in _take_in_turn(candidates)]
 
 
@@ -91,7 +96,7 @@ def _take_in_turn(candidates: dict[Why, list[Chunk]]) -> list[tuple[Chunk, Why]]
     by_text: dict[str, tuple[Chunk, Why]] = {}
     for item in filter(None, chain.from_iterable(zip_longest(*kinds))):
         by_text.setdefault(fold_text(item[0].content), item)
-    return list(by_text.values())[:COUNT]
+    return list(by_text.values())[:PASSAGE_COUNT]
 
 
 def _is_readable(chunk: Chunk) -> bool:
