@@ -47,7 +47,9 @@ _ERROR_SECONDS: Final = 60.0
 """The pause after a fault, such as a database that does not answer."""
 _TURN_SECONDS: Final = dict.fromkeys(("embed", "cards", "extract", "ingest_materials"), 60.0)
 """How long each job that may take hours runs before the others get a turn."""
-_WAKING_TOOLS: Final = frozenset({"fetch_links", "save_link", "save_note", "save_page"})
+_WAKING_TOOLS: Final = frozenset(
+    {"edit_source", "fetch_links", "forget", "save_link", "save_note", "save_page"}
+)
 """The tools that leave work for jobs."""
 _UNFINISHED: Final = frozenset({RunState.RUNNING, RunState.DIED, RunState.OUT_OF_TIME})
 """The states of a run whose work the next one continues."""

@@ -58,6 +58,11 @@ async def edit_source(app: App) -> Arguments:
     return {"source_id": "long", "revision": 0, "title": "Loaves"}
 
 
+async def answer_review(app: App) -> Arguments:
+    chunk, *_ = await store_base(make_job_context(app))
+    return {"chunk_id": chunk.chunk_id, "answer": "keep"}
+
+
 async def forget_passage(app: App) -> Arguments:
     chunk, *_ = await store_base(make_job_context(app))
     return {"chunk_id": chunk.chunk_id}
@@ -196,6 +201,7 @@ class Write(NamedTuple):
 WRITES: Final = {
     "add_task": [Write(add_tasks)],
     "amend_trace": [Write(amend_trace)],
+    "answer_review": [Write(answer_review)],
     "complete_task": [Write(complete_task)],
     "contribute_trace": [Write(contribute_successor)],
     "delete_task": [Write(delete_task)],

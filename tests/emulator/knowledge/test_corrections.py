@@ -195,7 +195,7 @@ async def test_editing_the_text_of_a_file_says_how_to_correct_it(app: App, ctx: 
     assert path in (await call_error(app, "save_note", OWNER, **arguments)).message
     error = await call_error(app, "edit_source", OWNER, **arguments)
     assert error.code == InvalidInput.code
-    assert "of a note by save_note with its source_id and revision" in error.message
+    assert "of a note, use save_note with its source_id and revision" in error.message
     assert error.message.endswith('"corrects": true: it then stands under each hit.')
     assert not error.details
 

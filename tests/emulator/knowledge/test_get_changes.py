@@ -69,7 +69,7 @@ async def test_each_kind_of_change_is_listed_with_its_undo(
         ("saved", "Rye keeps for a week."),
         ("edited", "Rye keeps for a month."),
         ("corrected", "It keeps in tins."),
-        ("edited", "Loaves"),
+        ("edited: title", "Loaves"),
         ("forgot", "Loaves"),
         ("forgot", "Loaves"),
         ("restored", "Loaves"),

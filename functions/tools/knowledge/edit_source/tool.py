@@ -133,9 +133,8 @@ class Out(Result):
 
     def list_changes(self) -> list[Change]:
         """Return what the call changed, which `get_changes` lists."""
-        return Change.list_undoable(
-            "edited", self.chunk_id or self.source_id, self.title, self.undo
-        )
+        action = f"edited: {', '.join(self.changed)}"
+        return Change.list_undoable(action, self.chunk_id or self.source_id, self.title, self.undo)
 
 
 async def edit_source(args: In, ctx: Context) -> Out:

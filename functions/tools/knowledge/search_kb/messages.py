@@ -44,7 +44,9 @@ COMMON_WORDS: Final = "These words are too common to search for: add a more spec
 NO_WORDS_HERE: Final = (
     "No passage that passes the filters has these words. Try other words or fewer filters."
 )
-NOTHING_PASSES: Final = "No passage passes all of these filters. Leave one out, or widen the dates."
+NOTHING_PASSES: Final = (
+    "No passage matches all of these filters. Leave one out, or widen the dates."
+)
 NO_PHRASE: Final = (
     'No passage found has the words "{}" in this order: they were searched without quotation marks.'
 )
