@@ -112,7 +112,7 @@ async def test_a_user_searches_reads_and_edits_without_scripts(
         await browser.wait_for_text("A sourdough starter needs flour and water every day")
 
         await browser.page.get_by_text("Edit", exact=True).click()
-        await browser.fill("Tags, one on each line or between commas", "food\nsourdough")
+        await browser.fill("Tags, one on each line; a comma is part of a tag", "food\nsourdough")
         await browser.press("Save")
         await browser.wait_for_text("Changed the tags")
         assert await browser.page.locator(".source .tag").all_inner_texts() == ["food", "sourdough"]
@@ -161,7 +161,7 @@ async def test_a_passages_tag_is_corrected_in_four_clicks(
         await browser.page.locator(".hit [data-hit]").first.click()
         await browser.page.get_by_text("Edit tags", exact=True).click()
         await browser.fill(
-            "Tags of this passage, one on each line or between commas", "kneading\nhands"
+            "Tags of this passage, one on each line; a comma is part of a tag", "kneading\nhands"
         )
         await browser.press("Save the tags")
         await browser.wait_for_text("Changed the tags")
@@ -174,7 +174,7 @@ async def test_a_passages_tag_is_corrected_in_four_clicks(
         await browser.wait_for_text("Changed the tags")
         assert await tags.all_inner_texts() == ["dough"]
         await browser.page.get_by_role("link", name="Edit tags of passage").last.click()
-        label = "Tags of this passage, one on each line or between commas"
+        label = "Tags of this passage, one on each line; a comma is part of a tag"
         assert await browser.page.get_by_label(label).is_visible()
 
 

@@ -7,7 +7,11 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -81,17 +85,67 @@ def test_without_a_gateway_or_a_wish_nothing_is_said(inline: RunningGateway) -> 
     assert run_hook(make_prompt(ABOUT_BREAD), inline.endpoint, CARREL_RECALL="off") == ""
 
 
-def test_prompts_stay_on_the_machine_unless_asked() -> None:
+def test_no_other_host_is_asked_unless_allowed() -> None:
     """127.0.0.2 can be listened at, and is none of the addresses that the hook trusts."""
-    with socket.create_server(("127.0.0.2", 0)) as server:
-        server.settimeout(0)
-        url = f"http://127.0.0.2:{server.getsockname()[1]}/mcp"
+    with serve({}, "127.0.0.2") as (url, requests):
         assert run_hook(make_prompt(ABOUT_BREAD), url) == ""
-        with pytest.raises(BlockingIOError):
-            server.accept()
-        run_hook(make_prompt(ABOUT_BREAD), url, CARREL_RECALL="remote", CARREL_RECALL_SECONDS="0.1")
-        connection, _ = server.accept()
-        connection.close()
+        assert requests == []
+        assert run_hook(make_prompt(ABOUT_BREAD), url, CARREL_RECALL="remote") == ""
+        assert requests == ["GET"]
+
+
+@pytest.mark.parametrize(
+    ("health", "mode", "expected"),
+    [
+        ({"status": "ok"}, "local", ["GET"]),
+        ({"service": "carrel", "embedding": "openai"}, "local", ["GET"]),
+        ({"service": "carrel", "embedding": "openai"}, "remote", ["GET", "POST"]),
+        ({"service": "carrel", "embedding": "local"}, "local", ["GET", "POST"]),
+    ],
+)
+def test_only_a_carrel_that_embeds_here_gets_a_prompt(
+    health: dict[str, str], mode: str, expected: list[str]
+) -> None:
+    with serve(health, "127.0.0.1") as (url, requests):
+        assert run_hook(make_prompt(ABOUT_BREAD), url, CARREL_RECALL=mode) == ""
+    assert requests == expected
+
+
+def test_an_answer_that_never_ends_is_not_awaited() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/mcp"
+        assert run_hook(make_prompt(ABOUT_BREAD), url, CARREL_RECALL_SECONDS="0.01") == ""
+
+
+@contextmanager
+def serve(health: dict[str, str], host: str) -> Iterator[tuple[str, list[str]]]:
+    """Serve `/health`, and errors for all else. Yields the URL, and the methods of the requests."""
+    requests: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            requests.append("GET")
+            self.reply(json.dumps(health).encode())
+
+        def do_POST(self) -> None:
+            requests.append("POST")
+            self.reply(b"[]")
+
+        def reply(self, body: bytes) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with ThreadingHTTPServer((host, 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://{host}:{server.server_address[1]}/mcp", requests
+        server.shutdown()
 
 
 def test_each_hook_runs_the_program() -> None:

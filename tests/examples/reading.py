@@ -62,7 +62,7 @@ EXAMPLES: Final = {
         ranges={"related_limit": (1, 20)},
         missing={"chunk_id": "search_kb"},
         costs=(
-            ({"chunk_id": KNEAD, "related_limit": 2}, Cost(2, 6)),
+            ({"chunk_id": KNEAD, "related_limit": 2}, Cost(2, 8)),
             ({"chunk_id": BAKE, "include_related": False}, Cost(1, 2)),
         ),
     ),

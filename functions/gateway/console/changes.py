@@ -187,8 +187,7 @@ _PARSERS: Final[dict[str, Callable[[str, dict[str, str]], FormCall | None]]] = {
 
 
 def _parse_lines(text: str) -> list[str]:
-    """Return the tags of a form. People write them on lines, or between commas."""
-    return [tag.strip() for tag in text.replace(",", "\n").splitlines() if tag.strip()]
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _parse_text(fields: dict[str, str]) -> str:

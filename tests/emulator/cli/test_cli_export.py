@@ -81,7 +81,8 @@ def test_an_export_contains_sources_and_the_users_traces_and_to_dos(tmp_path: Pa
     [task] = read_lines(tmp_path / "export/tasks.jsonl")
     assert task["title"] == "Mend the sail of local"
     assert json.loads((tmp_path / "export/carrel-export.json").read_text()) == {
-        "format": 1, "sources": 2, "passages": 5, "traces": 1, "tasks": 1
+        "format": 1, "sources": 2, "passages": 5, "traces": 1, "tasks": 1,
+        "reviews": 0, "incomplete": []
     }  # fmt: skip
 
     assert export(tmp_path / "other", "--user", "not-local").exit_code == 0

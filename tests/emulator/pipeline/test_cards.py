@@ -223,7 +223,7 @@ async def test_repeated_invalid_answers_end_in_an_extractive_card(
     for _ in range(4):
         [failure] = (await run_cards(ctx)).failures
         clock.advance(hours=1)
-    assert "answered twice" in failure.reason
+    assert "answered again" in failure.reason
     odd = (await read_chunks_by_text(ctx))[make_note_text(3)]
     assert odd["tries"] == {"card": 4}
     assert "card" in odd["pending"]

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from functions.tools.reviews.get_review.choice import COUNT, READ, SAMPLE, Why
+from functions.tools.reviews.get_review.choice import FETCH_LIMIT, PASSAGE_COUNT, SAMPLE_SIZE, Why
 from shared.core.caller import Caller
 from shared.knowledge.source import Section, Source
 from shared.runtime.context import App
@@ -69,7 +69,7 @@ async def test_passages_are_from_lately_long_ago_and_by_chance(app: App) -> None
 async def test_they_stay_all_day_and_change_the_next(app: App, clock: SettableClock) -> None:
     await store(app, make_book("old", day=LONG_AGO), make_book("undated"))
     chosen = await read(app)
-    assert len(chosen) == COUNT
+    assert len(chosen) == PASSAGE_COUNT
     for chunk_id in [*chosen][:3]:
         await answer(app, chunk_id)
     clock.advance(hours=11)
@@ -135,13 +135,13 @@ async def test_a_forgotten_passage_leaves_room_for_another(app: App) -> None:
     chosen = [*await read(app)]
     await call_result(app, "forget", OWNER, chunk_id=chosen[0])
     others = [*await read(app)]
-    assert (len(others), others[:4]) == (COUNT, chosen[1:])
+    assert (len(others), others[:4]) == (PASSAGE_COUNT, chosen[1:])
 
 
 async def test_few_documents_are_read_whatever_is_stored(app: App) -> None:
     await store(app, make_book("undated", 300), make_book("old", 100, LONG_AGO))
     receipt = (await call(app, "get_review", ANN)).receipt
-    assert receipt.documents_read <= SAMPLE + READ + 1
+    assert receipt.documents_read <= SAMPLE_SIZE + FETCH_LIMIT + 1
 
 
 async def test_an_unknown_passage_is_not_answered_for(app: App) -> None:

@@ -25,7 +25,7 @@ class FailingDispatcher:
 
 async def test_states_are_cached_and_changes_noticed(monotonic: MonotonicClock) -> None:
     dispatcher = FailingDispatcher()
-    health = HealthEndpoint(dispatcher, healthy_ttl=60, unhealthy_ttl=60)
+    health = HealthEndpoint(dispatcher, embedding="local", healthy_ttl=60, unhealthy_ttl=60)
 
     async def check(*pauses: float) -> list[int]:
         statuses = []
@@ -45,7 +45,7 @@ async def test_states_are_cached_and_changes_noticed(monotonic: MonotonicClock) 
 async def test_an_unhealthy_state_is_checked_again_soon(monotonic: MonotonicClock) -> None:
     dispatcher = FailingDispatcher()
     dispatcher.checks = 1
-    health = HealthEndpoint(dispatcher)
+    health = HealthEndpoint(dispatcher, embedding="local")
     assert (await health.answer(REQUEST)).status_code == 503
     dispatcher.checks = 0
     monotonic.advance(2)
