@@ -17,7 +17,6 @@ HERE = Path(__file__).parent
 
 def main() -> None:
     """Ask, and print a line for each kind of prompts."""
-    recall.PROMPT_SECONDS = 30.0
     prompts = (HERE / "coding_prompts.txt").read_text("utf-8").splitlines()
     answered = json.loads((HERE / "questions.json").read_text("utf-8"))["sample"]["answered"]
     questions = [question for half in answered.values() for question in half]

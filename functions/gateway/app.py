@@ -127,7 +127,7 @@ def make_mcp_app(
     )
     endpoint = McpEndpoint(find_server, security)
     guarded_endpoint = _guard_endpoint(endpoint, access)
-    health = HealthEndpoint(dispatcher)
+    health = HealthEndpoint(dispatcher, embedding=settings.embedding_provider)
     needs_sign_in = not settings.local_user
     app = Starlette(
         routes=[
@@ -264,10 +264,12 @@ class HealthEndpoint:
         self,
         dispatcher: Dispatcher,
         *,
+        embedding: str,
         healthy_ttl: float = HEALTHY_TTL_SECONDS,
         unhealthy_ttl: float = UNHEALTHY_TTL_SECONDS,
     ) -> None:
         self._dispatcher = dispatcher
+        self._about = {"service": "carrel", "embedding": embedding}
         self._healthy_ttl = healthy_ttl
         self._unhealthy_ttl = unhealthy_ttl
         self._fresh_until = -math.inf
@@ -275,14 +277,18 @@ class HealthEndpoint:
         self._lock = asyncio.Lock()
 
     async def answer(self, _request: Request) -> JSONResponse:
-        """Answer 200 if all parts are healthy, else 503, with the state of each part."""
+        """Answer 200 if all parts are healthy, else 503, with the state of each part.
+
+        The name of the service and of its embedding provider let programs recognize it.
+        """
         async with self._lock:
             if time.monotonic() > self._fresh_until:
                 self._parts = await self._dispatcher.health()
                 ttl = self._healthy_ttl if self._is_healthy() else self._unhealthy_ttl
                 self._fresh_until = time.monotonic() + ttl
             is_healthy = self._is_healthy()
-        body = {"status": "ok" if is_healthy else "degraded", "parts": self._parts}
+        status = "ok" if is_healthy else "degraded"
+        body = {"status": status, **self._about, "parts": self._parts}
         return JSONResponse(body, status_code=200 if is_healthy else 503)
 
     def _is_healthy(self) -> bool:

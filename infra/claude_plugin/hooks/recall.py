@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPSConnection
 from urllib.parse import urlsplit
 
 TYPE_CHECKING = False  # the module typing would take milliseconds
@@ -31,7 +33,7 @@ MODE = os.environ.get("CARREL_RECALL", "local")
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 PROMPT_SECONDS = float(os.environ.get("CARREL_RECALL_SECONDS", "0.1"))
 SESSION_SECONDS = 10 * PROMPT_SECONDS
-"""How long a hook waits for each answer."""
+"""How long a prompt and a new session wait."""
 MIN_PROMPT, MAX_PROMPT = 15, 400
 """Shorter prompts say too little, and of longer ones the beginning says what they are about."""
 MIN_SCORE = 0.36
@@ -45,11 +47,19 @@ HEADER = (
 )
 
 
-def call(tool: str, arguments: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """Return the structured answer of a tool, or an empty object if there is none in time."""
+def call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the structured answer of a tool.
+
+    Another program at the address gets no prompt. Neither does a Carrel that embeds elsewhere,
+    unless prompts may leave the machine.
+    """
     address = urlsplit(URL)
     connect = HTTPSConnection if address.scheme == "https" else HTTPConnection
-    connection = connect(address.hostname or "", address.port, timeout=seconds)
+    connection = connect(address.hostname or "", address.port)
+    connection.request("GET", "/health")
+    server = json.loads(connection.getresponse().read())
+    if server["service"] != "carrel" or (MODE != "remote" and server["embedding"] != "local"):
+        return {}
     params = {"name": tool, "arguments": arguments}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     headers = {
@@ -59,22 +69,17 @@ def call(tool: str, arguments: dict[str, Any], seconds: float) -> dict[str, Any]
     }
     if key := os.environ.get("CARREL_KEY"):
         headers["Authorization"] = f"Bearer {key}"
-    try:
-        connection.request("POST", address.path or "/mcp", json.dumps(body), headers)
-        answer: dict[str, Any] = json.loads(connection.getresponse().read())["result"]
-        return dict(answer["structuredContent"])
-    except (OSError, HTTPException, ValueError, KeyError, TypeError):
-        return {}
-    finally:
-        connection.close()
+    connection.request("POST", address.path or "/mcp", json.dumps(body), headers)
+    answer: dict[str, Any] = json.loads(connection.getresponse().read())["result"]
+    return dict(answer["structuredContent"])
 
 
-def search(query: str, seconds: float) -> list[str]:
+def search(query: str) -> list[str]:
     """Return lines about the two best passages, if they are close enough to the query.
 
     By meaning alone: that takes half the time, and finds as many by `benchmarks.recall`.
     """
-    answer = call("search_kb", {"query": query, "mode": "semantic", "limit": 3}, seconds)
+    answer = call("search_kb", {"query": query, "mode": "semantic", "limit": 3})
     hits = answer.get("results", []) if answer.get("matches") else []
     return [describe(hit) for hit in hits if hit.get("score", 0) >= MIN_SCORE][:2]
 
@@ -92,17 +97,17 @@ def recall_prompt(prompt: str) -> list[str]:
     """Return lines about the passages that a prompt is about."""
     if len(prompt) < MIN_PROMPT or prompt.startswith(("/", "!", "#")):
         return []
-    return search(prompt[:MAX_PROMPT], PROMPT_SECONDS)
+    return search(prompt[:MAX_PROMPT])
 
 
 def recall_project(folder: str) -> list[str]:
     """Return lines about what is new, and what is about a project by its folder's name."""
     lines = []
-    recent = call("get_recent", {"limit": 3}, SESSION_SECONDS).get("chunks", [])
+    recent = call("get_recent", {"limit": 3}).get("chunks", [])
     if recent:
         lines += ["New this week:", *map(describe, recent)]
     name = os.path.basename(folder).replace("-", " ").replace("_", " ")  # noqa: PTH119 - pathlib is slow
-    relevant = search(name, SESSION_SECONDS) if name else []
+    relevant = search(name) if name else []
     return [*lines, f"About {name}:", *relevant] if relevant else lines
 
 
@@ -112,7 +117,10 @@ def main() -> None:
     if MODE == "off" or not (is_local or MODE == "remote"):
         return
     event = json.load(sys.stdin)
-    if event.get("hook_event_name") == "SessionStart":
+    is_start = event.get("hook_event_name") == "SessionStart"
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+    signal.setitimer(signal.ITIMER_REAL, SESSION_SECONDS if is_start else PROMPT_SECONDS)
+    if is_start:
         lines = recall_project(event.get("cwd", ""))
     else:
         lines = recall_prompt(event.get("prompt", "").strip())
@@ -125,4 +133,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with suppress(Exception):  # a hook that fails would disturb the conversation
+        main()
