@@ -84,7 +84,7 @@ def test_the_usage_chart_counts_writing_calls(url: str, make_key: MakeKey) -> No
     person = Person(url).sign_in(key, "/you")
     assert "0 calls that changed or cost something" in person.texts("section")[0]
     assert get_call_status(url, key, "add_task", title="Buy flour") == 200
-    assert "1 call that changed something" in person.open("/you").texts("section")[0]
+    assert "1 call that changed or cost something" in person.open("/you").texts("section")[0]
     heights = [bar.get("height") for bar in person.select("rect")]
     assert heights == ["2"] * 29 + ["62"]  # a bar per day: all low except that of today
     [call] = person.texts("details .row")
