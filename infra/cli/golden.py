@@ -41,6 +41,19 @@ _HEADER: Final = ("PLACE", "ANSWERS", "MEANING", "WORDS", "MATCHING WORDS", "PAS
 _MAX_ABOVE: Final = 9
 """At most this many of the passages above are listed, the best ones."""
 _PASSAGE_WIDTH: Final = 60
+_MAX_QUESTION: Final = 2_000
+"""The maximum length of a query of `search_kb`."""
+
+
+def _check_question(_ctx: click.Context, _parameter: click.Parameter, question: str) -> str:
+    """Return a question that `search_kb` accepts."""
+    stripped = question.strip()
+    if not 0 < len(stripped) <= _MAX_QUESTION:
+        raise click.BadParameter(f"A question has 1 to {_MAX_QUESTION:,} characters.")
+    return stripped
+
+
+_question_argument: Final = click.argument("question", callback=_check_question)
 
 
 @click.group()
@@ -49,7 +62,7 @@ def golden() -> None:
 
 
 @golden.command()
-@click.argument("question")
+@_question_argument
 @click.argument("chunk_id")
 @_file_option
 def add(question: str, chunk_id: str, file: Path) -> None:
@@ -72,7 +85,7 @@ def run(file: Path, url: str | None) -> None:
     if not pairs:
         add_command = carrel("golden add QUESTION CHUNK_ID")
         raise click.ClickException(f"There are no golden queries. Add one: {add_command}")
-    places = run_with_gateway(url, lambda call_tool: _find_places(pairs, call_tool))
+    places = run_with_gateway(url, lambda call_tool: find_places(pairs, call_tool))
     rows = [(str(place or "-"), query) for place, (query, _) in zip(places, pairs, strict=True)]
     print_text(format_table(("PLACE", "QUESTION"), rows))
     found_count = len(places) - places.count(0)
@@ -81,7 +94,7 @@ def run(file: Path, url: str | None) -> None:
 
 
 @click.command()
-@click.argument("question")
+@_question_argument
 @click.argument("chunk_id")
 def why(question: str, chunk_id: str) -> None:
     """Explain at which place QUESTION finds the passage CHUNK_ID, and what is above it.
@@ -116,19 +129,24 @@ def _parse(number: int, line: str) -> GoldenQuery:
         raise click.ClickException(message) from error
 
 
-async def _find_places(pairs: Sequence[GoldenQuery], call_tool: CallTool) -> list[int]:
-    """Return the place of each passage among the first ten results, or 0."""
+async def find_places(pairs: Sequence[GoldenQuery], call_tool: CallTool) -> list[int]:
+    """Return at which of the first ten hits each passage is, or is named as a copy; otherwise 0."""
     places = []
     for query, chunk_id in pairs:
         answer = await call_tool("search_kb", {"query": query, "limit": 10})
-        ids = [hit["chunk_id"] for hit in answer.result["results"]]
-        places.append(ids.index(chunk_id) + 1 if chunk_id in ids else 0)
+        found = (
+            place
+            for place, hit in enumerate(answer.result["results"], 1)
+            if chunk_id in {copy["chunk_id"] for copy in (hit, *(hit.get("also_in") or ()))}
+        )
+        places.append(next(found, 0))
     return places
 
 
 async def _explain(question: str, chunk_id: str, ctx: Context) -> str:
     from functions.tools.knowledge.search_kb.filters import Filters
     from shared.knowledge.chunk_repository import Chunks
+    from shared.knowledge.copies import fold
 
     chunk = await _load_chunk(chunk_id, ctx.database)
     hits = await _rank(question, None, ctx)
@@ -136,6 +154,10 @@ async def _explain(question: str, chunk_id: str, ctx: Context) -> str:
     listed = [*enumerate(hits, 1)][: min(place - 1, _MAX_ABOVE) if place else _MAX_ABOVE]
     if place:
         sentence = f"Place {place} of {len(hits)} passages that were compared."
+        compared = await Chunks(ctx.database).get_all([hit.id for hit in hits[:place]])
+        for first, copies in fold(compared).items():
+            if chunk_id in {copy.id for copy in copies}:
+                sentence += f" Search folds it into {first}, which says the same."
         listed.append((place, hits[place - 1]))
     else:
         sentence = f"Not among the {len(hits)} passages that were compared."

@@ -2,10 +2,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from infra.cli.golden import find_places
 from infra.local import local_database
+from infra.local.client import Answer
 from shared.knowledge.chunk import Chunk
 from shared.knowledge.source import Section, Source
 from shared.runtime import context
@@ -15,6 +18,7 @@ from tests.support.fakes.embedder import WordEmbedder
 from tests.support.jobs import make_job_context
 from tests.support.knowledge import BAKING, store_sources
 from tests.support.small_sources import make_source
+from tests.support.tool_calls import call_result
 
 QUESTION = "sourdough starter"
 
@@ -57,6 +61,24 @@ def test_a_golden_query_needs_a_passage_that_exists(tmp_path: Path) -> None:
     assert not file.exists()
 
 
+@pytest.mark.parametrize("question", ["", " \n", "x" * 2_001])
+def test_a_golden_query_needs_a_question_that_search_accepts(question: str) -> None:
+    result = run_carrel("golden", "add", question, "none")
+    assert (result.exit_code, "1 to 2,000 characters" in result.stderr) == (2, True)
+
+
+async def test_a_copy_has_the_place_of_the_hit_that_names_it(app: App) -> None:
+    text = "The sourdough starter eats flour and water."
+    sources = make_source("a", text), make_source("b", text)
+    chunks = await store_sources(make_job_context(app), *sources)
+
+    async def call_tool(tool: str, arguments: dict[str, Any]) -> Answer:
+        return Answer(await call_result(app, tool, **arguments), "")
+
+    pairs = [(QUESTION, chunk.chunk_id) for chunk in chunks]
+    assert await find_places([*pairs, (QUESTION, "none")], call_tool) == [1, 1, 0]
+
+
 def test_a_run_without_golden_queries_says_how_to_add_one(tmp_path: Path) -> None:
     error = expect_error("golden", "run", "--file", str(tmp_path / "golden.jsonl"))
     assert "carrel golden add QUESTION CHUNK_ID" in error
@@ -89,6 +111,16 @@ def test_why_compares_a_passage_that_the_search_left_out() -> None:
     _, answers, similarity, words, chunk_id, *_ = rows[-1].split()
     assert (answers, words, chunk_id) == ("no", "0.00", far.chunk_id)
     assert float(similarity) < 0.5
+
+
+def test_why_names_the_passage_that_a_copy_is_folded_into() -> None:
+    text = "The sourdough starter eats flour and water."
+    copies = {chunk.chunk_id for chunk in store(make_source("a", text), make_source("b", text))}
+    sentences = {chunk_id: explain(chunk_id)[0] for chunk_id in copies}
+    [folded] = [chunk_id for chunk_id in copies if sentences[chunk_id].startswith("Place 2 ")]
+    [first] = copies - {folded}
+    assert sentences[first] == "Place 1 of 2 passages that were compared."
+    assert sentences[folded].endswith(f" Search folds it into {first}, which says the same.")
 
 
 def test_why_says_that_there_is_no_such_passage() -> None:
