@@ -23,16 +23,20 @@ _PAUSE: Final = 0.2
 """Seconds between two parts of the archive."""
 
 
-async def stream_export(app: App, user: str) -> AsyncIterator[bytes]:
+async def stream_export(app: App, parent: Path, user: str) -> AsyncIterator[bytes]:
     """Export everything, with the traces, tasks and reviews of a user, as parts of an archive.
 
     Sources are sent, as Markdown, while others are still read. The JSON lines follow at the end,
     so only they need room on the disk. If the export fails, the archive ends early, and no program
     takes it for a whole one.
+
+    Args:
+        parent: Where to create the temporary folder with the JSON lines.
     """
+    parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # noqa: ASYNC240 - one call
     output = _Output()
     with (
-        TemporaryDirectory(prefix="carrel-export-") as path,
+        TemporaryDirectory(dir=parent) as path,
         ZipFile(output, "w", ZIP_DEFLATED) as archive,
     ):
         folder = Path(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from functions.gateway.catalog import Catalog
 from functions.gateway.console.local_services import LocalServices
 from infra.export.archive import stream_export
 from infra.local.inline import InlineDispatcher
-from infra.local.local_database import open_local_database, use_local_database
+from infra.local.local_database import STATE, open_local_database, use_local_database
 from infra.local.processes import RUNS_JOBS
 from infra.local.scheduler import Scheduler, WakingDispatcher
 from infra.local.tool_processes import SENT_SECRET, SharedSecretTokens
@@ -38,6 +39,8 @@ _catalog = Catalog.load().apply_settings(_settings)
 _secret = os.environ.pop(SENT_SECRET, None)
 _app = App(_settings)
 _scheduler = Scheduler(_app)
+_exports = STATE / "exports"
+shutil.rmtree(_exports, ignore_errors=True)  # a process that was killed leaves files there
 _dispatcher = WakingDispatcher(
     HttpDispatcher(_settings, SharedSecretTokens(_secret), _catalog.names)
     if _secret
@@ -46,7 +49,7 @@ _dispatcher = WakingDispatcher(
 _local = LocalServices(
     LocalUploads(),
     partial(find_followed_file, database=_app.context(Caller(), Meter()).database),
-    partial(stream_export, _app),
+    partial(stream_export, _app, _exports),
 )
 _gateway = make_gateway(_settings, _dispatcher, _catalog, _local)
 

@@ -66,6 +66,16 @@ def test_a_local_gateway_loads_the_model_unasked(
     assert run_python(code, **environment, **variables) == str(is_loaded)
 
 
+def test_a_local_gateway_deletes_the_files_of_a_killed_download(tmp_path: Path) -> None:
+    left = tmp_path / "exports" / "tmp1" / "chunks.jsonl"
+    left.parent.mkdir(parents=True)
+    left.write_text("{}")
+    secrets = f'["{"s" * 32}"]'
+    environment = {"ACCESS_SECRETS": secrets, "CARREL_STATE": str(tmp_path), "LOCAL_USER": "local"}
+    run_python("import infra.local.gateway_main", **environment, FIRESTORE_EMULATOR_HOST="")
+    assert not left.exists()
+
+
 def test_time_zones_work_without_system_files() -> None:
     code = "from shared.core.dates import load_time_zone; print(load_time_zone('Asia/Tokyo'))"
     assert run_python(code, PYTHONTZPATH="") == "Asia/Tokyo"

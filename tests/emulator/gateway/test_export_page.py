@@ -34,7 +34,9 @@ LOCAL, OTHER = Caller.of("local", role=Role.OWNER), Caller.of("other")
 
 
 @pytest.fixture
-async def browser(app: App, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx2.AsyncClient]:
+async def browser(
+    app: App, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> AsyncIterator[httpx2.AsyncClient]:
     """A browser on a laptop whose base has two sources, and reviews of two users."""
     monkeypatch.setattr(archive, "_PAUSE", 0.001)
     monkeypatch.setattr(exporting, "_SOURCES_PER_READ", 1)
@@ -42,7 +44,7 @@ async def browser(app: App, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ht
     for caller, chunk in ((LOCAL, chunks[0]), (OTHER, chunks[1])):
         answer = {"chunk_id": chunk.chunk_id, "answer": "keep"}
         await call_result(app, "answer_review", caller, **answer)
-    export = partial(stream_export, app)
+    export = partial(stream_export, app, tmp_path / "state" / "exports")
     async with make_console_client(InlineDispatcher(app), stream_export=export) as client:
         yield client
 
@@ -69,14 +71,14 @@ async def test_the_archive_has_the_files_of_carrel_export(
 
 @pytest.mark.usefixtures("browser")
 async def test_an_export_that_fails_is_no_archive(
-    app: App, monkeypatch: pytest.MonkeyPatch
+    app: App, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(exporting, "build_end_line", None)
     parts = b""
 
     async def read_parts() -> None:
         nonlocal parts
-        async for part in stream_export(app, "local"):
+        async for part in stream_export(app, tmp_path, "local"):
             parts += part
 
     with pytest.raises(TypeError):
