@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from shared.firestore.codec import Codec
+from shared.firestore.codec import Codec, added_field
 from shared.firestore.documents import Document, Reference
 from shared.firestore.queries import Query
 from shared.firestore.writes import Write, put_if_unchanged
@@ -51,12 +51,14 @@ class Review:
         day: The day of the answer, in TIME_ZONE.
         former_box: The box before that day, if the passage had one.
         former_day: The day of the answer before, if there was one.
+        answer: The answer, unless an earlier version stored the review.
     """
 
     box: int
     day: date
     former_box: int | None = None
     former_day: date | None = None
+    answer: Answer | None = added_field()  # noqa: RUF009 - `added_field` calls `field`
 
     @property
     def due(self) -> date:
@@ -81,10 +83,14 @@ def answer_review(review: Review | None, answer: Answer, today: date) -> Review:
         day=today,
         former_box=former.box if former else None,
         former_day=former.day if former else None,
+        answer=answer,
     )
 
 
-_CODEC: Final = Codec(Review, readers={"day": date.fromisoformat, "former_day": date.fromisoformat})
+_CODEC: Final = Codec(
+    Review,
+    readers={"day": date.fromisoformat, "former_day": date.fromisoformat, "answer": Answer},
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ def test_home_shows_passages_to_read_again(inline: RunningGateway) -> None:
     fields = dict(form.form_values()) | {"answer": "not_soon"}
     person.follow(person.http.post("/review", data=fields, headers={"origin": inline.url}))
     assert text not in person.texts(".hit .text")
+    assert "not soon, comes back on" in person.texts(f"#{passage}")[0]
     person.follow(
         person.http.post(
             "/review",
@@ -67,7 +68,7 @@ def test_home_shows_passages_to_read_again(inline: RunningGateway) -> None:
             headers={"origin": inline.url},
         )
     )
-    assert "comes back on" in person.texts(f"#{passage}")[0]
+    assert "kept, comes back on" in person.texts(f"#{passage}")[0]
     assert "The passage comes back on" in person.texts(".notice")[0]
     note = person.select(f"#{passage} textarea")[0].getparent()
     assert note.get("action").startswith("/review#")

@@ -105,7 +105,7 @@ async def test_a_passage_comes_back_when_it_is_due(app: App, clock: SettableCloc
         for passage in (await call_result(app, "get_review", ANN))["passages"]
         if passage["chunk_id"] == chunk_id
     ]
-    assert passage["again"] == "2024-07-03"
+    assert (passage["answer"], passage["again"]) == ("keep", "2024-07-03")
     clock.advance(days=1)
     assert chunk_id not in await read(app)
 

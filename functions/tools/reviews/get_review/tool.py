@@ -8,6 +8,7 @@ from pydantic import Field
 
 from functions.tools.reviews.get_review.choice import Why, choose_passages
 from shared.core.caller import Tier
+from shared.knowledge.reviews import Answer
 from shared.knowledge.views import Passage, to_passage
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
@@ -25,6 +26,7 @@ class ReviewPassage(Passage):
 
     content: str = Field(description="The whole text.")
     why: Why = Field(description="Why it was chosen.")
+    answer: Answer | None = Field(description="Today's answer, if any.")
     again: str | None = Field(description="The day it comes back, if it was answered today.")
 
 
@@ -47,6 +49,7 @@ async def get_review(_args: In, ctx: Context) -> Out:
             snippet=None,
             content=chunk.content,
             why=why,
+            answer=review.answer if review else None,
             again=review.due.isoformat() if review else None,
         )
         for chunk, why, review in await choose_passages(ctx)
