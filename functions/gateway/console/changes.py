@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from functions.gateway.console.messages import describe_refused_undo
 from functions.gateway.console.rendering import make_source_path
 from functions.gateway.console.visits import Notice
 from shared.core.errors import InvalidInput
@@ -46,6 +47,8 @@ async def apply_change(visit: Visit, source_id: str, fields: dict[str, str]) -> 
     answer = await visit.call(form_call.tool, **{**form_call.arguments, "idempotency_key": key})
     if answer.error is None:
         visit.notice = make_notice(form_call.tool, answer.result or {})
+    elif fields["action"] == "undo" and form_call.tool != "forget":
+        return describe_refused_undo(answer.error)
     return answer.error
 
 

@@ -76,6 +76,10 @@ _EDITED: Final = (
     "Somebody changed this since you opened the page, and nothing was saved. The page shows it as"
     " it is now, and the form what you typed: compare them, and save again."
 )
+_UNDO_REFUSED: Final = (
+    "Nothing was undone, because this has changed since. Only the last change of a text can be"
+    " undone."
+)
 _FORGOTTEN: Final = (
     "This page was forgotten, so it was not saved. An owner can restore it on the page /forgotten."
 )
@@ -148,6 +152,12 @@ def describe_error(tool: str, error: WireError) -> WireError:
     if call_id := error.details.get("call_id"):
         parts.append(f"If it happens again, tell the operator of this server the number {call_id}.")
     return error.model_copy(update={"message": to_prose(" ".join(parts))})
+
+
+def describe_refused_undo(error: WireError) -> WireError:
+    """Return an undo's error, with a message for undos if it is a conflict."""
+    refused = find_kind(error) is Conflict
+    return error.model_copy(update={"message": _UNDO_REFUSED}) if refused else error
 
 
 def describe_result(message: str) -> str:

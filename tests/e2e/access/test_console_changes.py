@@ -129,6 +129,20 @@ def test_changes_name_their_client_and_can_be_undone(sign_in: SignIn) -> None:
     assert ("forgot" in forgot, "Undo" in forgot, "Undo" in saved) == (True, True, False)
 
 
+def test_an_undo_of_what_has_changed_since_is_refused(sign_in: SignIn) -> None:
+    owner = sign_in(Role.OWNER)
+    owner.open("/add").submit("Save the note", text="Rye flour likes a cool room.")
+    path = owner.open("/changes").select(".row-title")[0].get("href")
+    owner.open(path).submit("Save", text="Rye flour likes a dry room.")
+    owner.open("/changes")
+    stale = owner.page, owner.response
+    owner.open(path).submit("Save", text="Rye flour likes a dark room.")
+    owner.page, owner.response = stale
+    owner.submit("Undo: edited Rye flour likes a dry room.")
+    assert owner.response.status_code == 409
+    assert owner.texts("[role=alert]")[0].startswith("Nothing was undone, because this has changed")
+
+
 def test_a_note_with_a_secret_is_rejected_and_stays_in_the_form(sign_in: SignIn) -> None:
     owner = sign_in(Role.OWNER)
     text = f"The token is {next(iter(make_tokens().values()))}"
