@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -100,6 +100,22 @@ def _parse_place(chunk: Chunk) -> BookPlace:
         return BookPlace(None, chunk.page, chunk.location)
     first = int(match[1])
     return BookPlace((first, max(first, int(match[2] or 0))), chunk.page, None)
+
+
+def compute_overlap(words: str, other: str) -> float:
+    """Return how much of the shorter of two texts is in the other, from 0 to 1.
+
+    That is the share of its pairs of adjacent words, or 1 if the other begins or ends with it.
+
+    Args:
+        words: The words of a text, from `extract_words`.
+        other: Those of the other.
+    """
+    shorter, longer = sorted((words, other), key=len)
+    if longer.startswith(shorter) or longer.endswith(shorter):
+        return 1.0
+    pairs, others = (set(pairwise(text.split())) for text in (shorter, longer))
+    return len(pairs & others) / max(1, len(pairs))
 
 
 def pair_same_texts(new: Sequence[Version], old: Sequence[Version]) -> dict[int, Version]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.firestore.documents import get_fields
 from shared.knowledge.chunk import Kept
 from shared.knowledge.chunk_repository import to_chunk
+from shared.knowledge.highlight_versions import compute_overlap, extract_words
 from shared.knowledge.overrides import read_values, set_own_tags
 from shared.knowledge.source_repository import build_origin_fields
 from shared.writer.highlight_merging import (
@@ -34,6 +35,9 @@ MAX_HASHES: Final = 50
 the stored chunks again in each run."""
 MAX_DELETED: Final = 500
 """The maximum number of deleted highlights that are remembered of a source, the latest."""
+MIN_OVERLAP: Final = 0.4
+"""How much of a passage must stay (`compute_overlap`) for its edited tags to stay. Where passages
+are divided anew, one part of a former passage may have half of it."""
 INCOMPLETE: Final = "incomplete"
 """The field that the document of a new source has until its last commit."""
 LOG_FIELDS: Final = ("content_hash", "changed_at", "deleted_highlights", INCOMPLETE)
@@ -76,6 +80,7 @@ def _keep_edits(source: ChunkedSource, stored: Sequence[Chunk]) -> ChunkedSource
     """Return the source with the edits of its stored chunks, also of those that it replaces."""
     former_chunks = {chunk.chunk_id: chunk for chunk in stored}
     replaced = {new: former_chunks[old] for old, new in _find_replaced(source, stored).items()}
+    replaced |= _find_edited(source.chunks, stored)
 
     def keep(chunk: Chunk) -> Chunk:
         former = former_chunks.get(chunk.chunk_id) or replaced.get(chunk.chunk_id)
@@ -100,6 +105,32 @@ def _find_replaced(source: ChunkedSource, stored: Sequence[Chunk]) -> dict[str, 
         for chunk_id, url in old.items()
         if chunk_id not in new and url in added and url not in {None, source.source.readwise_url}
     }
+
+
+def _find_edited(new: Sequence[Chunk], stored: Sequence[Chunk]) -> dict[str, Chunk]:
+    """Map the ids of added chunks to the edited chunks, now gone, with much of the same text.
+
+    Of several, one that is kept out comes first: none of its text must appear in searches.
+    """
+    new_ids, stored_ids = ({chunk.chunk_id for chunk in chunks} for chunks in (new, stored))
+    gone = {
+        chunk.chunk_id: (chunk, extract_words(chunk.content))
+        for chunk in stored
+        if chunk.origin_tags is not None and chunk.chunk_id not in new_ids
+    }
+    edited: dict[str, Chunk] = {}
+    for chunk in new if gone else ():
+        if chunk.chunk_id in stored_ids:
+            continue
+        words = extract_words(chunk.content)
+        matches = [
+            (former.is_kept_out, overlap, chunk_id)
+            for chunk_id, (former, former_words) in gone.items()
+            if (overlap := compute_overlap(words, former_words)) >= MIN_OVERLAP
+        ]
+        if matches:
+            edited[chunk.chunk_id], _ = gone[max(matches)[-1]]
+    return edited
 
 
 def get_merged_hashes(data: Mapping[str, Any]) -> tuple[str, ...]:

@@ -132,6 +132,36 @@ async def test_an_edit_follows_a_highlight_whose_text_changes(
     assert out["tags"] == ["dough"]
 
 
+@pytest.mark.parametrize(
+    ("new_texts", "expected"),
+    [
+        (["A sourdough starter needs rye flour and water every day, or it dies."], [["rye"]]),
+        (["A sourdough starter needs flour", "and water every day, or it starves."], [["rye"]] * 2),
+        (["Fed daily, it lives.", "It starves without flour."], [[], []]),
+    ],
+    ids=["reworded", "divided", "rewritten"],
+)
+async def test_an_edit_follows_what_remains_of_a_text(
+    app: App, ctx: Context, new_texts: list[str], expected: list[list[str]]
+) -> None:
+    await store_sources(ctx, WHOLE)
+    await edit(app, ctx, STARTER, tags=["rye"])
+    first, _, last = WHOLE.sections
+    await save_sources(ctx, replace(WHOLE, sections=(first, *map(Section, new_texts), last)))
+    tags = await read_tags(ctx)
+    assert [tags[text] for text in new_texts] == [["food", *own] for own in expected]
+    assert tags[CRUST] == ["food"]
+
+
+async def test_of_joined_passages_one_that_is_kept_out_decides(app: App, ctx: Context) -> None:
+    await store_sources(ctx, WHOLE)
+    await edit(app, ctx, STARTER, tags=["keep-out"])
+    await edit(app, ctx, CRUST, tags=["oven"])
+    joined = f"{STARTER} {CRUST}"
+    await save_sources(ctx, replace(WHOLE, sections=(WHOLE.sections[0], Section(joined))))
+    assert (await read_tags(ctx))[joined] == ["food", "keep-out"]
+
+
 async def test_tags_of_source_and_passage_are_edited_independently(app: App, ctx: Context) -> None:
     await store_sources(ctx, BAKING)
     await edit(app, ctx, KNEAD, tags=["rye"])

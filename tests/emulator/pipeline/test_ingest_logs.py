@@ -22,7 +22,7 @@ from tests.support.followed_folder import ingest_cleanly, make_settings, read_so
 from tests.support.ingest_runs import read_texts
 from tests.support.jobs import make_ample_budget
 from tests.support.source_files import make_readwise_book, write_file
-from tests.support.stored_documents import read_chunks_by_text, read_documents
+from tests.support.stored_documents import read_chunks, read_chunks_by_text, read_documents
 from tests.support.tool_calls import call_result
 
 BOOK_7 = derive_book_source_id("7")
@@ -75,6 +75,21 @@ async def test_the_clippings_of_two_kindles_are_one_book(ctx: Context, tmp_path:
     report = await ingest_cleanly(ctx, tmp_path)
     assert report.warnings == []
     assert await read_passages(ctx) == ["Iron.", "Bolts.", "Rust."]
+
+
+async def test_a_highlight_that_is_extended_stays_kept_out(
+    app: App, ctx: Context, tmp_path: Path
+) -> None:
+    file = write_file(tmp_path, "My Clippings.txt", format_clippings((30, "Iron"), (50, "Bolts.")))
+    await ingest_cleanly(ctx, file)
+    [chunk_id] = (name for name, c in (await read_chunks(ctx)).items() if c["content"] == "Iron")
+    edit = {"chunk_id": chunk_id, "revision": 0, "tags": ["keep-out"]}
+    await call_result(app, "edit_source", OWNER, **edit)
+    for text in ("Iron rusts.", "Iron rusts at sea.", "Iron rusts."):
+        write_file(tmp_path, "My Clippings.txt", format_clippings((30, text), (70, "Rust.")))
+        await ingest_cleanly(ctx, file)
+    tags = {text: chunk["tags"] for text, chunk in (await read_chunks_by_text(ctx)).items()}
+    assert tags == {"Iron rusts at sea.": ["keep-out"], "Bolts.": [], "Rust.": []}
 
 
 async def test_a_kindle_at_the_place_of_another_adds_to_it(ctx: Context, tmp_path: Path) -> None:
