@@ -50,7 +50,8 @@ async def stream_export(app: App, parent: Path, user: str) -> AsyncIterator[byte
                 move(file)
 
         database = Database(app.connection, Meter(), read_only=True)
-        task = asyncio.create_task(export_all(database, folder, user, move_sources, app.zone))
+        export = export_all(database, folder, user, move_sources, app.zone, with_kept_out=True)
+        task = asyncio.create_task(export)
         try:
             while not task.done():
                 await asyncio.wait([task], timeout=_PAUSE)

@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
@@ -37,10 +38,12 @@ LOCAL, OTHER = Caller.of("local", role=Role.OWNER), Caller.of("other")
 async def browser(
     app: App, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """A browser on a laptop whose base has two sources, and reviews of two users."""
+    """A browser on a laptop whose base has two sources, one kept out, and reviews of two users."""
     monkeypatch.setattr(archive, "_PAUSE", 0.001)
     monkeypatch.setattr(exporting, "_SOURCES_PER_READ", 1)
-    chunks = await store_sources(make_job_context(app), BAKING, SAILING)
+    chunks = await store_sources(
+        make_job_context(app), BAKING, replace(SAILING, tags=("keep-out",))
+    )
     for caller, chunk in ((LOCAL, chunks[0]), (OTHER, chunks[1])):
         answer = {"chunk_id": chunk.chunk_id, "answer": "keep"}
         await call_result(app, "answer_review", caller, **answer)
@@ -63,7 +66,9 @@ async def test_the_archive_has_the_files_of_carrel_export(
     ZipFile(io.BytesIO(response.content)).extractall(tmp_path)
     (tmp_path / "command").mkdir()
     database = make_job_context(app).database
-    await export_all(database, tmp_path / "command", "local", lambda _: None, app.zone)
+    await export_all(
+        database, tmp_path / "command", "local", lambda _: None, app.zone, with_kept_out=True
+    )
     assert find_differing_files(tmp_path / ROOT, tmp_path / "command") == []
     [review] = map(json.loads, (tmp_path / ROOT / "reviews.jsonl").read_text().splitlines())
     assert review["chunk_id"].startswith(BAKING.source_id)
