@@ -15,6 +15,7 @@ from infra.local import local_database
 from shared.core.caller import Caller
 from shared.core.errors import NotFound
 from shared.core.installation import carrel
+from shared.index.on_request import KEEP_OUT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,6 +162,8 @@ async def _explain(question: str, chunk_id: str, ctx: Context) -> str:
         listed.append((place, hits[place - 1]))
     else:
         sentence = f"Not among the {len(hits)} passages that were compared."
+        if chunk.is_kept_out:
+            sentence = f"Not compared, as it is kept out: a search filtered by {KEEP_OUT} finds it."
         # A search of its source alone compares it, which gives its scores, but other answers.
         hits = await _rank(question, Filters(source=chunk.source_id), ctx)
         listed += [(0, hit) for hit in hits if hit.id == chunk_id]

@@ -123,5 +123,11 @@ def test_why_names_the_passage_that_a_copy_is_folded_into() -> None:
     assert sentences[folded].endswith(f" Search folds it into {first}, which says the same.")
 
 
+def test_why_says_that_a_passage_is_kept_out() -> None:
+    [chunk] = store(make_source("diary", "My sourdough starter died.", tags=("keep-out",)))
+    sentence, *_ = explain(chunk.chunk_id)
+    assert sentence.startswith("Not compared, as it is kept out")
+
+
 def test_why_says_that_there_is_no_such_passage() -> None:
     assert "There is no passage none." in expect_error("why", QUESTION, "none")
