@@ -20,6 +20,7 @@ from functions.tools.knowledge.save_note.arguments import In as NoteIn
 from functions.tools.knowledge.save_note.tool import save_note
 from functions.tools.knowledge.search_kb.tool import In, search_kb
 from infra.export.exporting import ExportReport, export_all
+from shared.knowledge.chunk import Chunk
 from shared.knowledge.source import Source
 from shared.runtime.context import Context
 from tests.support.apps import Apps
@@ -137,10 +138,24 @@ async def test_a_note_with_the_tag_is_kept_out(ctx: Context) -> None:
     }
 
 
+async def keep_out(chunk: Chunk, ctx: Context) -> None:
+    """Give the tag to a passage."""
+    edit = EditIn(chunk_id=chunk.chunk_id, revision=0, tags=[*chunk.tags, "keep-out"])
+    await edit_source(edit, replace(ctx, caller=OWNER))
+
+
+@pytest.mark.parametrize("mode", ["semantic", "lexical", "hybrid"])
+async def test_a_new_tag_keeps_out_before_the_index_job_runs(ctx: Context, mode: str) -> None:
+    chunk, _ = await store_sources(ctx, BOOK)
+    assert await find_sources(ctx, query="anchor", mode=mode) == {"book"}
+    await keep_out(chunk, ctx)
+    pages = await search_all_pages(ctx, query="anchor", mode=mode)
+    assert chunk.chunk_id not in {hit.chunk_id for hit in collect_hits(pages)}
+
+
 async def test_one_passage_of_a_source_can_be_kept_out(ctx: Context) -> None:
     chunk, _ = await store_sources(ctx, BOOK)
-    edit = EditIn(chunk_id=chunk.chunk_id, revision=0, tags=["boats", "keep-out"])
-    await edit_source(edit, replace(ctx, caller=OWNER))
+    await keep_out(chunk, ctx)
     await index(ctx, make_ample_budget())
     hits = (await search_kb(In(filters={"tags": ["boats"]}), ctx)).results
     assert [hit.snippet for hit in hits] == ["A chain is heavy."]
