@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.firestore.documents import Reference
+from shared.index.on_request import is_kept_out
 from shared.knowledge.chunk_repository import COLLECTION as CHUNKS
 from shared.knowledge.chunk_repository import Chunks
 from shared.knowledge.source_repository import COLLECTION as SOURCES
@@ -107,13 +108,16 @@ async def _load_subjects(
     references: Sequence[Reference], database: Database
 ) -> dict[str | None, Document]:
     """Load passages and sources, without the deleted ones, by id."""
-    documents = await database.get_all(references, ["title", "content"])
+    documents = await database.get_all(references, ["title", "content", "tags"])
     return {document.id: document for document in documents if "title" in document.fields}
 
 
 def _to_subject(note: Chunk, subject: Document | None, titles: Mapping[str, str]) -> Subject:
-    """Convert what a note is about, which is one of the passages with these titles or loaded."""
-    fields = subject.fields if subject else {}
+    """Convert what a note is about, which is one of the passages with these titles or loaded.
+
+    Of what is kept out, only the id is shown.
+    """
+    fields = subject.fields if subject and not is_kept_out(subject.get("tags") or ()) else {}
     about_id = str(note.about_id)
     return Subject(
         id=about_id,

@@ -54,7 +54,7 @@ class Subject(Result):
     """What a note is about."""
 
     id: str = Field(description="The passage, for get_chunk, or the source, for get_source.")
-    title: str | None = Field(description="Title of the source; missing if it is gone.")
+    title: str | None = Field(description="Title of the source; missing if gone or kept out.")
     text: str | None = Field(description="How the passage begins; missing if it stands beside it.")
     corrected: bool | None = Field(description="true if the note corrects it.")
 

@@ -153,6 +153,18 @@ async def test_a_new_tag_keeps_out_before_the_index_job_runs(ctx: Context, mode:
     assert chunk.chunk_id not in {hit.chunk_id for hit in collect_hits(pages)}
 
 
+async def test_a_note_shows_nothing_of_what_is_kept_out(ctx: Context) -> None:
+    """Neither of a passage nor of a source."""
+    passage, _ = await store_sources(ctx, BOOK)
+    secret, *_ = await store_sources(ctx, DIARY)
+    for about in (passage.chunk_id, secret.source_id):
+        await save_note(NoteIn(text=f"Ropes chafe, {about}.", about=about), ctx)
+    await keep_out(passage, ctx)
+    hits = (await search_kb(In(query="ropes chafe", mode="lexical"), ctx)).results
+    subjects = {hit.about.id: (hit.about.title, hit.about.text) for hit in hits if hit.about}
+    assert subjects == {passage.chunk_id: (None, None), secret.source_id: (None, None)}
+
+
 async def test_one_passage_of_a_source_can_be_kept_out(ctx: Context) -> None:
     chunk, _ = await store_sources(ctx, BOOK)
     await keep_out(chunk, ctx)
