@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from shared.index.facets import Facet, Kind
 from shared.index.postings import KNOWLEDGE, FacetValue, InvertedIndex
 from shared.knowledge.cluster_repository import Clusters
+from shared.knowledge.source_repository import Sources
 
 if TYPE_CHECKING:
     from shared.firestore.database import Database
@@ -19,6 +20,13 @@ MAX_NAMES: Final = 300
 """The maximum number of names of a kind that are read."""
 FRESH_SECONDS: Final = 60.0
 """How many seconds names stay in the cache."""
+
+
+async def drop_kept_out(names: Sequence[FacetValue], database: Database) -> list[FacetValue]:
+    """Return the names of sources without those that are kept out. Costs one round trip."""
+    sources = await Sources(database).get_all([value.facet.key for value in names])
+    kept_out = {source.source_id for source in sources if source.is_kept_out}
+    return [value for value in names if value.facet.key not in kept_out]
 
 
 class CommonNames:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from functions.jobs.index.job import index
+from functions.tools.knowledge.complete_name.tool import In as NameIn
+from functions.tools.knowledge.complete_name.tool import complete_name
 from functions.tools.knowledge.edit_source.tool import In as EditIn
 from functions.tools.knowledge.edit_source.tool import edit_source
 from functions.tools.knowledge.get_chunk.tool import In as ChunkIn
@@ -163,6 +165,14 @@ async def test_a_note_shows_nothing_of_what_is_kept_out(ctx: Context) -> None:
     hits = (await search_kb(In(query="ropes chafe", mode="lexical"), ctx)).results
     subjects = {hit.about.id: (hit.about.title, hit.about.text) for hit in hits if hit.about}
     assert subjects == {passage.chunk_id: (None, None), secret.source_id: (None, None)}
+
+
+async def test_titles_of_what_is_kept_out_are_not_suggested(base: Context) -> None:
+    for prefix in ("", "dia", "diary"):
+        names = (await complete_name(NameIn(kind="source", prefix=prefix), base)).names
+        assert "Diary" not in {name.name for name in names}
+    out = await search_kb(In(query="anchor", filters={"source": "dairy"}), base)
+    assert "Diary" not in (out.message or "")
 
 
 async def test_one_passage_of_a_source_can_be_kept_out(ctx: Context) -> None:

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 from shared.core.caller import Tier
 from shared.index.facets import Facet, Kind, make_named_facet
 from shared.index.postings import KNOWLEDGE, FacetValue, InvertedIndex
-from shared.knowledge.common_names import MAX_NAMES, CommonNames
+from shared.knowledge.common_names import MAX_NAMES, CommonNames, drop_kept_out
 from shared.knowledge.source_repository import Sources
 from shared.runtime.schemas import Arguments, Result
 from shared.runtime.tool import Effect, Tool
@@ -62,6 +62,9 @@ async def complete_name(args: In, ctx: Context) -> Out:
     If there are 300 names or more, a call with a prefix costs another round trip, and up to
     2 x (limit + 1) more documents. Names that are not among the 300 most common ones are found only
     by their own beginning, not by that of a later word.
+
+    Names of sources cost another round trip, and a document for each, to leave out what is kept
+    out.
     """
     common = await CommonNames(ctx.database).load(Kind(args.kind))
     matching = [value for value in common if _begins_with(value, args.prefix)]
@@ -69,6 +72,8 @@ async def complete_name(args: In, ctx: Context) -> Out:
         matching += await _load_rare_names(args, ctx)
     by_facet = {value.facet: value for value in matching}
     ordered = sorted(by_facet.values(), key=lambda value: (-value.count, value.name))
+    if args.kind == "source":
+        ordered = await drop_kept_out(ordered, ctx.database)
     return Out(names=[_to_result(value) for value in ordered[: args.limit]], total=len(ordered))
 
 

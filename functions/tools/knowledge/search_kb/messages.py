@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.core.installation import carrel
 from shared.index.facets import Kind
-from shared.knowledge.common_names import CommonNames
+from shared.knowledge.common_names import CommonNames, drop_kept_out
 from shared.knowledge.corpus import get_knowledge_corpus
 from shared.knowledge.queue import ChunkQueue
 from shared.search.query import TIMEOUT_MESSAGES, Degradation, Mode
@@ -211,10 +211,12 @@ async def _explain_unknown(filter_: FacetFilter, value: str, ctx: Context) -> st
     kind = filter_.choices[value][-1].kind
     if kind is Kind.CARD:
         return "No passage has a knowledge card yet: leave out search_cards_only."
+    kind = Kind.SOURCE if kind is Kind.TITLE else kind
     existing = await CommonNames(ctx.database).load(kind)
+    if kind is Kind.SOURCE:
+        existing = await drop_kept_out(existing, ctx.database)
     if kind is not Kind.CLUSTER:
-        what = "source" if kind is Kind.TITLE else kind.value
-        return unknown_name_message(what, value, [item.name for item in existing])
+        return unknown_name_message(kind.value, value, [item.name for item in existing])
     # The filter takes an id, but callers may give a cluster's name.
     clusters = {
         alias: cluster for cluster in existing for alias in (cluster.facet.key, cluster.name)
