@@ -11,11 +11,13 @@ import sys
 from tempfile import TemporaryDirectory
 from typing import Final
 
-_STATE: Final = TemporaryDirectory(prefix="carrel-bench-")
-if "infra.local.local_database" in sys.modules:
-    raise ImportError("A benchmark would write into the state folder of this checkout.")
-os.environ["CARREL_STATE"] = _STATE.name
-os.environ.pop("FIRESTORE_EMULATOR_HOST", None)
+_PREFIX: Final = "carrel-bench-"
+if _PREFIX not in os.environ.get("CARREL_STATE", ""):  # or this is a process of the benchmark's
+    if "infra.local.local_database" in sys.modules:
+        raise ImportError("A benchmark would write into the state folder of this checkout.")
+    _state = TemporaryDirectory(prefix=_PREFIX)
+    os.environ["CARREL_STATE"] = _state.name
+    os.environ.pop("FIRESTORE_EMULATOR_HOST", None)
 
 
 def use_database() -> None:
@@ -23,5 +25,5 @@ def use_database() -> None:
     from infra.local.local_database import use_local_database
 
     # Registered before the databases, which are closed first.
-    atexit.register(_STATE.cleanup)
+    atexit.register(_state.cleanup)
     use_local_database()
