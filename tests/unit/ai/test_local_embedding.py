@@ -2,6 +2,10 @@
 
 import asyncio
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 from threading import Event
 
 import pytest
@@ -140,3 +144,14 @@ async def test_a_text_during_the_load_waits_for_the_model(monkeypatch: pytest.Mo
     await load
     assert len(loads) == 1
     await embedder.aclose()
+
+
+def test_the_model_reports_nothing_to_the_makers_of_its_library(tmp_path: Path) -> None:
+    """ONNX Runtime keeps what it is about to send, and an id of the machine, in the home folder."""
+    kept = {"ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME"}
+    environment = {name: value for name, value in os.environ.items() if name not in kept}
+    program = "from shared.ai._minilm import _load_network; _load_network()"
+    subprocess.run(
+        [sys.executable, "-c", program], env=environment | {"HOME": str(tmp_path)}, check=True
+    )
+    assert list(tmp_path.rglob("*")) == []
