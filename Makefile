@@ -49,7 +49,7 @@ test-slow: $(DEV) ## Run the slow tests: random kills, Terraform, browsers, pip
 
 test-tool: $(DEV) ## Run the tests that call or import one tool, NAME=search_kb
 	@$(if $(NAME),,echo 'Name it: make test-tool NAME=search_kb' >&2; exit 1;) \
-	$(PYTEST) -m 'not slow' --tool $(NAME) tests/unit tests/emulator tests/contract $(ARGS)
+	$(PYTEST) -m 'not slow' --snapshot-warn-unused --tool $(NAME) tests/unit tests/emulator tests/contract $(ARGS)
 
 coverage: $(DEV) ## Run the same tests as `make test`, and list the lines that none executes
 	@rm -f .coverage .coverage.*
