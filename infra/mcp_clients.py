@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
+import sys
 import tempfile
 import tomllib
 from dataclasses import dataclass, field
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
+
+from shared.core.installation import IS_CHECKOUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +31,27 @@ _NEW_FILE_MODE: Final = 0o600
 def select_tools(url: str) -> str:
     """Return an address that offers the tools of `_TOOLS`, unless it selects some itself."""
     return url if urlsplit(url).query else f"{url}?tools={_TOOLS[1]}"
+
+
+def cache_notice() -> str:
+    """Return how to install Carrel if it runs from a cache, as with `uvx` and `pipx run`, or "".
+
+    Once the cache is cleared, a client that starts Carrel there no longer finds it.
+    """
+    # uv and pipx mark their caches, and single environments, by https://bford.info/cachedir.
+    prefix = Path(sys.prefix)
+    if IS_CHECKOUT or not any((folder / "CACHEDIR.TAG").exists() for folder in prefix.parents):
+        return ""
+    origin = json.loads(distribution("carrel").read_text("direct_url.json") or "{}")
+    source = origin.get("url", "carrel")
+    if vcs := origin.get("vcs_info"):
+        revision = vcs.get("requested_revision")
+        source = f"{vcs['vcs']}+{source}" + (f"@{revision}" if revision else "")
+    install = "pipx install" if "pipx" in prefix.parts else "uv tool install"
+    return (
+        "Carrel runs from a cache, where clients no longer find it once the cache is cleared."
+        f" Install it first: {install} {shlex.quote(source)}"
+    )
 
 
 class UnchangedConfiguration(Exception):

@@ -12,8 +12,8 @@ import click
 
 from infra.folders import run_command
 from infra.local.local_database import list_environment_variables
-from infra.mcp_clients import CLIENTS, Server, UnchangedConfiguration
-from shared.core.installation import cache_notice, carrel_command, carrel_program
+from infra.mcp_clients import CLIENTS, Server, UnchangedConfiguration, cache_notice
+from shared.core.installation import carrel_command, carrel_program
 
 _CLIENTS = {client.name: client for client in CLIENTS}
 _PLUGIN = Path(__file__).resolve().parents[1] / "claude_plugin"

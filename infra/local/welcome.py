@@ -7,8 +7,8 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from infra.folders import run_command
-from infra.mcp_clients import CLAUDE_DESKTOP, Server, select_tools
-from shared.core.installation import cache_notice, carrel_command, carrel_program
+from infra.mcp_clients import CLAUDE_DESKTOP, Server, cache_notice, select_tools
+from shared.core.installation import carrel_command, carrel_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

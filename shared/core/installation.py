@@ -41,31 +41,6 @@ def carrel_command() -> str:
     return "carrel" if on_path and Path(on_path).samefile(program) else shlex.quote(str(program))
 
 
-def cache_notice() -> str:
-    """Return how to install Carrel if it runs from a cache, as with `uvx` and `pipx run`, or "".
-
-    Once the cache is cleared, a client that starts Carrel there no longer finds it.
-    """
-    # uv and pipx mark their caches, and single environments, by https://bford.info/cachedir.
-    prefix = Path(sys.prefix)
-    if IS_CHECKOUT or not any((folder / "CACHEDIR.TAG").exists() for folder in prefix.parents):
-        return ""
-    import json
-    import shlex
-    from importlib.metadata import distribution
-
-    origin = json.loads(distribution("carrel").read_text("direct_url.json") or "{}")
-    source = origin.get("url", "carrel")
-    if vcs := origin.get("vcs_info"):
-        revision = vcs.get("requested_revision")
-        source = f"{vcs['vcs']}+{source}" + (f"@{revision}" if revision else "")
-    install = "pipx install" if "pipx" in prefix.parts else "uv tool install"
-    return (
-        "Carrel runs from a cache, where clients no longer find it once the cache is cleared."
-        f" Install it first: {install} {shlex.quote(source)}"
-    )
-
-
 def carrel(arguments: str) -> str:
     """Return a `carrel` command that works on the knowledge base of this process.
 

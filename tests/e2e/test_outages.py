@@ -122,7 +122,12 @@ def test_health_is_ok_while_all_parts_answer(
     gateway: RunningGateway = request.getfixturevalue(topology)
     health = httpx2.get(f"{gateway.url}/health", timeout=60)
     assert health.status_code == 200
-    assert health.json() == {"status": "ok", "parts": dict.fromkeys(parts, "ok")}
+    assert health.json() == {
+        "status": "ok",
+        "service": "carrel",
+        "embedding": "local",
+        "parts": dict.fromkeys(parts, "ok"),
+    }
 
 
 @pytest.fixture(scope="module")

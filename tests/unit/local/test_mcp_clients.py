@@ -11,10 +11,10 @@ from typing import Any, Final
 import pytest
 from click.testing import CliRunner, Result
 
+from infra import mcp_clients
 from infra.build.discovery import ROOT
 from infra.cli.main import main
 from infra.mcp_clients import CLIENTS, EXAMPLE_ADDRESS, EXAMPLE_PROGRAM, McpClient
-from shared.core import installation
 
 URL: Final = "https://carrel.example.com/mcp"
 SELECTED: Final = f"{URL}?tools=knowledge"
@@ -96,7 +96,7 @@ def test_what_runs_from_a_cache_is_to_be_installed_first(
     (package / "direct_url.json").write_text(json.dumps(origin))
     monkeypatch.syspath_prepend(str(home))
     monkeypatch.setattr("sys.prefix", str(home / folder))
-    monkeypatch.setattr(installation, "IS_CHECKOUT", False)
+    monkeypatch.setattr(mcp_clients, "IS_CHECKOUT", False)
     cursor = CLIENTS_BY_NAME["cursor"]
     result = run_init(cursor)
     assert result.exit_code == 1
