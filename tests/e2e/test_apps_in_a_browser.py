@@ -109,7 +109,7 @@ async def test_a_user_reads_a_hit_saves_a_note_and_opens_the_origin(
     article = host.app.get_by_role("article")
     assert STARTER in await article.inner_text()
     related = host.app.get_by_role("complementary")
-    assert "Knead the dough" in await related.inner_text()
+    assert "Bake the bread" in await related.inner_text()
 
     await article.get_by_role("button", name="Open at the origin").click()
     await article.get_by_role("button", name="Discuss in the chat").click()
