@@ -135,12 +135,12 @@ async def find_places(pairs: Sequence[GoldenQuery], call_tool: CallTool) -> list
     places = []
     for query, chunk_id in pairs:
         answer = await call_tool("search_kb", {"query": query, "limit": 10})
-        found = (
+        matching_places = (
             place
             for place, hit in enumerate(answer.result["results"], 1)
             if chunk_id in {copy["chunk_id"] for copy in (hit, *(hit.get("also_in") or ()))}
         )
-        places.append(next(found, 0))
+        places.append(next(matching_places, 0))
     return places
 
 

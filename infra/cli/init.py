@@ -52,16 +52,14 @@ def init(client: str, url: str, *, is_printed: bool, replace: bool, has_plugin: 
     program = "" if url else str(carrel_program())
     server = Server(program=program, url=url, variables={} if url else list_environment_variables())
     path = chosen.path(Path.home(), sys.platform, os.environ)
+    if has_plugin and not is_printed:
+        _install_plugin()
     try:
         if is_printed:
             click.echo(f"{path}:\n\n{chosen.snippet(server)}".rstrip())
             return
         copy = chosen.add_server(path, server, replace=replace)
     except UnchangedConfiguration as error:
-        if has_plugin:
-            click.echo(str(error))
-            _install_plugin()
-            return
         raise click.ClickException(str(error)) from error
     except OSError as error:
         reason = f"{error.filename or path}: {error.strerror}"
@@ -70,8 +68,6 @@ def init(client: str, url: str, *, is_printed: bool, replace: bool, has_plugin: 
     click.echo(f"Wrote {path}." + (f" The former file is {copy}." if copy else ""))
     needs = f"Carrel must be running: {run_command()}. " if url.startswith("http://") else ""
     click.echo(f"{needs}Restart {chosen.title} to connect.")
-    if has_plugin:
-        _install_plugin()
 
 
 def _install_plugin() -> None:

@@ -68,8 +68,8 @@ async def test_an_edited_tag_is_shown_and_found(app: App, ctx: Context) -> None:
 
     await index_all(ctx)
     for tag, expected in (("kneading", [out["chunk_id"]]), ("dough", [])):
-        found = await call_result(app, "search_kb", OWNER, query="knead", filters={"tags": [tag]})
-        assert [hit["chunk_id"] for hit in found["results"]] == expected
+        answer = await call_result(app, "search_kb", OWNER, query="knead", filters={"tags": [tag]})
+        assert [hit["chunk_id"] for hit in answer["results"]] == expected
         sources = (await call_result(app, "list_sources", OWNER, tag=tag))["sources"]
         assert len(sources) == len(expected)
 

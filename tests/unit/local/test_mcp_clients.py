@@ -360,7 +360,7 @@ def test_the_plugin_is_for_claude_code_alone() -> None:
 
 
 def test_without_claude_the_commands_of_the_plugin_are_shown(
-    monkeypatch: pytest.MonkeyPatch,
+    home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
     result = run_init(CLIENTS_BY_NAME["claude"], "--plugin")
@@ -368,3 +368,16 @@ def test_without_claude_the_commands_of_the_plugin_are_shown(
     folder = re.search(r"claude plugin marketplace add (.+)", result.output)
     assert folder
     assert (Path(folder[1]) / ".claude-plugin" / "marketplace.json").is_file()
+    assert not list(home.iterdir())
+
+
+def test_a_plugin_hides_no_refusal(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = home / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    find_file(CLIENTS_BY_NAME["claude"], home).write_text("{} // mine")
+    result = run_init(CLIENTS_BY_NAME["claude"], "--plugin")
+    assert result.exit_code == 1
+    assert "stays as it is" in result.output

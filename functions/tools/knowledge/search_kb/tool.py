@@ -277,8 +277,8 @@ async def _list(
     )
     hits = _fit_hits(all_hits, args)
     if total and not earlier:
-        shown = sum(1 + len(hit.also_in or ()) for hit in hits)
-        notes.insert(0, f"{shown} of {format_count(total, 'passage')}, newest first.")
+        passage_count = sum(1 + len(hit.also_in or ()) for hit in hits)
+        notes.insert(0, f"{passage_count} of {format_count(total, 'passage')}, newest first.")
     next_position = listing.next
     if len(hits) < len(chunks):
         next_position = listing.cursors[listing.documents.index(chunks[len(hits) - 1])]
